@@ -68,7 +68,7 @@
 #define NAMES_OF_KEY_MAP INT64_C(1960162146)
 #define NAMES_OF_RECOVERED INT64_C(3455432465)
 #define NAMES_OF_CONTINUITY INT64_C(903405923)
-#define NAMES_OF_RUN_FACTS INT64_C(3073766570)
+#define NAMES_OF_RUN_FACTS INT64_C(796235637)
 #define NAMES_OF_ORDER_OF_RUN INT64_C(3076883464)
 #define NAMES_OF_BATCHES INT64_C(1273336926)
 #define NAMES_OF_MESSAGES INT64_C(3706893931)
@@ -321,7 +321,6 @@ struct continuity {
 struct run_facts {
     int64_t least_last_offset;
     int64_t largest_last_offset;
-    int64_t largest_last_offset_of_producers;
     int64_t largest_epoch;
     int64_t epoch_falls;
     int64_t least_timestamp;

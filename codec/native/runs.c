@@ -85,7 +85,7 @@ EXPORTED int64_t summarize_run(int64_t *cells, int64_t stride, int64_t columns, 
 EXPORTED int64_t facts_of_run(int64_t *cells, int64_t stride, int64_t columns, struct run_facts *facts) {
     const struct batches batches = batches_of(cells, stride, columns);
     struct run_facts found = {
-        .least_last_offset = INT64_MAX, .largest_last_offset = INT64_MIN, .largest_last_offset_of_producers = -1,
+        .least_last_offset = INT64_MAX, .largest_last_offset = INT64_MIN,
         .largest_epoch = INT64_MIN, .least_timestamp = INT64_MAX, .largest_timestamp = INT64_MIN,
         .last_cleaned = -1, .last_v2 = -1,
     };
@@ -107,7 +107,6 @@ EXPORTED int64_t facts_of_run(int64_t *cells, int64_t stride, int64_t columns, s
         if (batches.producer_id[number] > NO_PRODUCER_ID) {
             found.of_producers++;
             found.markers += is_control;
-            found.largest_last_offset_of_producers = most(found.largest_last_offset_of_producers, last);
         }
         if (number > 0) {
             if (first != last_before + 1) {

@@ -284,8 +284,6 @@ class RunFacts(Rows):
 
     LEAST_LAST_OFFSET = auto()
     LARGEST_LAST_OFFSET = auto()
-    LARGEST_LAST_OFFSET_OF_PRODUCERS = auto()
-    """largest last offset of the batches with a producer id; -1 for none"""
     LARGEST_EPOCH = auto()
     EPOCH_FALLS = auto()
     """batches with a lower leader epoch than the batch before them"""

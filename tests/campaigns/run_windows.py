@@ -93,7 +93,6 @@ def facts(rng: random.Random) -> tuple[object, object]:
     expected = {
         RunFacts.LEAST_LAST_OFFSET: min(lasts),
         RunFacts.LARGEST_LAST_OFFSET: max(lasts),
-        RunFacts.LARGEST_LAST_OFFSET_OF_PRODUCERS: max((last_of(header) for header in of_producers), default=-1),
         RunFacts.LARGEST_EPOCH: max(header.partition_leader_epoch for header in headers),
         RunFacts.EPOCH_FALLS: sum(two.partition_leader_epoch < one.partition_leader_epoch for one, two in pairs),
         RunFacts.LEAST_TIMESTAMP: min(header.max_timestamp for header in headers),
@@ -112,7 +111,6 @@ def facts(rng: random.Random) -> tuple[object, object]:
         ),
         RunFacts.LAST_V2: max((n for n, header in enumerate(headers) if header.magic == 2), default=-1),
     }
-    expected[RunFacts.LARGEST_LAST_OFFSET_OF_PRODUCERS] = max(expected[RunFacts.LARGEST_LAST_OFFSET_OF_PRODUCERS], -1)
     return {fact: run.fact(fact) for fact in RunFacts}, expected
 
 

@@ -16,7 +16,7 @@ from msgspec import Struct, field, structs
 from kafkalog.cluster.kraft.metadata_image import MetadataImage, PartitionImage
 from kafkalog.codec.common.errors import FormatError, StorageError
 from kafkalog.codec.common.wording import counted
-from kafkalog.codec.files.text import decode_leader_epochs
+from kafkalog.codec.files.text import LeaderEpoch, decode_leader_epochs
 from kafkalog.codec.model import BatchHeader
 from kafkalog.codec.names import (
     CLEAN_SHUTDOWN_FILE,
@@ -267,8 +267,8 @@ def consequences_of_older_metadata(
         replica = replicas_of(image, directory.topic_id or "", directory.parsed.partition)
         if replica is None or directory.end is None:
             continue
-        last = _last_epoch(files.surveyed(directory.root).tree(), directory)
-        if last is not None and last > replica.leader_epoch:
+        last = _later_epoch(files.surveyed(directory.root).tree(), directory, replica.leader_epoch)
+        if last is not None:
             later.append((directory, last, replica.leader_epoch))
     if not later:
         return []
@@ -303,46 +303,44 @@ def consequences_of_older_logs(
         if replica is None or not is_only or directory.parsed.state.value or CLEAN_SHUTDOWN_FILE not in tree.files:
             continue
         led = replica.leader_epoch if replica.leader == node_id else replica.leader_epoch - 1
-        entries = _leader_epochs(tree, directory)
-        if entries and max(entries) < led:
-            older.append((directory, max(entries), led))
+        last = max((entry.epoch for entry in _leader_epochs(tree, directory)), default=None)
+        if last is not None and last < led:
+            older.append((directory, last, led))
     if not older:
         return []
-    first, last, led = older[0]
+    first, known, led = older[0]
     more = f", and {len(older) - 1} more" if len(older) > 1 else ""
     detail = (
-        f"logs are older than the metadata ({first.name}: led in leader epoch {led}, its log knows {last}{more}): they "
-        "may come from an older copy, without what was written since; look for newer copies of them before"
+        f"logs are older than the metadata ({first.name}: led in leader epoch {led}, its log knows {known}{more}): "
+        "they may come from an older copy, without what was written since; look for newer copies of them before"
     )
     names = tuple(directory.name for directory, _last, _led in older)
     return [StartConsequence(kind=ConsequenceKind.OLDER_LOGS, detail=detail, file=first.path, names=names)]
 
 
-def _leader_epochs(tree: Tree, directory: PartitionDirectory) -> list[int]:
-    """Return the leader epochs in `leader-epoch-checkpoint`; empty if the file is missing, unreadable or empty."""
+def _leader_epochs(tree: Tree, directory: PartitionDirectory) -> list[LeaderEpoch]:
+    """Return the entries of `leader-epoch-checkpoint`; empty if the file is missing, unreadable or empty."""
     path = f"{directory.name}/{LEADER_EPOCH_CHECKPOINT}"
     try:
-        return [entry.epoch for entry in decode_leader_epochs(tree.read(path))] if path in tree.files else []
+        return decode_leader_epochs(tree.read(path)) if path in tree.files else []
     except (FormatError, TooLargeError):
         return []
 
 
-def _last_epoch(tree: Tree, directory: PartitionDirectory) -> int | None:
-    """Read `leader-epoch-checkpoint` of a partition directory, and return the last leader epoch that starts at or
-    before the log's end. None if the log was not loaded, or if the file is missing, unreadable or empty. An epoch that
-    starts before the log's end counts only if the last batch has it or a later one: otherwise the checkpoint is wrong,
-    not the metadata. Reads batch headers of the last segment.
+def _later_epoch(tree: Tree, directory: PartitionDirectory, known: int) -> int | None:
+    """Return the last leader epoch in `leader-epoch-checkpoint` that starts at or before the log's end, if it is later
+    than the epoch `known`. None if there is no such epoch, or if the log was not loaded.
+
+    An epoch that starts before the log's end counts only if the last batch has it or a later one: otherwise the
+    checkpoint is wrong, not the metadata. Only to decide this, reads batch headers of the last segment; raises
+    `StorageError` if it cannot.
     """
-    path = f"{directory.name}/{LEADER_EPOCH_CHECKPOINT}"
-    if path not in tree.files or directory.end is None:
+    if directory.end is None:
         return None
-    try:
-        entries = decode_leader_epochs(tree.read(path))
-    except (FormatError, TooLargeError):
-        return None
-    at_end = [entry.epoch for entry in entries if entry.start_offset == directory.end]
-    before = [entry.epoch for entry in entries if entry.start_offset < directory.end]
+    later = [entry for entry in _leader_epochs(tree, directory) if entry.epoch > known]
+    before = [entry.epoch for entry in later if entry.start_offset < directory.end]
     written = _epoch_of_last_batch(tree, directory) if before else None
+    at_end = [entry.epoch for entry in later if entry.start_offset == directory.end]
     return max([*at_end, *(epoch for epoch in before if written is None or epoch <= written)], default=None)
 
 
