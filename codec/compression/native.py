@@ -39,12 +39,14 @@ def lz4_decompress() -> int:
 
 
 class NativeZstd:
-    """The C function `ZSTD_decompressDCtx(context, target, room, source, size)` and a context for it, which only one
-    thread may use.
+    """The C functions `ZSTD_decompressBegin(context)`, `ZSTD_nextSrcSizeToDecompress(context)` and
+    `ZSTD_decompressContinue(context, target, room, source, size)`, and a context for them, which only one thread may
+    use.
     """
 
-    def __init__(self, decompress: int, create: int, free: int) -> None:
-        self.decompress = decompress
+    def __init__(self, create: int, free: int, functions: tuple[int, ...]) -> None:
+        self.functions = functions
+        """addresses of the three functions, in the order above"""
         self.context = int(ctypes.CFUNCTYPE(ctypes.c_void_p)(create)() or 0)
         self._free = ctypes.CFUNCTYPE(ctypes.c_size_t, ctypes.c_void_p)(free)
 
@@ -54,10 +56,12 @@ class NativeZstd:
 
 
 @lru_cache(maxsize=1)
-def _zstd_addresses() -> tuple[int, int, int]:
-    names = ("ZSTD_decompressDCtx", "ZSTD_createDCtx", "ZSTD_freeDCtx")
-    first, second, third = (_address("zstandard._cffi", name) for name in names)
-    return first, second, third
+def _zstd_addresses() -> tuple[int, ...]:
+    names = (
+        "ZSTD_createDCtx", "ZSTD_freeDCtx", "ZSTD_decompressBegin", "ZSTD_nextSrcSizeToDecompress",
+        "ZSTD_decompressContinue",
+    )  # fmt: skip
+    return tuple(_address("zstandard._cffi", name) for name in names)
 
 
 _of_thread = threading.local()
@@ -67,7 +71,8 @@ def zstd() -> NativeZstd | None:
     """Return this thread's zstd decompressor; None if it is not available."""
     decompressor: NativeZstd | None = getattr(_of_thread, "zstd", None)
     if decompressor is None and all(_zstd_addresses()):
-        decompressor = _of_thread.zstd = NativeZstd(*_zstd_addresses())
+        create, free, *functions = _zstd_addresses()
+        decompressor = _of_thread.zstd = NativeZstd(create, free, tuple(functions))
     return decompressor if decompressor is not None and decompressor.context else None
 
 
@@ -134,19 +139,20 @@ def gzip() -> NativeGzip | None:
 
 
 def decompressor_of_thread(zstd_window_bytes: int, memory: int, memory_bytes: int) -> tuple[int, ...]:
-    """Return the fields of `native.tables.Decompressor` for this thread, in order: the function of lz4, function and
-    context of zstd, function and state of gzip (each an address, 0 if missing), and the three arguments.
+    """Return the fields of `native.tables.Decompressor` for this thread, in order: the function of lz4, the three
+    functions and the context of zstd, function and state of gzip (each an address, 0 if missing), and the three
+    arguments.
     """
     return *_functions(), zstd_window_bytes, memory, memory_bytes
 
 
-def _functions() -> tuple[int, int, int, int, int]:
-    addresses: tuple[int, int, int, int, int] | None = getattr(_of_thread, "functions", None)
+def _functions() -> tuple[int, ...]:
+    addresses: tuple[int, ...] | None = getattr(_of_thread, "functions", None)
     if addresses is None:
         of_zstd, of_gzip = zstd(), gzip()
         addresses = _of_thread.functions = (
             lz4_decompress(),
-            *((0, 0) if of_zstd is None else (of_zstd.decompress, of_zstd.context)),
+            *((0, 0, 0, 0) if of_zstd is None else (*of_zstd.functions, of_zstd.context)),
             *((0, 0) if of_gzip is None else (of_gzip.inflate, of_gzip.state)),
         )
     return addresses

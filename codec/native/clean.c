@@ -163,7 +163,8 @@ struct row {
 };
 _Static_assert(sizeof(struct row) == ROW_BYTES, "as `tables` says");
 
-/* Note the records of batch `number`; return their number, or -1 if the batch is damaged.
+/* Note the records of batch `number`; return their number, or -1 if the batch is damaged, or has a record with an offset
+ * outside of the batch.
  *
  * Its purpose is to prefetch the slots early: in a large map most are far from the processor. */
 static int64_t note_rows(const byte *cursor, const byte *end, const struct batches *batches, int64_t number, int64_t largest,
@@ -172,7 +173,7 @@ static int64_t note_rows(const byte *cursor, const byte *end, const struct batch
     for (int64_t each = 0; each < count; each++) {
         struct record record;
         cursor = read_record(cursor, end, largest, &record);
-        if (cursor == NULL)
+        if (cursor == NULL || record.offset_delta < 0 || record.offset_delta > batches->last_offset_delta[number])
             return -1;
         struct row *row = rows + each;
         row->offset = batches->base_offset[number] + record.offset_delta;

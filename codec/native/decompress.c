@@ -39,49 +39,47 @@ static int64_t decompress_lz4(lz4_function *function, const byte *source, int64_
 
 /* --- zstd ---------------------------------------------------------------------------------------------------------- */
 
-typedef size_t zstd_function(void *context, byte *target, size_t room, const byte *source, size_t size);
+typedef size_t zstd_begin(void *context);
+typedef size_t zstd_next_size(void *context);
+typedef size_t zstd_continue(void *context, byte *target, size_t room, const byte *source, size_t size);
 
 #define ZSTD_CHECKSUM_FLAG 0x04
 #define ZSTD_FRAME_HEADER 6 /* magic, a descriptor that says that there is neither size nor dictionary, and the window */
-#define ZSTD_COMPRESSED 2
 
-/* Return an upper bound of the content's size if the bytes are exactly one frame of the form without a size, else
- * -1. */
-static int64_t zstd_bound(const byte *source, int64_t size, int64_t window_limit) {
+/* Return whether a frame begins here that has no content size and no dictionary, and a window of at most
+ * `window_limit` bytes. */
+INLINE bool is_streamed_frame(const byte *source, int64_t size, int64_t window_limit) {
     if (size < ZSTD_FRAME_HEADER || load32(source) != ZSTD_MAGIC)
-        return -1;
+        return false;
     const int64_t descriptor = source[4], window = source[5];
     if ((descriptor & ~ZSTD_CHECKSUM_FLAG) != 0 || window >> 3 > 40)
-        return -1;
-    const int64_t base = INT64_C(1) << (10 + (window >> 3)), window_bytes = base + (base >> 3) * (window & 7);
-    if (window_bytes > window_limit)
-        return -1;
-    const int64_t largest = least(ZSTD_MAX_BLOCK, window_bytes);
-    int64_t at = ZSTD_FRAME_HEADER, bound = 0, word;
-    do {
-        if (size - at < 3)
-            return -1;
-        word = source[at] | source[at + 1] << 8 | source[at + 2] << 16;
-        const int64_t kind = word >> 1 & 3, block = word >> 3;
-        if (kind == ZSTD_RESERVED || block > largest) /* a stream refuses larger blocks, one call does not */
-            return -1;
-        bound += kind == ZSTD_COMPRESSED ? largest : block;
-        at += 3 + (kind == ZSTD_RLE ? 1 : block);
-        if (at > size)
-            return -1;
-    } while ((word & 1) == 0);
-    at += descriptor != 0 ? ZSTD_CHECKSUM_SIZE : 0;
-    return at == size ? bound : -1;
+        return false;
+    const int64_t base = INT64_C(1) << (10 + (window >> 3));
+    return base + (base >> 3) * (window & 7) <= window_limit;
 }
 
-static int64_t decompress_zstd(const struct decompressor *with, const byte *source, int64_t size, byte *target, int64_t room,
-                               int64_t largest) {
-    const int64_t bound = zstd_bound(source, size, with->zstd_window_bytes);
-    if (bound < 0 || bound > room || bound > largest)
+/* Decompress the bytes if they are exactly one such frame. Its blocks are given to zstd one by one: only so are blocks
+ * refused that are larger than the window, as a stream refuses them. */
+static int64_t decompress_zstd(const struct decompressor *with, const byte *source, int64_t size, byte *target,
+                               int64_t room) {
+    void *context = (void *)(intptr_t)with->zstd_context;
+    zstd_next_size *next_size = (zstd_next_size *)(intptr_t)with->zstd_next_size;
+    zstd_continue *decompress = (zstd_continue *)(intptr_t)with->zstd_continue;
+    if (!is_streamed_frame(source, size, with->zstd_window_bytes))
         return -1;
-    zstd_function *function = (zstd_function *)(intptr_t)with->zstd_function;
-    const size_t made = function((void *)(intptr_t)with->zstd_context, target, (size_t)room, source, (size_t)size);
-    return made <= (size_t)room ? (int64_t)made : -1; /* errors are the largest numbers there are */
+    if (((zstd_begin *)(intptr_t)with->zstd_begin)(context) != 0)
+        return -1;
+    int64_t at = 0, done = 0, next;
+    while ((next = (int64_t)next_size(context)) != 0) {
+        if (next > size - at)
+            return -1;
+        const size_t made = decompress(context, target + done, (size_t)(room - done), source + at, (size_t)next);
+        if (made > (size_t)(room - done)) /* errors are the largest numbers there are */
+            return -1;
+        at += next;
+        done += (int64_t)made;
+    }
+    return at == size ? done : -1;
 }
 
 /* --- gzip ---------------------------------------------------------------------------------------------------------- */
@@ -385,7 +383,7 @@ int64_t decompress_one(int64_t codec, const byte *source, int64_t size, byte *ta
             return -1;
         return decompress_lz4((lz4_function *)(intptr_t)with->lz4_function, source, size, target, fitting);
     case CODEC_ZSTD:
-        return with->zstd_function == 0 ? -1 : decompress_zstd(with, source, size, target, room, largest);
+        return with->zstd_continue == 0 ? -1 : decompress_zstd(with, source, size, target, fitting);
     case CODEC_GZIP:
         return with->gzip_function == 0 ? -1 : decompress_gzip(with, source, size, target, fitting);
     case CODEC_SNAPPY:

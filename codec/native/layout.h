@@ -62,7 +62,7 @@
 #define ROW_BYTES INT64_C(40)
 #define NAMES_OF_ARROW_BUFFERS INT64_C(1158196076)
 #define NAMES_OF_FILLED INT64_C(175850439)
-#define NAMES_OF_DECOMPRESSOR INT64_C(909093104)
+#define NAMES_OF_DECOMPRESSOR INT64_C(1055824358)
 #define NAMES_OF_VIEWED INT64_C(4189517794)
 #define NAMES_OF_WALK INT64_C(1818095900)
 #define NAMES_OF_KEY_MAP INT64_C(1960162146)
@@ -85,10 +85,6 @@
 #define LZ4_BLOCK_SIZE INT64_C(65536)
 #define LZ4_STORED INT64_C(2147483648)
 #define ZSTD_MAGIC INT64_C(4247762216)
-#define ZSTD_MAX_BLOCK INT64_C(131072)
-#define ZSTD_CHECKSUM_SIZE INT64_C(4)
-#define ZSTD_RLE INT64_C(1)
-#define ZSTD_RESERVED INT64_C(3)
 #define SNAPPY_MAGIC INT64_C(-9055808383284651776)
 #define SNAPPY_HEADER_SIZE INT64_C(16)
 #define SNAPPY_NEXT_HEADER INT64_C(-2108469695)
@@ -179,10 +175,6 @@
     each(LZ4_BLOCK_SIZE) \
     each(LZ4_STORED) \
     each(ZSTD_MAGIC) \
-    each(ZSTD_MAX_BLOCK) \
-    each(ZSTD_CHECKSUM_SIZE) \
-    each(ZSTD_RLE) \
-    each(ZSTD_RESERVED) \
     each(SNAPPY_MAGIC) \
     each(SNAPPY_HEADER_SIZE) \
     each(SNAPPY_NEXT_HEADER) \
@@ -256,7 +248,9 @@ struct filled {
 
 struct decompressor {
     int64_t lz4_function;
-    int64_t zstd_function;
+    int64_t zstd_begin;
+    int64_t zstd_next_size;
+    int64_t zstd_continue;
     int64_t zstd_context;
     int64_t gzip_function;
     int64_t gzip_state;

@@ -222,7 +222,9 @@ class Decompressor(Rows):
     """Addresses of C functions (0 for none) and of memory for decompressing, with their limits."""
 
     LZ4_FUNCTION = auto()
-    ZSTD_FUNCTION = auto()
+    ZSTD_BEGIN = auto()
+    ZSTD_NEXT_SIZE = auto()
+    ZSTD_CONTINUE = auto()
     ZSTD_CONTEXT = auto()
     GZIP_FUNCTION = auto()
     GZIP_STATE = auto()

@@ -178,10 +178,11 @@ def window(rng: random.Random) -> tuple[object, object]:
     if taken == 0:
         return None, None
     found = [each for each in first_batches(data) if each.position < taken]
-    expected = []
+    expected, low = [], 0
     for each in found:
         payload = decompress(each.header.codec, each.data[BATCH.size :], DEFAULT_LIMITS)
-        expected.append(Part(each, 0, NO_END, payload))
+        expected.append(Part(each, low, NO_END, payload))
+        low = each.last_offset + 1  # as a consumer, which does not go back
     plain = PlainDecoder(schema, "t", 1, DEFAULT_LIMITS).decode(expected)
     return rows_of([decoder.build()]), rows_of(list(plain))
 

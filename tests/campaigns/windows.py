@@ -13,6 +13,7 @@ import random
 import sys
 from collections.abc import Callable
 
+import clean_windows as clean
 import codec_windows as codec
 import log_windows as log
 import run_windows as runs
@@ -25,11 +26,11 @@ FAMILIES: dict[str, Family] = {
     for each in (
         codec.headers, codec.entries, codec.checksums, codec.one_batch, codec.window, codec.run, codec.old_records,
         codec.stream, codec.built, codec.producers, codec.summary, log.order, log.next_ones, log.spans, log.rebuilt,
-        log.lines, log.cleaned, runs.facts, runs.transactions, runs.places, runs.epochs, runs.doubts, runs.chosen,
-        runs.agreement, runs.index_entries, runs.largest_times,
+        log.lines, log.cleaned, clean.compacted, clean.recovered, runs.facts, runs.transactions, runs.places,
+        runs.epochs, runs.doubts, runs.chosen, runs.agreement, runs.index_entries, runs.largest_times,
     )
 }  # fmt: skip
-SLOW = {"spans": 4, "rebuilt": 20, "lines": 20, "cleaned": 200}
+SLOW = {"spans": 4, "rebuilt": 20, "lines": 20, "cleaned": 200, "compacted": 4}
 """Families that get only one window for so many of the others, because each takes so much longer."""
 
 

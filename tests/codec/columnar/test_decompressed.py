@@ -46,9 +46,20 @@ def test_more_than_the_budget_is_left_for_the_next_call() -> None:
 
 
 def test_a_zstd_block_larger_than_its_window_is_left_to_the_readable_way() -> None:
-    """ZSTD_decompressDCtx takes it in one call; a stream, as Kafka's consumer reads, refuses it."""
+    """`ZSTD_decompressDCtx` takes it in one call; a stream, as a consumer of Kafka reads, refuses it."""
     stream = bytes.fromhex("28b52ffd0038d2f17358010000")
     assert taken_together(Codec.ZSTD, [stream]) == []
+    with pytest.raises(FormatError):
+        decompress(Codec.ZSTD, stream, DEFAULT_LIMITS)
+
+
+@pytest.mark.parametrize("others", [0, 200_000])
+def test_a_zstd_block_whose_content_is_larger_than_its_window_is_left_to_the_readable_way(others: int) -> None:
+    """Also among blocks that fit it, and if all together have no more than their blocks may have."""
+    stream = bytearray(compress(Codec.ZSTD, mixed(3000, 3) + bytes(others)))
+    stream[5] = 0  # a window of 1,024 bytes
+    assert len(stream) < 1024
+    assert taken_together(Codec.ZSTD, [bytes(stream)]) == []
     with pytest.raises(FormatError):
         decompress(Codec.ZSTD, stream, DEFAULT_LIMITS)
 

@@ -7,15 +7,18 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from msgspec.structs import replace
 
+from kafkalog.codec.columnar.decompressed import opened_batches
 from kafkalog.codec.common.limits import DEFAULT_LIMITS
 from kafkalog.codec.common.source import BufferSource
 from kafkalog.codec.headers.run_scanner import RunScanner
 from kafkalog.codec.headers.runs import BatchRun
 from kafkalog.log.storage.cleaning import by_runs, key_columns
 from kafkalog.log.storage.cleaning.cleaned_transactions import CleanedTransactions
+from kafkalog.log.storage.cleaning.key_columns import KeyColumns
 from kafkalog.log.storage.java import InvalidRecordError
 from kafkalog.log.storage.log_file import LogBatch
 from testkit.judging.executions import choose_execution
@@ -92,3 +95,16 @@ def test_a_marker_that_cannot_be_read_matters_unless_the_map_is_full_before(limi
     with pytest.raises(InvalidRecordError):
         by_runs._take_run(run, 0, offsets, Transactions())
     assert (offsets.get(b"b"), offsets.get(b"c")) == (1, -1)
+
+
+@pytest.mark.parametrize("offset_delta", [-40, -1, 3, 200])
+def test_a_record_with_an_offset_outside_of_its_batch_is_left_to_the_readable_cleaner(offset_delta: int) -> None:
+    """`Cleaner.shouldRetainRecord` compares such an offset with -1 if the map does not have the key."""
+    records = b"".join(batches.record(delta, b"k", b"v") for delta in (0, offset_delta, 2))
+    data = batches.batch(records, 3, base_offset=20, last_offset_delta=2)
+    (run,) = RunScanner(BufferSource(data))
+    assert isinstance(run, BatchRun)
+    (opened,) = opened_batches(run, DEFAULT_LIMITS, 1000)
+    offsets = KeyColumns(100, 75)
+    assert offsets.put_batches(opened, 0) == (0, None)
+    assert offsets.choose(opened, np.zeros(1, np.int64))[0].shape[1] == 0
