@@ -17,6 +17,7 @@ import shutil
 import statistics
 import subprocess
 import sys
+import tarfile
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -30,6 +31,7 @@ from kafkalog.codec import BufferSource, Codec, Scanner
 from kafkalog.log import open_partition
 
 SAME = 0.05
+BROKERS = Path(__file__).resolve().parents[1] / "fixtures" / "brokers"
 EACH = 3
 """Rounds of one pair of processes."""
 
@@ -142,17 +144,34 @@ def writing(scratch: Path) -> Work:
     return append
 
 
+def recorded_directories(scratch: Path) -> list[Path]:
+    """The log directories that real brokers left, unpacked."""
+    for path in BROKERS.rglob("*.tar.gz"):
+        with tarfile.open(path) as archive:
+            archive.extractall(scratch / "recorded" / path.relative_to(BROKERS).with_suffix(""), filter="data")
+    return sorted({path.parent.parent for path in (scratch / "recorded").rglob("[0-9]*.log")})
+
+
 def starting(scratch: Path) -> Iterator[tuple[str, Work]]:
-    """Whole processes on nine small partitions: processor time from the start of Python to its end."""
+    """Whole processes: processor time from the start of Python to its end."""
     root = scratch / "broker"
     root.mkdir()
     for number in range(9):
         with kafkalog.Log.open(root / f"t-{number}") as log:
             log.append([b"%d" % value for value in range(100)])
+    large = partition(Shape(), 4 * SIZE)
+    small_batches = partition(Shape(records=1, value_bytes=170), SIZE)
+    recorded = [str(each) for each in recorded_directories(scratch)]
     first = f"next(iter(kafkalog.open_partition({str(root / 't-0')!r}).records()))"
     programs = {"import": "import kafkalog; kafkalog.open_partition", "first record": f"import kafkalog; {first}"}
     for name in ("ls", "verify", "plan"):
-        programs[f"{name} of nine partitions"] = f"from kafkalog.cli.main import run; run([{name!r}, {str(root)!r}])"
+        begin = f"from kafkalog.cli.main import run; run([{name!r}, "
+        programs[f"{name} of nine partitions"] = f"{begin}{str(root)!r}])"
+        programs[f"{name} of 256 MiB"] = f"{begin}{str(large)!r}])"
+        programs[f"{name} of 64 MiB in 256 B batches"] = f"{begin}{str(small_batches)!r}])"
+        programs[f"{name} of {len(recorded)} recorded directories"] = (
+            f"from kafkalog.cli.main import run\nfor each in {recorded!r}: run([{name!r}, each])"
+        )
 
     def run(program: str) -> float:
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
