@@ -24,6 +24,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from support.corpora import Shape, partition
+from support.functions import functions
 
 import kafkalog
 from kafkalog.cli.main import run as command
@@ -196,6 +197,7 @@ def rows(scratch: Path) -> Iterator[tuple[str, Work]]:
     yield from recovering(scratch, "256 B batches", Shape(records=1, value_bytes=170))
     yield "Log.append, 100 batches of 100", writing(scratch)
     yield from starting(scratch)
+    yield from functions()
 
 
 def work() -> None:
@@ -281,10 +283,14 @@ def main() -> None:
                                 times[which].append(seconds)
     print(f"processor time, median of {arguments.rounds}, interleaved\n")
     print("| work | before, ms | now, ms | now / before | spread | |\n|---|---|---|---|---|---|")
+    ratios: list[float] = []
     for title, times in taken.items():
         ratio, spread, said = compare(*times)
+        ratios.append(ratio)
         medians = " | ".join(f"{1000 * statistics.median(each):.1f}" for each in times)
         print(f"| {title} | {medians} | {ratio:.2f} | {spread:.0%} | {said} |")
+    if len(ratios) > 1:
+        print(f"\ngeometric mean of {len(ratios)} rows: {statistics.geometric_mean(ratios):.3f}")
 
 
 if __name__ == "__main__":
