@@ -1,4 +1,4 @@
-"""Rows of `before_after.py` for single compiled functions: the inputs are in memory, and hardly anything else is done."""
+"""Rows of `before_after.py` for single compiled functions: the inputs are in memory, and little else is done."""
 
 from __future__ import annotations
 
