@@ -19,6 +19,7 @@ from construct import Container, Struct
 
 from json_pages import description_of
 from kafkalog.codec import BatchHeader, RecordBatch, decode_batch, derive, scan
+from kafkalog.codec.columnar.struct_columns import column_name
 from kafkalog.codec.common import findings
 from kafkalog.codec.common.finding_codes import SPECS
 from kafkalog.codec.layout import (
@@ -45,7 +46,6 @@ from kafkalog.codec.plain.control import parse_control_key
 from kafkalog.codec.rules.batch_fields import BATCH_FIELDS, OF_RECORDS
 from kafkalog.spark.contents_lines import UNREAD_NAMES, PlaceLine
 from kafkalog.spark.contents_schema import SCHEMAS, SHAPES
-from kafkalog.spark.struct_columns import column_name
 from testkit.recorded.broker_dirs import brokers
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
