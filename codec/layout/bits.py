@@ -6,9 +6,10 @@ of a later Kafka are preserved.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from construct import Adapter, Container, FormatField, IntegerError
+from msgspec import Struct
 
 __all__ = ["UNNAMED", "Bit", "Bits"]
 
@@ -16,7 +17,7 @@ UNNAMED = "unnamed"
 """Key for the bits without a name, present if one of them is set."""
 
 
-class Bit(NamedTuple):
+class Bit(Struct, frozen=True):
     """A named group of bits: its lowest bit, the number of bits, and their meaning."""
 
     name: str

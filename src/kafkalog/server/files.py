@@ -117,7 +117,7 @@ _SLOTS = 512
 _BEYOND = 1 << 62
 
 
-class IndexBlock(msgspec.Struct, frozen=True):
+class IndexBlock(msgspec.Struct, frozen=True, kw_only=True):
     """Up to 512 neighbouring entries of an offset index: relative offsets and positions, beginning with entry number
     `first`. Entries with position 0, which were never written, count as behind all others.
     """
@@ -139,7 +139,8 @@ class IndexBlock(msgspec.Struct, frozen=True):
         positions = flat[1::2]
         if 0 in positions:
             positions = tuple(position if position > 0 else _BEYOND for position in positions)
-        return cls(first, flat[::2], positions, (first + count) * OFFSET_ENTRY.size >= index.size)
+        is_last = (first + count) * OFFSET_ENTRY.size >= index.size
+        return cls(first=first, relative=flat[::2], positions=positions, is_last=is_last)
 
     @classmethod
     def around(cls, index: FileSource, target: int, near: int) -> IndexBlock:
