@@ -10,7 +10,7 @@
 typedef int lz4_function(const byte *source, byte *target, int size, int room);
 
 static int64_t decompress_lz4(lz4_function *function, const byte *source, int64_t size, byte *target, int64_t room) {
-    if (size < LZ4_HEADER_SIZE || load32(source) != LZ4_FIRST_WORD || load32(source + 3) != LZ4_SECOND_WORD)
+    if (size < LZ4_HEADER_SIZE || load32(source) != LZ4_FIRST_WORD || load32(source + LZ4_HEADER_SIZE - 4) != LZ4_SECOND_WORD)
         return -1;
     int64_t at = LZ4_HEADER_SIZE, done = 0;
     for (;;) {
@@ -41,35 +41,32 @@ static int64_t decompress_lz4(lz4_function *function, const byte *source, int64_
 
 typedef size_t zstd_function(void *context, byte *target, size_t room, const byte *source, size_t size);
 
-#define ZSTD_CHECKSUM_FLAG 0x04
-#define ZSTD_FRAME_HEADER 6 /* magic, a descriptor that says that there is neither size nor dictionary, and the window */
-#define ZSTD_COMPRESSED 2
-
 /* Return an upper bound of the content's size if the bytes are exactly one frame of the form without a size, else
  * -1. */
 static int64_t zstd_bound(const byte *source, int64_t size, int64_t window_limit) {
-    if (size < ZSTD_FRAME_HEADER || load32(source) != ZSTD_MAGIC)
+    if (size < ZSTD_HEADER_SIZE || load32(source) != ZSTD_MAGIC)
         return -1;
-    const int64_t descriptor = source[4], window = source[5];
-    if ((descriptor & ~ZSTD_CHECKSUM_FLAG) != 0 || window >> 3 > 40)
+    const int64_t descriptor = source[ZSTD_DESCRIPTOR_AT], window = source[ZSTD_WINDOW_AT];
+    if ((descriptor & ~ZSTD_HAS_CHECKSUM) != 0)
         return -1;
-    const int64_t base = INT64_C(1) << (10 + (window >> 3)), window_bytes = base + (base >> 3) * (window & 7);
+    const int64_t base = ZSTD_SMALLEST_WINDOW << BITS_OF(window, ZSTD_WINDOW_EXPONENT);
+    const int64_t window_bytes = base + (base >> 3) * BITS_OF(window, ZSTD_WINDOW_MANTISSA);
     if (window_bytes > window_limit)
         return -1;
-    const int64_t largest = least(ZSTD_MAX_BLOCK, window_bytes);
-    int64_t at = ZSTD_FRAME_HEADER, bound = 0, word;
+    const int64_t largest = least(ZSTD_LARGEST_BLOCK, window_bytes);
+    int64_t at = ZSTD_HEADER_SIZE, bound = 0, word;
     do {
-        if (size - at < 3)
+        if (size - at < ZSTD_BLOCK_HEADER_SIZE)
             return -1;
         word = source[at] | source[at + 1] << 8 | source[at + 2] << 16;
-        const int64_t kind = word >> 1 & 3, block = word >> 3;
+        const int64_t kind = BITS_OF(word, ZSTD_BLOCK_TYPE), block = BITS_OF(word, ZSTD_BLOCK_SIZE);
         if (kind == ZSTD_RESERVED || block > largest) /* a stream refuses larger blocks, one call does not */
             return -1;
         bound += kind == ZSTD_COMPRESSED ? largest : block;
-        at += 3 + (kind == ZSTD_RLE ? 1 : block);
+        at += ZSTD_BLOCK_HEADER_SIZE + (kind == ZSTD_RLE ? 1 : block);
         if (at > size)
             return -1;
-    } while ((word & 1) == 0);
+    } while ((word & ZSTD_BLOCK_IS_LAST) == 0);
     at += descriptor != 0 ? ZSTD_CHECKSUM_SIZE : 0;
     return at == size ? bound : -1;
 }
@@ -208,7 +205,7 @@ static int64_t decompress_gzip(const struct decompressor *with, const byte *sour
     if (size < GZIP_HEADER_SIZE + GZIP_TRAILER_SIZE || load32(source) != GZIP_PLAIN_START || size > INT32_MAX)
         return -1;
     const byte *stream = source + GZIP_HEADER_SIZE, *trailer = source + size - GZIP_TRAILER_SIZE;
-    const int64_t content = load32(trailer + 4);
+    const int64_t content = load32(trailer + GZIP_CONTENT_SIZE_AT);
     if (content > room || !has_complete_codes(stream, trailer - stream))
         return -1;
     struct inflate_state *state = (struct inflate_state *)(intptr_t)with->gzip_state;
@@ -220,7 +217,7 @@ static int64_t decompress_gzip(const struct decompressor *with, const byte *sour
         return -1;
     if (state->next_in != trailer || state->total_out != content)
         return -1;
-    return checksum_ieee(target, content) == load32(trailer) ? content : -1;
+    return checksum_ieee(target, content) == load32(trailer + GZIP_CHECKSUM_AT) ? content : -1;
 }
 
 /* --- Snappy -------------------------------------------------------------------------------------------------------- */
@@ -358,9 +355,9 @@ static int64_t decompress_snappy(const byte *source, int64_t size, byte *target,
     if (size < SNAPPY_HEADER_SIZE || big64(source) != SNAPPY_MAGIC)
         return -1;
     int64_t at = SNAPPY_HEADER_SIZE, done = 0;
-    while (size - at >= 4) {
+    while (size - at >= SNAPPY_LENGTH_SIZE) {
         const int64_t length = big32(source + at);
-        at += 4;
+        at += SNAPPY_LENGTH_SIZE;
         if (length == SNAPPY_NEXT_HEADER || length < 0 || length > size - at)
             return -1;
         const int64_t made = snappy_block(source + at, source + at + length, target + done, room - done);

@@ -24,6 +24,7 @@ from kafkalog.codec.common import findings
 from kafkalog.codec.common.finding_codes import SPECS
 from kafkalog.codec.layout import (
     fetch_result,
+    gzip_member,
     legacy_message,
     lz4_frame,
     offset_index,
@@ -33,6 +34,7 @@ from kafkalog.codec.layout import (
     text_files,
     time_index,
     transaction_index,
+    zstd_frame,
 )
 from kafkalog.codec.messages.control import control_layout
 from kafkalog.codec.messages.leaves import Array
@@ -52,8 +54,8 @@ DOCS = Path(__file__).resolve().parents[2] / "docs"
 PAGES = (*sorted((DOCS / "format").glob("*.md")), DOCS / "findings.md", DOCS / "spark-contents.md")
 BLOCK = re.compile(r"(<!-- begin (?P<kind>\w+) ?(?P<arguments>[^>]*?) -->\n).*?(<!-- end -->)", re.DOTALL)
 MODULES = (
-    fetch_result, legacy_message, lz4_frame, offset_index, producer_snapshot, record_batch, snappy_stream, text_files,
-    time_index, transaction_index,
+    fetch_result, gzip_member, legacy_message, lz4_frame, offset_index, producer_snapshot, record_batch, snappy_stream,
+    text_files, time_index, transaction_index, zstd_frame,
 )  # fmt: skip
 SHOWN_BYTES = 24
 
