@@ -52,7 +52,7 @@ ZSTD_DESCRIPTOR = Bits(
     Bit("dictionary_id", 0, 2, "code for the bytes of the dictionary id: 0, 1, 2 or 4"),
     Bit("has_checksum", 2, 1, "1 a checksum follows the last block"),
     Bit("reserved", 3, 1, "0"),
-    Bit("unused", 4, 1, "has no meaning"),
+    Bit("unused", 4, 1, "ignored"),
     Bit("is_single_segment", 5, 1, "1 there is no window, and the content size has a byte at least"),
     Bit("content_size", 6, 2, "code for the bytes of the content size: 0, 2, 4 or 8"),
 )
@@ -68,7 +68,7 @@ ZSTD_WINDOW_BITS = Bits(
     Bit("exponent", 3, 5, "how often 1 KiB is doubled"),
 )
 
-ZSTD_WINDOW = Struct("window" / ZSTD_WINDOW_BITS * "memory for decompression; only if the frame is no single segment")
+ZSTD_WINDOW = Struct("window" / ZSTD_WINDOW_BITS * "memory for decompression; not in a single segment")
 
 ZSTD_BLOCK_BITS = Bits(
     Int24ul,
