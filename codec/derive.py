@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from construct import Bytes, Const, Construct, FormatField, Renamed, Struct
+from construct import Bytes, BytesInteger, Const, Construct, FormatField, Int24ul, Renamed, Struct
 
 from kafkalog.codec.layout import primitives
 from kafkalog.codec.layout.bits import Bits
@@ -244,7 +244,7 @@ class DocRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _TYPE_NAMES = {
-    ">B": "uint8", "<L": "uint32, little-endian", "<Q": "uint64, little-endian",
+    ">B": "uint8", "<H": "uint16, little-endian", "<L": "uint32, little-endian", "<Q": "uint64, little-endian",
     ">b": "int8", ">h": "int16", ">H": "uint16", ">l": "int32", ">L": "uint32", ">q": "int64", ">Q": "uint64",
 }  # fmt: skip
 _LEAF_NAMES = {
@@ -285,6 +285,8 @@ def type_name(leaf: Construct) -> str:
         return f"{leaf.sizeof()} bytes"
     if type(leaf) is FormatField:
         return _TYPE_NAMES[leaf.fmtstr]
+    if leaf is Int24ul:
+        return "uint24, little-endian"
     if isinstance(leaf, primitives.VarintArray):
         return "varint count, array"
     if id(leaf) in _LEAF_NAMES:
@@ -293,7 +295,7 @@ def type_name(leaf: Construct) -> str:
 
 
 def _size(leaf: Construct) -> int | None:
-    return leaf.sizeof() if type(_below(leaf)) in (FormatField, Bytes) else None
+    return leaf.sizeof() if type(_below(leaf)) in (FormatField, Bytes, BytesInteger) else None
 
 
 def _bit_rows(bits: Bits, path: str, position: int | None) -> list[DocRow]:

@@ -47,7 +47,7 @@ _END_AND_NULL = 32 + 1
 """Bits for the end of a key or value and for its null flag."""
 
 
-class Bounds(Struct, frozen=True):
+class Bounds(Struct, frozen=True, kw_only=True):
     """Bounds of Arrow batches, in rows and bytes. The first one has at most `first_rows` rows; that bound doubles with
     each batch until it reaches `rows`. A single record larger than `bytes` makes a batch of its own.
     """

@@ -47,7 +47,7 @@ _BATCHES_AT_ONCE = 4 * 1024 + 40
 """Capacity of a table of headers. It is not a power of two, so that its rows do not share cache lines."""
 
 
-class Order(Struct):
+class Order(Struct, kw_only=True):
     """Conditions for the next batches of a segment, and the wanted offsets."""
 
     next_offset: int

@@ -1,8 +1,9 @@
-"""The columns of records. Each is declared here once, with its type and the source of its values. Names, order and
-types of the first eight are those of Spark's Kafka source; the others have Kafka's names in the same spelling. Every
-field may be null, `headers` is null for a record without any, and timestamps are microseconds in UTC. A column that
-follows from a batch's header needs one entry in `BATCH_FIELDS`, and its name here. A column that follows from a
-record's bytes needs a member of `ArrowBuffer`, which `native/records.c` fills.
+"""The columns of records. Each is declared here once, with the source of its values; its type is that of the field of
+`PartitionName`, `Record` or `BATCH_FIELDS`. Names, order and types of the first eight are those of Spark's Kafka
+source; the others have Kafka's names in the same spelling. Every field may be null, `headers` is null for a record
+without any, and timestamps are microseconds in UTC. A column that follows from a batch's header needs one entry in
+`BATCH_FIELDS`, and its name here. A column that follows from a record's bytes needs a member of `ArrowBuffer`, which
+`native/records.c` fills.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import pyarrow as pa
 from msgspec import Struct
 
 from kafkalog.codec.columnar.pieces import to_microseconds
+from kafkalog.codec.columnar.struct_columns import column_types
 from kafkalog.codec.common.errors import UsageError
 from kafkalog.codec.model import (
     NO_SEQUENCE,
@@ -23,6 +25,7 @@ from kafkalog.codec.model import (
     TimestampType,
     to_int64,
 )
+from kafkalog.codec.names import PartitionName
 from kafkalog.codec.native.tables import ArrowBuffer, HeaderColumn, MessageColumn, Table
 from kafkalog.codec.rules.batch_fields import BATCH_FIELDS, POSITION, Kind
 
@@ -113,39 +116,39 @@ def _of_header(word: str, of_message: str | None = None) -> Column:
     )
 
 
-_HEADER = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
+_OF_FIELDS = column_types(PartitionName, Record)
 
 COLUMNS: dict[str, Column] = {
     "key": Column(
-        type=pa.binary(),
+        type=_OF_FIELDS["key"],
         of_record=lambda _, record: record.key,
         buffers=(ArrowBuffer.KEY_ENDS, ArrowBuffer.KEY_VALID, ArrowBuffer.KEY),
         views=(ArrowBuffer.KEY_VIEWS, ArrowBuffer.KEY_VALID),
     ),
     "value": Column(
-        type=pa.binary(),
+        type=_OF_FIELDS["value"],
         of_record=lambda _, record: record.value,
         buffers=(ArrowBuffer.VALUE_ENDS, ArrowBuffer.VALUE_VALID, ArrowBuffer.VALUE),
         views=(ArrowBuffer.VALUE_VIEWS, ArrowBuffer.VALUE_VALID),
     ),
-    "topic": Column(type=pa.string()),
-    "partition": Column(type=pa.int32()),
+    "topic": Column(type=_OF_FIELDS["topic"]),
+    "partition": Column(type=_OF_FIELDS["partition"]),
     "offset": Column(
-        type=pa.int64(), of_record=lambda _, record: to_int64(record.offset), buffers=(ArrowBuffer.OFFSET,)
+        type=_OF_FIELDS["offset"], of_record=lambda _, record: to_int64(record.offset), buffers=(ArrowBuffer.OFFSET,)
     ),
     "timestamp": Column(
-        type=pa.timestamp("us", tz="UTC"),
+        type=_OF_FIELDS["timestamp"],
         of_record=lambda _, record: to_microseconds(record.timestamp),
         buffers=(ArrowBuffer.TIMESTAMP, ArrowBuffer.TIMESTAMP_VALID),
     ),
     "timestampType": Column(
-        type=pa.int32(),
+        type=_OF_FIELDS["timestampType"],
         of_record=lambda _, record: int(record.timestamp_type),
         of_batch=lambda batches: _timestamp_types(batches[HeaderColumn.ATTRIBUTES]),
         of_message=_timestamp_types_of_messages,
     ),
     "headers": Column(
-        type=pa.list_(pa.field("element", _HEADER)),
+        type=_OF_FIELDS["headers"],
         of_record=_headers,
         buffers=(
             ArrowBuffer.HEADER_ENDS, ArrowBuffer.HEADER_KEY_ENDS, ArrowBuffer.HEADER_KEY,
@@ -157,7 +160,7 @@ COLUMNS: dict[str, Column] = {
     "producerId": _of_header("producerId"),
     "producerEpoch": _of_header("producerEpoch"),
     "sequence": Column(
-        type=pa.int32(),
+        type=_OF_FIELDS["sequence"],
         of_record=lambda _, record: record.sequence,
         buffers=(ArrowBuffer.SEQUENCE,),
         without=NO_SEQUENCE,

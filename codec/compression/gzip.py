@@ -4,14 +4,35 @@ from __future__ import annotations
 
 import zlib
 
+from kafkalog.codec import derive
 from kafkalog.codec.common.limits import DEFAULT_LIMITS, KIB, Limits
 from kafkalog.codec.compression._errors import bad_stream, too_large
 from kafkalog.codec.compression._pieces import Pieces
+from kafkalog.codec.layout.gzip_member import (
+    DEFLATED,
+    GZIP_EXTRA,
+    GZIP_FLAGS,
+    GZIP_HEADER,
+    GZIP_HEADER_CHECKSUM,
+    GZIP_TRAILER,
+    MEMBER_MAGIC,
+)
 
 __all__ = ["HEADER", "PLAIN_START", "TRAILER", "before_damage", "compress", "decompress", "most_bytes"]
 
+HEADER = derive.fixed(
+    GZIP_HEADER, ("magic", "method", "flags", "modified", "extra_flags", "operating_system"), "<"
+)
+TRAILER = derive.fixed(GZIP_TRAILER, ("checksum", "content_size"), "<")
+_EXTRA_LENGTH = derive.fixed(GZIP_EXTRA, ("length",), "<").size
+_CHECKSUM = derive.fixed(GZIP_HEADER_CHECKSUM, ("header_checksum",), "<").size
+_HAS_EXTRA, _HAS_NAME, _HAS_COMMENT, _HAS_CHECKSUM, _RESERVED = (
+    GZIP_FLAGS.mask(name) for name in ("has_extra", "has_name", "has_comment", "has_header_checksum", "reserved")
+)
+_FLAGS_POSITION = HEADER.position("flags")
+PLAIN_START = HEADER.struct.pack(MEMBER_MAGIC, DEFLATED, 0, 0, 0, 0)[: HEADER.end("flags")]
+"""First bytes of a member whose header has no optional fields."""
 _GZIP_WINDOW = 31
-_MAGIC = b"\x1f\x8b"
 _FIRST_PIECE = 16 * 1024
 """Bytes of the first piece of a stream that are fed to the decoder; below it the bytes of a later member's first piece.
 Kafka's streams have one member.
@@ -19,16 +40,7 @@ Kafka's streams have one member.
 _LATER_PIECE = 256
 _LARGEST_STEP = 64 * KIB
 """Most bytes that enter or leave the decoder at once: it concatenates its output itself, by copying."""
-_FLAGS_POSITION = 3
-_RESERVED_FLAGS = 0xE0
 _OS_UNKNOWN = 0xFF
-_HEADER_OS_POSITION = 9
-HEADER, TRAILER = 10, 8
-_SIZE_FIELD = 4
-_DEFLATED = 8
-PLAIN_START = _MAGIC + bytes([_DEFLATED, 0])
-"""First bytes of a member whose header has no optional fields."""
-_HEADER_CHECKSUM, _EXTRA, _NAME, _COMMENT = 2, 4, 8, 16
 _READ = 8 * 1024
 """Bytes that Kafka's reader reads at once (`GzipCompression`)."""
 _STEP = 64 * KIB
@@ -37,7 +49,7 @@ _PIECE = KIB
 """Bytes of input at once before damage. The decoder is copied before each piece, and the last piece is read byte by
 byte.
 """
-_SHORTEST_MEMBER = 18
+_SHORTEST_MEMBER = HEADER.size + TRAILER.size
 """Least size of a member in bytes. After its last read, the JDK looks for another member only if more bytes than this
 are left.
 """
@@ -47,22 +59,24 @@ def _header_end(data: memoryview, position: int) -> int | None:
     """Return the position after the gzip member header that begins at `position`, according to the rules of
     `GZIPInputStream.readHeader`. Return None if no valid, complete header is there.
     """
-    if len(data) - position < HEADER or data[position : position + 2] != _MAGIC or data[position + 2] != _DEFLATED:
+    if len(data) - position < HEADER.size:
         return None
-    flags = data[position + _FLAGS_POSITION]
-    end = position + HEADER
-    if flags & _EXTRA:
-        end += 2 + int.from_bytes(data[end : end + 2], "little")
-    for flag in (_NAME, _COMMENT):
+    magic, method, flags, *_ = HEADER.struct.unpack_from(data, position)
+    if (magic, method) != (MEMBER_MAGIC, DEFLATED):
+        return None
+    end = position + HEADER.size
+    if flags & _HAS_EXTRA:
+        end += _EXTRA_LENGTH + int.from_bytes(data[end : end + _EXTRA_LENGTH], "little")
+    for flag in (_HAS_NAME, _HAS_COMMENT):
         if flags & flag:
             length = bytes(data[end:]).find(0)
             if length < 0:
                 return None
             end += length + 1
-    if flags & _HEADER_CHECKSUM:
-        if data[end : end + 2] != (zlib.crc32(data[position:end]) & 0xFFFF).to_bytes(2, "little"):
+    if flags & _HAS_CHECKSUM:
+        if data[end : end + _CHECKSUM] != zlib.crc32(data[position:end]).to_bytes(4, "little")[:_CHECKSUM]:
             return None
-        end += 2
+        end += _CHECKSUM
     return end if end <= len(data) else None
 
 
@@ -93,10 +107,10 @@ def _without_reserved_flags(start: bytes | memoryview) -> bytes | memoryview:
     """Return the start of a gzip member with its reserved header flags cleared: zlib rejects these flags, the JDK
     ignores them. The result is a copy, or `start` itself if no such flag is set.
     """
-    if len(start) <= _FLAGS_POSITION or not start[_FLAGS_POSITION] & _RESERVED_FLAGS:
+    if len(start) <= _FLAGS_POSITION or not start[_FLAGS_POSITION] & _RESERVED:
         return start
     copied = bytearray(start)
-    copied[_FLAGS_POSITION] &= ~_RESERVED_FLAGS
+    copied[_FLAGS_POSITION] &= ~_RESERVED
     return bytes(copied)
 
 
@@ -145,7 +159,7 @@ def decompress(
     reads = _Reads(_header_end(view, 0) or 0, len(view))
     while True:
         position = _member(view, position, parts, limits)
-        end = reads.end(position - TRAILER)
+        end = reads.end(position - TRAILER.size)
         is_looked_at = end < len(view) or len(view) - position > _SHORTEST_MEMBER
         behind = _header_end(view, position) if is_looked_at else None
         if behind is None:
@@ -157,7 +171,8 @@ def most_bytes(data: bytes | memoryview) -> int | None:
     """Return the size in the last four bytes of the stream; None if it is too short. It is right for a stream of one
     member below 4 GiB, as Kafka writes.
     """
-    return int.from_bytes(data[-_SIZE_FIELD:], "little") if len(data) > _SIZE_FIELD else None
+    size = TRAILER["content_size"].size
+    return int.from_bytes(data[-size:], "little") if len(data) > size else None
 
 
 def compress(data: bytes | memoryview, level: int | None = None, *, magic: int = 2) -> bytes:
@@ -166,8 +181,8 @@ def compress(data: bytes | memoryview, level: int | None = None, *, magic: int =
     """
     encoder = zlib.compressobj(zlib.Z_DEFAULT_COMPRESSION if level is None else level, zlib.DEFLATED, _GZIP_WINDOW)
     stream = bytearray(encoder.compress(data) + encoder.flush())
-    stream[_HEADER_OS_POSITION - 1] = 0
-    stream[_HEADER_OS_POSITION] = _OS_UNKNOWN
+    stream[HEADER.position("extra_flags")] = 0
+    stream[HEADER.position("operating_system")] = _OS_UNKNOWN
     return bytes(stream)
 
 

@@ -21,9 +21,11 @@ from kafkalog.codec.layout.lz4_frame import (
     LZ4_BLOCK_BITS,
     LZ4_BLOCK_DESCRIPTOR,
     LZ4_BLOCK_SIZE,
+    LZ4_CHECKSUM,
     LZ4_CONTENT_SIZE,
     LZ4_FLAGS,
     LZ4_HEADER,
+    LZ4_HEADER_CHECKSUM,
 )
 
 __all__ = [
@@ -33,7 +35,9 @@ __all__ = [
 
 _HEADER = derive.fixed(LZ4_HEADER, ("magic", "flags", "block_descriptor"), "<")
 _CONTENT_SIZE = derive.fixed(LZ4_CONTENT_SIZE, ("content_size",), "<").size
+_HEADER_CHECKSUM = LZ4_HEADER_CHECKSUM.sizeof()
 _SIZE = derive.fixed(LZ4_BLOCK_SIZE, ("size",), "<").struct
+_CHECKSUM = derive.fixed(LZ4_CHECKSUM, ("checksum",), "<").struct
 MAGIC = FRAME_MAGIC.to_bytes(_HEADER["flags"].position, "little")
 STORED_BLOCK = LZ4_BLOCK_BITS.mask("is_stored")
 BLOCK_SIZE = 64 * 1024
@@ -86,7 +90,8 @@ def _read_header(data: bytes | memoryview, check_header: bool) -> tuple[int, int
         raise bad_stream("lz4", "it ends inside the frame header")
     if check_header and data[position] != _header_checksum(bytes(data[len(MAGIC) : position])):
         raise bad_stream("lz4", "the header checksum does not match")
-    return position + 1, 1 << (2 * block_code + 8), bool(flg & _HAS_BLOCK_CHECKSUMS), bool(flg & _HAS_CONTENT_CHECKSUM)
+    with_checksums, with_content_checksum = bool(flg & _HAS_BLOCK_CHECKSUMS), bool(flg & _HAS_CONTENT_CHECKSUM)
+    return position + _HEADER_CHECKSUM, 1 << (2 * block_code + 8), with_checksums, with_content_checksum
 
 
 def decompress(data: bytes | memoryview, limits: Limits = DEFAULT_LIMITS, *, magic: int = 2) -> bytes | memoryview:
@@ -104,7 +109,7 @@ def decompress(data: bytes | memoryview, limits: Limits = DEFAULT_LIMITS, *, mag
         position += _SIZE.size
         size = word & ~STORED_BLOCK
         if size == 0:  # the end mark, even with the flag of a stored block
-            if with_content_checksum and position + _SIZE.size > len(data):  # read, though never compared
+            if with_content_checksum and position + _CHECKSUM.size > len(data):  # read, though never compared
                 raise bad_stream("lz4", "it ends inside the content checksum")
             return parts.joined()
         if size > max_block:
@@ -114,9 +119,10 @@ def decompress(data: bytes | memoryview, limits: Limits = DEFAULT_LIMITS, *, mag
         block = bytes(data[position : position + size])
         position += size
         if with_checksums:
-            if position + _SIZE.size > len(data) or _SIZE.unpack_from(data, position)[0] != xxh32_intdigest(block):
+            stored = data[position : position + _CHECKSUM.size]
+            if stored != _CHECKSUM.pack(xxh32_intdigest(block)):
                 raise bad_stream("lz4", "a block checksum does not match")
-            position += _SIZE.size
+            position += _CHECKSUM.size
         if not word & STORED_BLOCK:
             try:
                 block = bytes(_block.decompress(block, uncompressed_size=max_block))
@@ -143,7 +149,7 @@ def most_bytes(data: bytes | memoryview) -> int | None:
         if size == 0:
             return total
         total += size if word & STORED_BLOCK else max_block
-        position += _SIZE.size + size + (_SIZE.size if with_checksums else 0)
+        position += _SIZE.size + size + (_CHECKSUM.size if with_checksums else 0)
     return None
 
 
@@ -160,7 +166,7 @@ def blocks_before_damage(data: bytes) -> Iterator[tuple[bytes, int, bool]]:
         if not 0 < size <= max_block:
             return
         yield data[position : position + size], max_block, bool(word & STORED_BLOCK)
-        position += size + (_SIZE.size if with_checksums else 0)
+        position += size + (_CHECKSUM.size if with_checksums else 0)
 
 
 def whole_block(block: bytes, most: int) -> bytes | None:

@@ -20,16 +20,16 @@ from kafkalog.codec.layout.primitives import Int32Bytes
 from kafkalog.codec.layout.snappy_stream import SNAPPY_VERSIONS, STREAM_MAGIC
 
 __all__ = [
-    "HEADER", "MAGIC", "NEXT_HEADER", "before_damage", "blocks_before_damage", "compress", "decode_block",
+    "HEADER", "LENGTH", "MAGIC", "NEXT_HEADER", "before_damage", "blocks_before_damage", "compress", "decode_block",
     "decompress", "most_bytes", "whole_block",
 ]  # fmt: skip
 
 _VERSIONS = derive.fixed(SNAPPY_VERSIONS, ("version", "compatible_version"))
-_LENGTH = derive.fixed(Struct("length" / Int32Bytes.prefix), ("length",)).struct
+LENGTH = derive.fixed(Struct("length" / Int32Bytes.prefix), ("length",)).struct
 MAGIC = STREAM_MAGIC
 HEADER = MAGIC + _VERSIONS.struct.pack(1, 1)
 BLOCK_SIZE = 32 * 1024
-NEXT_HEADER = _LENGTH.unpack(MAGIC[: _LENGTH.size])[0]
+NEXT_HEADER = LENGTH.unpack(MAGIC[: LENGTH.size])[0]
 _read_version = _VERSIONS.reader("version")
 _MAX_PREAMBLE = 5
 _OLDEST_VERSION = 1
@@ -70,12 +70,12 @@ def most_bytes(data: bytes | memoryview) -> int | None:
     try:
         if not is_framed:
             return _declared_size(data)
-        while position + _LENGTH.size <= len(data):
-            (length,) = _LENGTH.unpack_from(data, position)
+        while position + LENGTH.size <= len(data):
+            (length,) = LENGTH.unpack_from(data, position)
             if length == NEXT_HEADER:
                 position += len(HEADER)
                 continue
-            position += _LENGTH.size
+            position += LENGTH.size
             if not 0 <= length <= len(data) - position:
                 return None
             total += _declared_size(data[position : position + length])
@@ -97,8 +97,8 @@ def decompress(data: bytes | memoryview, limits: Limits = DEFAULT_LIMITS, *, mag
     parts = Pieces()
     used = used_at_skip = 0
     position = len(HEADER)
-    while position + _LENGTH.size <= len(data):
-        (length,) = _LENGTH.unpack_from(data, position)
+    while position + LENGTH.size <= len(data):
+        (length,) = LENGTH.unpack_from(data, position)
         if length == NEXT_HEADER:
             if position + len(HEADER) > len(data):
                 raise bad_stream("snappy", "a second header is incomplete")
@@ -110,7 +110,7 @@ def decompress(data: bytes | memoryview, limits: Limits = DEFAULT_LIMITS, *, mag
                 used_at_skip = used
             position += len(HEADER)
             continue
-        position += _LENGTH.size
+        position += LENGTH.size
         if not 0 <= length <= len(data) - position:
             raise bad_stream("snappy", f"a block of {length} bytes runs past the end")
         parts.append(_decompress_block(data[position : position + length], used, limits))
@@ -127,11 +127,11 @@ def blocks_before_damage(data: bytes) -> Iterator[bytes]:
         yield data
         return
     position = len(HEADER)
-    while position + _LENGTH.size <= len(data):
-        (length,) = _LENGTH.unpack_from(data, position)
+    while position + LENGTH.size <= len(data):
+        (length,) = LENGTH.unpack_from(data, position)
         if length < 0:
             return
-        position += _LENGTH.size
+        position += LENGTH.size
         yield data[position : position + length]
         position += length
 
@@ -151,7 +151,7 @@ def compress(data: bytes | memoryview, level: int | None = None, *, magic: int =
     stream = [HEADER]
     for start in range(0, len(data), BLOCK_SIZE):
         block = bytes(_snappy.compress(bytes(data[start : start + BLOCK_SIZE])))
-        stream += [_LENGTH.pack(len(block)), block]
+        stream += [LENGTH.pack(len(block)), block]
     return b"".join(stream)
 
 

@@ -10,22 +10,37 @@ from io import BytesIO
 
 import zstandard
 
+from kafkalog.codec import derive
 from kafkalog.codec.common.errors import FormatError, LimitExceeded
 from kafkalog.codec.common.limits import DEFAULT_LIMITS, KIB, MIB, Limits
 from kafkalog.codec.compression._errors import bad_stream, check_size, too_large, window_too_large
 from kafkalog.codec.compression._pieces import Pieces
+from kafkalog.codec.layout.zstd_frame import (
+    CONTENT_SIZES,
+    DICTIONARY_ID_SIZES,
+    LARGEST_BLOCK,
+    SKIPPABLE_MAGIC,
+    SMALLEST_WINDOW,
+    ZSTD_BLOCK,
+    ZSTD_BLOCK_BITS,
+    ZSTD_CHECKSUM,
+    ZSTD_HEADER,
+    ZSTD_SKIPPABLE,
+    ZSTD_SKIPPABLE_MAGIC,
+    ZSTD_WINDOW,
+    BlockType,
+)
 
-__all__ = [
-    "CHECKSUM_SIZE", "MAGIC", "MAX_BLOCK", "RESERVED", "RLE", "before_damage", "compress", "decompress", "most_bytes",
-]  # fmt: skip
+__all__ = ["HEADER", "WINDOW", "before_damage", "compress", "decompress", "most_bytes"]
 
-MAGIC = b"\x28\xb5\x2f\xfd"
-_SKIPPABLE_MASK = 0xFFFFFFF0
-_SKIPPABLE = 0x184D2A50
-MAX_BLOCK = 128 * 1024
-_BLOCK_HEADER = 3
-RLE, _COMPRESSED, RESERVED = 1, 2, 3
-CHECKSUM_SIZE = 4
+HEADER = derive.fixed(ZSTD_HEADER, ("magic", "descriptor"), "<")
+WINDOW, _CHECKSUM, _BLOCK_HEADER = ZSTD_WINDOW.sizeof(), ZSTD_CHECKSUM.sizeof(), ZSTD_BLOCK.sizeof()
+_LARGEST_HEADER = HEADER.size + WINDOW + max(DICTIONARY_ID_SIZES.values()) + max(CONTENT_SIZES.values())
+_SKIPPABLE = derive.fixed(ZSTD_SKIPPABLE, ("magic", "size"), "<")
+_SKIPPABLE_MASK = ZSTD_SKIPPABLE_MAGIC.mask("magic")
+_SKIPPABLE_MAGIC = ZSTD_SKIPPABLE_MAGIC.number({"magic": SKIPPABLE_MAGIC})
+_TYPE, _SIZE = ZSTD_BLOCK_BITS.bit("type"), ZSTD_BLOCK_BITS.bit("size")
+_TYPE_MASK, _IS_LAST = _TYPE.mask, ZSTD_BLOCK_BITS.mask("is_last")
 _DEFAULT_LEVEL = 3
 _STEP = 64 * KIB
 """Most bytes of output at once before damage."""
@@ -65,11 +80,18 @@ def _encoder(level: int | None) -> zstandard.ZstdCompressor:
     return _contexts.encoder
 
 
+def _is_skippable(data: bytes | memoryview, start: int) -> bool:
+    magic = int.from_bytes(data[start : start + _SKIPPABLE.end("magic")], "little")
+    return magic & _SKIPPABLE_MASK == _SKIPPABLE_MAGIC
+
+
 def _skippable_end(data: bytes | memoryview, start: int) -> int:
-    end = start + 8 + int.from_bytes(data[start + 4 : start + 8], "little")
-    if len(data) < start + 8 or end > len(data):
-        raise bad_stream("zstd", "it ends inside a skippable frame")
-    return end
+    if len(data) >= start + _SKIPPABLE.size:
+        _, size = _SKIPPABLE.struct.unpack_from(data, start)
+        end: int = start + _SKIPPABLE.size + size
+        if end <= len(data):
+            return end
+    raise bad_stream("zstd", "it ends inside a skippable frame")
 
 
 def _frame_end(data: bytes | memoryview, start: int, limits: Limits) -> tuple[int, int]:
@@ -78,27 +100,27 @@ def _frame_end(data: bytes | memoryview, start: int, limits: Limits) -> tuple[in
     `limits.zstd_window_bytes`. Nothing is decompressed.
     """
     try:
-        header = bytes(data[start : start + 18])
+        header = bytes(data[start : start + _LARGEST_HEADER])
         parameters = zstandard.get_frame_parameters(header)
         position = start + zstandard.frame_header_size(header)
     except zstandard.ZstdError as error:
         raise bad_stream("zstd", error) from None
     if parameters.window_size > limits.zstd_window_bytes:
         raise window_too_large(parameters.window_size, limits)
-    block_max = min(MAX_BLOCK, max(parameters.window_size, 1024))
+    block_max = min(LARGEST_BLOCK, max(parameters.window_size, SMALLEST_WINDOW))
     bound = 0
     while True:
         if position + _BLOCK_HEADER > len(data):
             raise bad_stream("zstd", "it ends early")
         word = int.from_bytes(data[position : position + _BLOCK_HEADER], "little")
-        last, kind, size = word & 1, word >> 1 & 3, word >> 3
-        if kind == RESERVED:
+        kind, size = (word & _TYPE_MASK) >> _TYPE.lowest, word >> _SIZE.lowest
+        if kind == BlockType.RESERVED:
             raise bad_stream("zstd", "a block of a reserved type")
-        bound += block_max if kind == _COMPRESSED else size
-        position += _BLOCK_HEADER + (1 if kind == RLE else size)
-        if last:
+        bound += block_max if kind == BlockType.COMPRESSED else size
+        position += _BLOCK_HEADER + (1 if kind == BlockType.RLE else size)
+        if word & _IS_LAST:
             break
-    position += CHECKSUM_SIZE if parameters.has_checksum else 0
+    position += _CHECKSUM if parameters.has_checksum else 0
     if position > len(data):
         raise bad_stream("zstd", "it ends early")
     return position, bound
@@ -117,7 +139,7 @@ def decompress(data: bytes | memoryview, limits: Limits = DEFAULT_LIMITS, *, mag
     decoder = _decoder(limits.zstd_window_bytes)
     while position < len(data):
         try:
-            if int.from_bytes(data[position : position + 4], "little") & _SKIPPABLE_MASK == _SKIPPABLE:
+            if _is_skippable(data, position):
                 position = _skippable_end(data, position)
                 continue
             end, bound = _frame_end(data, position, limits)
@@ -143,7 +165,7 @@ def most_bytes(data: bytes | memoryview) -> int | None:
     total = position = 0
     try:
         while position < len(data):
-            if int.from_bytes(data[position : position + 4], "little") & _SKIPPABLE_MASK == _SKIPPABLE:
+            if _is_skippable(data, position):
                 position = _skippable_end(data, position)
                 continue
             position, bound = _frame_end(data, position, _ANY_WINDOW)

@@ -25,18 +25,18 @@ def _sizes(layout: FixedLayout) -> list[int]:
     return [struct.calcsize(layout.order + field.format) for field in layout.fields]
 
 
-def columns_of_entries(
-    data: bytes | bytearray | memoryview, layout: FixedLayout
-) -> tuple[Sequence[int], Sequence[int]]:
-    """Return all first fields, and all second fields, of the entries in `data`, in order; both are empty for no bytes.
-    The size of `data` must be a multiple of the entry's.
+def columns_of_entries(data: bytes | bytearray | memoryview, layout: FixedLayout) -> dict[str, Sequence[int]]:
+    """Return the values of both fields of the entries in `data`, by the field's name in declared order; both are empty
+    for no bytes. The size of `data` must be a multiple of the entry's.
     """
+    columns: tuple[Sequence[int], ...] = ((), ())
     if is_there():
         from kafkalog.codec.native.functions import read_entries
 
-        return read_entries(data, _sizes(layout))
-    firsts, seconds = zip(*layout.struct.iter_unpack(data), strict=True) if data else ((), ())
-    return firsts, seconds
+        columns = read_entries(data, _sizes(layout))
+    elif data:
+        columns = tuple(zip(*layout.struct.iter_unpack(data), strict=True))
+    return dict(zip(layout.names, columns, strict=True))
 
 
 def packed_columns(firsts: memoryview, seconds: memoryview, layout: FixedLayout) -> bytes:

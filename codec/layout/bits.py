@@ -6,9 +6,10 @@ of a later Kafka are preserved.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
-from construct import Adapter, Container, FormatField, IntegerError
+from construct import Adapter, BytesInteger, Container, FormatField, IntegerError
+from msgspec import Struct
 
 __all__ = ["UNNAMED", "Bit", "Bits"]
 
@@ -16,7 +17,7 @@ UNNAMED = "unnamed"
 """Key for the bits without a name, present if one of them is set."""
 
 
-class Bit(NamedTuple):
+class Bit(Struct, frozen=True):
     """A named group of bits: its lowest bit, the number of bits, and their meaning."""
 
     name: str
@@ -33,23 +34,27 @@ class Bit(NamedTuple):
 class Bits(Adapter):  # type: ignore[misc]
     """Integer field whose bits have names. It is parsed to a container, and built from a container or a number."""
 
-    def __init__(self, field: FormatField, *bits: Bit) -> None:
+    def __init__(self, field: FormatField | BytesInteger, *bits: Bit) -> None:
         super().__init__(field)
         self.bits = bits
         self._modulus = 1 << 8 * field.length
-        self._is_signed = field.fmtstr[-1].islower()
+        self._is_signed = isinstance(field, FormatField) and field.fmtstr[-1].islower()
 
     @property
     def known(self) -> int:
         """Number with all named bits set."""
         return sum(bit.mask for bit in self.bits)
 
-    def mask(self, name: str) -> int:
-        """Return the number with exactly the bits of this name set. Raises `KeyError` for an unknown name."""
+    def bit(self, name: str) -> Bit:
+        """Return the group of bits of this name. Raises `KeyError` for an unknown name."""
         for bit in self.bits:
             if bit.name == name:
-                return bit.mask
+                return bit
         raise KeyError(name)
+
+    def mask(self, name: str) -> int:
+        """Return the number with exactly the bits of this name set. Raises `KeyError` for an unknown name."""
+        return self.bit(name).mask
 
     def named(self, number: int) -> Container:
         """Return a container with the value of each name's bits. The other bits are under `UNNAMED` if any of them is

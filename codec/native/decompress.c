@@ -10,7 +10,7 @@
 typedef int lz4_function(const byte *source, byte *target, int size, int room);
 
 static int64_t decompress_lz4(lz4_function *function, const byte *source, int64_t size, byte *target, int64_t room) {
-    if (size < LZ4_HEADER_SIZE || load32(source) != LZ4_FIRST_WORD || load32(source + 3) != LZ4_SECOND_WORD)
+    if (size < LZ4_HEADER_SIZE || load32(source) != LZ4_FIRST_WORD || load32(source + LZ4_HEADER_SIZE - 4) != LZ4_SECOND_WORD)
         return -1;
     int64_t at = LZ4_HEADER_SIZE, done = 0;
     for (;;) {
@@ -43,19 +43,16 @@ typedef size_t zstd_begin(void *context);
 typedef size_t zstd_next_size(void *context);
 typedef size_t zstd_continue(void *context, byte *target, size_t room, const byte *source, size_t size);
 
-#define ZSTD_CHECKSUM_FLAG 0x04
-#define ZSTD_FRAME_HEADER 6 /* magic, a descriptor that says that there is neither size nor dictionary, and the window */
-
 /* Return whether a frame begins here that has no content size and no dictionary, and a window of at most
  * `window_limit` bytes. */
 INLINE bool is_streamed_frame(const byte *source, int64_t size, int64_t window_limit) {
-    if (size < ZSTD_FRAME_HEADER || load32(source) != ZSTD_MAGIC)
+    if (size < ZSTD_HEADER_SIZE || load32(source) != ZSTD_MAGIC)
         return false;
-    const int64_t descriptor = source[4], window = source[5];
-    if ((descriptor & ~ZSTD_CHECKSUM_FLAG) != 0 || window >> 3 > 40)
+    const int64_t descriptor = source[ZSTD_DESCRIPTOR_AT], window = source[ZSTD_WINDOW_AT];
+    if ((descriptor & ~ZSTD_HAS_CHECKSUM) != 0)
         return false;
-    const int64_t base = INT64_C(1) << (10 + (window >> 3));
-    return base + (base >> 3) * (window & 7) <= window_limit;
+    const int64_t base = ZSTD_SMALLEST_WINDOW << BITS_OF(window, ZSTD_WINDOW_EXPONENT);
+    return base + (base >> 3) * BITS_OF(window, ZSTD_WINDOW_MANTISSA) <= window_limit;
 }
 
 /* Decompress the bytes if they are exactly one such frame. Its blocks are given to zstd one by one: only so are blocks
@@ -206,7 +203,7 @@ static int64_t decompress_gzip(const struct decompressor *with, const byte *sour
     if (size < GZIP_HEADER_SIZE + GZIP_TRAILER_SIZE || load32(source) != GZIP_PLAIN_START || size > INT32_MAX)
         return -1;
     const byte *stream = source + GZIP_HEADER_SIZE, *trailer = source + size - GZIP_TRAILER_SIZE;
-    const int64_t content = load32(trailer + 4);
+    const int64_t content = load32(trailer + GZIP_CONTENT_SIZE_AT);
     if (content > room || !has_complete_codes(stream, trailer - stream))
         return -1;
     struct inflate_state *state = (struct inflate_state *)(intptr_t)with->gzip_state;
@@ -218,7 +215,7 @@ static int64_t decompress_gzip(const struct decompressor *with, const byte *sour
         return -1;
     if (state->next_in != trailer || state->total_out != content)
         return -1;
-    return checksum_ieee(target, content) == load32(trailer) ? content : -1;
+    return checksum_ieee(target, content) == load32(trailer + GZIP_CHECKSUM_AT) ? content : -1;
 }
 
 /* --- Snappy -------------------------------------------------------------------------------------------------------- */
@@ -356,9 +353,9 @@ static int64_t decompress_snappy(const byte *source, int64_t size, byte *target,
     if (size < SNAPPY_HEADER_SIZE || big64(source) != SNAPPY_MAGIC)
         return -1;
     int64_t at = SNAPPY_HEADER_SIZE, done = 0;
-    while (size - at >= 4) {
+    while (size - at >= SNAPPY_LENGTH_SIZE) {
         const int64_t length = big32(source + at);
-        at += 4;
+        at += SNAPPY_LENGTH_SIZE;
         if (length == SNAPPY_NEXT_HEADER || length < 0 || length > size - at)
             return -1;
         const int64_t made = snappy_block(source + at, source + at + length, target + done, room - done);

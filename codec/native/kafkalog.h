@@ -27,6 +27,9 @@ typedef uint8_t byte;
 INLINE int64_t least(int64_t first, int64_t second) { return first < second ? first : second; }
 INLINE int64_t most(int64_t first, int64_t second) { return first > second ? first : second; }
 
+/* Value of the bits that layout.h names. */
+#define BITS_OF(number, name) (((number) & name) >> name##_SHIFT)
+
 /* Whether batches of magic 2 may have this compression; `codec` is below 8. */
 INLINE bool is_known_codec(int64_t codec) { return KNOWN_CODECS >> codec & 1; }
 

@@ -12,6 +12,7 @@ from zlib import crc32
 
 from kafkalog.codec.compression.specs import KNOWN_CODECS
 from kafkalog.codec.derive import FixedLayout
+from kafkalog.codec.layout import zstd_frame
 from kafkalog.codec.model import (
     BATCH,
     CODEC_MASK,
@@ -37,6 +38,11 @@ from kafkalog.codec.rules.record_shape import CONTENT_LENGTH, SMALLEST_HEADER, S
 __all__ = ["constants", "header_text", "stream_constants"]
 
 _LAYOUTS = {"BATCH": BATCH, "MESSAGE_V0": MESSAGE_V0, "MESSAGE_V1": MESSAGE_V1, "LOG_OVERHEAD": LOG_OVERHEAD}
+_STREAM_BITS = {
+    "ZSTD_HAS_CHECKSUM": zstd_frame.ZSTD_DESCRIPTOR.bit("has_checksum"),
+    "ZSTD_WINDOW_MANTISSA": zstd_frame.ZSTD_WINDOW_BITS.bit("mantissa"),
+    "ZSTD_WINDOW_EXPONENT": zstd_frame.ZSTD_WINDOW_BITS.bit("exponent"),
+}
 _STRUCTS: dict[str, tuple[type[tables.Rows], frozenset[tables.Rows]]] = {
     "arrow_buffers": (tables.ArrowBuffer, frozenset(tables.ArrowBuffer) - {tables.ArrowBuffer.VIEWED_NUMBER}),
     "filled": (tables.Filled, frozenset()),
@@ -98,16 +104,23 @@ def stream_constants() -> dict[str, int]:
     """Return the constants about compressed streams, by their names in C. Imports the packages of all compressions."""
     from kafkalog.codec.compression import gzip, lz4, snappy, zstd
 
-    return {
+    named = {
         "LZ4_FIRST_WORD": int.from_bytes(lz4.WRITTEN_HEADER[:4], "little"),
-        "LZ4_SECOND_WORD": int.from_bytes(lz4.WRITTEN_HEADER[3:7], "little"),
+        "LZ4_SECOND_WORD": int.from_bytes(lz4.WRITTEN_HEADER[-4:], "little"),
         "LZ4_HEADER_SIZE": len(lz4.WRITTEN_HEADER), "LZ4_BLOCK_SIZE": lz4.BLOCK_SIZE, "LZ4_STORED": lz4.STORED_BLOCK,
-        "ZSTD_MAGIC": int.from_bytes(zstd.MAGIC, "little"),
+        "ZSTD_MAGIC": zstd_frame.FRAME_MAGIC, "ZSTD_DESCRIPTOR_AT": zstd.HEADER.position("descriptor"),
+        "ZSTD_WINDOW_AT": zstd.HEADER.size, "ZSTD_HEADER_SIZE": zstd.HEADER.size + zstd.WINDOW,
+        "ZSTD_SMALLEST_WINDOW": zstd_frame.SMALLEST_WINDOW,
         "SNAPPY_MAGIC": int.from_bytes(snappy.MAGIC, "big", signed=True), "SNAPPY_HEADER_SIZE": len(snappy.HEADER),
-        "SNAPPY_NEXT_HEADER": snappy.NEXT_HEADER,
-        "GZIP_HEADER_SIZE": gzip.HEADER, "GZIP_TRAILER_SIZE": gzip.TRAILER,
+        "SNAPPY_NEXT_HEADER": snappy.NEXT_HEADER, "SNAPPY_LENGTH_SIZE": snappy.LENGTH.size,
+        "GZIP_HEADER_SIZE": gzip.HEADER.size, "GZIP_TRAILER_SIZE": gzip.TRAILER.size,
+        "GZIP_CHECKSUM_AT": gzip.TRAILER.position("checksum"),
+        "GZIP_CONTENT_SIZE_AT": gzip.TRAILER.position("content_size"),
         "GZIP_PLAIN_START": int.from_bytes(gzip.PLAIN_START, "little"),
     }  # fmt: skip
+    for name, bit in _STREAM_BITS.items():
+        named |= {name: bit.mask, f"{name}_SHIFT": bit.lowest}
+    return named
 
 
 def _fields(name: str, layout: FixedLayout) -> str:

@@ -128,7 +128,7 @@ class Entries:
             if piece is None:
                 return
             slot, data = piece
-            firsts, seconds = columns_of_entries(data, self._layout)
+            firsts, seconds = columns_of_entries(data, self._layout).values()
             before, order = (self._firsts[-1], self._seconds[-1]), self._order
             count = increasing(firsts, seconds, before, may_repeat=order.may_repeat, never=order.never)
             self._stops_behind = count < len(firsts)

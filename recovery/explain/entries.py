@@ -72,7 +72,8 @@ def explain_index(
     if source.size > end:
         remarks.append(f"{source.size - end} zero bytes follow, allocated and never written")
     role = PartRole.DAMAGED if breaks else PartRole.ASKED
-    return (ExplainedPart(role, f"entries of {kind.value}", span, tuple(remarks), breaks),)
+    what = f"entries of {kind.value}"
+    return (ExplainedPart(role=role, what=what, span=span, remarks=tuple(remarks), breaks=breaks),)
 
 
 def _describe(entry: FieldSpan, base_offset: int, problems: tuple[Suspect, ...]) -> None:

@@ -132,8 +132,9 @@ def _text(path: str, name: str, most: int, limits: Limits) -> Explanation:
     span = text_spans(name, data, most, limits)
     breaks = tuple(broken_fields(span))
     part = ExplainedPart(
-        PartRole.DAMAGED if breaks else PartRole.ASKED, name, span, () if data else ("the file is empty",), breaks
-    )
+        role=PartRole.DAMAGED if breaks else PartRole.ASKED, what=name, span=span,
+        remarks=() if data else ("the file is empty",), breaks=breaks,
+    )  # fmt: skip
     return Explanation(path=path, page=TEXT_FILES[name][2], size=len(data), parts=(part,))
 
 
@@ -145,7 +146,8 @@ def _snapshot(source: FileSource, most: int, limits: Limits) -> tuple[ExplainedP
     bit = _flipped(data) if breaks == ("crc",) else None
     if bit is not None:
         breaks, remarks = one_bit(span, *bit, data)
-    return (ExplainedPart(PartRole.DAMAGED if breaks else PartRole.ASKED, "producer snapshot", span, remarks, breaks),)
+    role = PartRole.DAMAGED if breaks else PartRole.ASKED
+    return (ExplainedPart(role=role, what="producer snapshot", span=span, remarks=remarks, breaks=breaks),)
 
 
 def _flipped(data: bytes) -> tuple[int, int] | None:

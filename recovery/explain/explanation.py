@@ -25,7 +25,7 @@ class PartRole(enum.StrEnum):
     """the first entry after the damage that is proven to belong to the log"""
 
 
-class ExplainedPart(Struct, frozen=True):
+class ExplainedPart(Struct, frozen=True, kw_only=True):
     """One structure of the file."""
 
     role: PartRole

@@ -172,7 +172,8 @@ def _part_at(
 ) -> ExplainedPart:
     data = memoryview(source.read(place.start, place.end - place.start))
     if place.header is None:
-        return ExplainedPart(role, _name(data), read_spans(ENTRY, data, position=place.start, limits=limits, most=most))
+        span = read_spans(ENTRY, data, position=place.start, limits=limits, most=most)
+        return ExplainedPart(role=role, what=_name(data), span=span)
     before = None if place.before is None else place.before[1]
     return _entry(RecordBatch(place.header, place.start, data), before, topic, role, most=most, limits=limits)
 
@@ -187,7 +188,7 @@ def _entry(
     read_contents(span, topic, batch, limits)
     breaks = tuple(broken_fields(span))
     role = PartRole.DAMAGED if breaks and role is PartRole.ASKED else role
-    return ExplainedPart(role, _name(memoryview(batch.data)), span, breaks=breaks)
+    return ExplainedPart(role=role, what=_name(memoryview(batch.data)), span=span, breaks=breaks)
 
 
 def _header_of(part: ExplainedPart) -> ExplainedPart:
@@ -211,7 +212,7 @@ def _damage(
         )
         after = "up to the end of the file" if place.end == source.size else "between sound entries"
         remark = f"{zeros} zero bytes {after}: space that was allocated and never written, or lost with the power"
-        return ExplainedPart(PartRole.DAMAGED, "zeros", span, (remark,))
+        return ExplainedPart(role=PartRole.DAMAGED, what="zeros", span=span, remarks=(remark,))
     data = memoryview(source.read(place.start, min(place.end - place.start, _LARGEST_DAMAGE)))
     span = read_spans(ENTRY, data, position=place.start, limits=limits, most=most)
     blame_suspects(span, data, None if place.before is None else place.before[1], place.findings)
@@ -226,7 +227,9 @@ def _damage(
     elif set(breaks) == {"crc"}:
         remarks.append("which field is wrong cannot be told: the checksum alone does not fit, in more than one bit")
         breaks = ()
-    return ExplainedPart(PartRole.DAMAGED, _name(data), span, tuple(remarks), breaks)
+    return ExplainedPart(
+        role=PartRole.DAMAGED, what=_name(data), span=span, remarks=tuple(remarks), breaks=breaks
+    )
 
 
 def _repair(source: Source, place: _Place, following: _Place | None) -> BitRepair | None:

@@ -174,7 +174,7 @@ def window(rng: random.Random) -> tuple[object, object]:
     data = b"".join(batch(rng, 100 * number, rng.choice(codecs)) for number in range(rng.randrange(1, 4)))
     schema = rng.choice(SCHEMAS)
     decoder = RunsToArrow(schema, "t", 1, DEFAULT_LIMITS, 10_000, MIB)
-    taken, _ = decoder.decode_window(data, 0, Order(0, 2**31 - 1, NO_END, 32))
+    taken, _ = decoder.decode_window(data, 0, Order(next_offset=0, highest=2**31 - 1, end=NO_END, flags=32))
     if taken == 0:
         return None, None
     found = [each for each in first_batches(data) if each.position < taken]

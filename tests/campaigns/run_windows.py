@@ -267,7 +267,7 @@ def index_entries(rng: random.Random) -> tuple[object, object]:
     for enough in (0, 1 << 62):
         with pytest.MonkeyPatch.context() as patch:
             choose_execution(patch, enough)
-            firsts, seconds = index_columns.columns_of_entries(data, layout)
+            firsts, seconds = index_columns.columns_of_entries(data, layout).values()
             answers.append((list(firsts), list(seconds), index_columns.increasing(firsts, seconds, (-1, 0), **rule)))
     packed = index_columns.packed_columns(column_of(answers[0][0]), column_of(answers[0][1]), layout)
     return (answers[0], packed), (answers[1], data)

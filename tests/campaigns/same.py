@@ -2,9 +2,9 @@
 
 `python3 dev.py same BASE` installs BASE in an environment of its own, and runs this program.  Both commits get copies
 of the same directories under the same path, one after the other.  It compares what they print, their exit codes, the
-trees that they leave, the rows of the Spark source and the processor time.  Runs that an older commit began and did not
-end, or ended, are listed, completed and undone by this tree.  Text is compared byte for byte, but for run ids, random
-names and the clock.
+trees that they leave, the rows of the Spark source and the processor time.  Runs of `recover`, also with copies,
+`compact`, `undelete` and `undo` that an older commit began and did not end, or ended, are listed, completed and undone
+by this tree.  Text is compared byte for byte, but for run ids, random names and the clock.
 
 A difference is accepted if a line of `accepted_differences.txt` matches it; each line has its reason.
 """
@@ -31,6 +31,7 @@ from typing import Any
 
 from kafkalog.recovery.act.history import RunState
 from kafkalog.words.exit_codes import ExitCode
+from testkit.made.compactable import CONFIG, compactable
 from testkit.recorded import fixture_data
 from testkit.recorded.broker_dirs import brokers
 from testkit.recorded.recovery_cases import unpacked_cases
@@ -60,8 +61,10 @@ ACTING: tuple[tuple[str, ...], ...] = (
     ("recover", "--json", "--yes", "--at", AT, "--mode", "salvage", "--accept-loss"),
 )  # fmt: skip
 """Commands that change a directory; each works on a copy, and is undone."""
+UNFINISHED = RunState.CUT_SHORT, RunState.UNDO_CUT_SHORT
+"""States of a run that is still to be completed."""
 CROSSING = (*ACTING[0], "--accept-loss")
-"""The command whose runs an older commit begins."""
+"""The command whose runs an older commit begins on recorded damage, and which completes runs of other commands."""
 
 
 class Side:
@@ -101,6 +104,20 @@ class Case:
 
     name: str
     directory: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """A command that the older commit begins on a directory, and perhaps one that it ends before."""
+
+    case: Case
+    words: tuple[str, ...] = CROSSING
+    before: tuple[str, ...] = ()
+
+    @property
+    def completing(self) -> tuple[str, ...]:
+        """The command that completes the run."""
+        return self.words if self.words[0] == CROSSING[0] else CROSSING
 
 
 @dataclass(slots=True)
@@ -232,6 +249,27 @@ def _damage(directory: Path, chance: random.Random) -> str:
     return f"{kind} {name}@{place}"
 
 
+def begun_jobs(folder: Path) -> Iterator[Begun]:
+    """Commands other than `recover` without copies, each on a small log directory that gives it something to do."""
+    for name in ("compact", "undelete", "merge", "undo"):
+        (folder / name).mkdir()
+        root = compactable(folder / name / "data", count=1)
+        case, words = Case(f"job {name}", root), ("--json", "--yes", "--at", AT)
+        if name == "compact":
+            settings = (each for setting in CONFIG.items() for each in ("--config", "=".join(setting)))
+            yield Begun(case, (name, *words, *settings))
+        elif name == "undelete":
+            (root / "t-0").rename(root / f"t-0.{'0123456789abcdef' * 2}-delete")
+            yield Begun(case, (name, *words, "--topic", "t"))
+        else:
+            copy = shutil.copytree(root, folder / name / "copy")
+            log = max(root.glob("t-0/*.log"))
+            log.write_bytes(log.read_bytes()[:-3])
+            (root / ".kafka_cleanshutdown").unlink(missing_ok=True)
+            merging = (*CROSSING, "--mode", "merge", "--copy", str(copy))
+            yield Begun(case, merging) if name == "merge" else Begun(case, ("undo", "--json", "--yes"), merging)
+
+
 # --- the comparisons ------------------------------------------------------------------------------------------------
 
 
@@ -288,27 +326,27 @@ class Comparison:
         for part, *both in zip(("answer", "tree", "undo", "tree after undo"), *texts, strict=True):
             self._judge.compare(f"{case.name} | {' '.join(words)} | {part}", *both)
 
-    def crossing(self, case: Case, every: int) -> bool:
-        """A run that the older commit begins, stopped at every n-th change and not at all, is listed, completed and
+    def crossing(self, begun: Begun, every: int) -> bool:
+        """A command that the older commit begins, stopped at every n-th change and not at all, is listed, completed and
         undone by this tree. False if that commit changes nothing here.
         """
-        older, ours = self._older, self._sides[1]
-        root = self.fresh(case)
-        before = ours.ask("tree", root)["tree"]
-        if older.ask("run", [*CROSSING, root])["code"] != ExitCode.CHANGED:
+        older, ours, case = self._older, self._sides[1], begun.case
+        before = ours.ask("tree", self.fresh(case))["tree"]
+        root = self._prepared(begun)
+        if older.ask("run", [*begun.words, root])["code"] != ExitCode.CHANGED:
             return False
         whole = older.ask("tree", root)["tree"]
         completed = 0
         for number in itertools.count(1, every):
             for ending in ("recover", "undo"):
-                root = self.fresh(case)
-                killed = older.ask("cut_short", [*CROSSING, root], number)["killed"]
+                root = self._prepared(begun)
+                killed = older.ask("cut_short", [*begun.words, root], number)["killed"]
                 where = f"{case.name} | begun by {older.name}, stopped at change {number}, then {ending}"
                 listings = [side.ask("run", ["runs", "--json", root]) for side in (older, ours)]
                 self._judge.compare(f"{where} | runs", *(_run_ids(each) for each in listings))
                 if ending == "recover":
-                    self._must(f"{where} | code", ours.ask("run", [*CROSSING, root]), {0, 2})
-                    if f'"state": "{RunState.CUT_SHORT}"' in listings[1]["out"]:  # else there is nothing to complete
+                    self._must(f"{where} | code", ours.ask("run", [*begun.completing, root]), {0, 2})
+                    if any(f'"state": "{state}"' in listings[1]["out"] for state in UNFINISHED):
                         self._judge.compare(f"{where} | tree", _listed(whole), _listed(ours.ask("tree", root)["tree"]))
                         completed += 1
                 while (undone := ours.ask("run", ["undo", "--yes", root]))["code"] == ExitCode.CHANGED:
@@ -320,6 +358,13 @@ class Comparison:
                 self._judge.compare(f"{case.name} | a run was completed", "True", str(completed > 0))
                 return True
         raise AssertionError  # the count has no end
+
+    def _prepared(self, begun: Begun) -> str:
+        """A fresh copy of the case, on which the older commit carried out the command before."""
+        root = self.fresh(begun.case)
+        if begun.before:
+            self._must(f"{begun.case.name} | before", self._older.ask("run", [*begun.before, root]), {ExitCode.CHANGED})
+        return root
 
     def _must(self, what: str, answer: dict[str, Any], codes: set[int]) -> None:
         wrong = "" if answer["code"] in codes else f"{answer['code']}: {answer['err']}"
@@ -343,7 +388,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--every", type=int, default=1, help="only every n-th case of each kind")
     parser.add_argument("--random", type=int, default=100, help="how many random damages")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--crossings", type=int, default=8, help="cases whose runs the older commit begins")
+    parser.add_argument("--crossings", type=int, default=8, help="recorded cases that the older commit recovers")
     parser.add_argument("--changes", type=int, default=1, help="stop such a run at every n-th change only")
     given = parser.parse_args(arguments)
     judge = Judge(read_accepted(ACCEPTED))
@@ -357,12 +402,14 @@ def main(arguments: Sequence[str]) -> int:
             comparison.case(case, acting=True)
         for case in damaged(given.seed, max(given.random // given.every, 1)):
             comparison.case(case, acting=True)
-        begun = (case.name for case in shuffled(given.seed) if comparison.crossing(case, given.changes))
+        begun = (case.name for case in shuffled(given.seed) if comparison.crossing(Begun(case), given.changes))
         crossed = list(itertools.islice(begun, given.crossings))
+        jobs = list(begun_jobs(Path(scratch)))
+        crossed += (job.case.name for job in jobs if comparison.crossing(job, given.changes))
     for side in (base, ours, older):
         side.close()
     print(f"crossed versions: {', '.join(crossed)}")
-    judge.compare("cases whose runs an older commit began", str(given.crossings), str(len(crossed)))
+    judge.compare("cases whose runs an older commit began", str(given.crossings + len(jobs)), str(len(crossed)))
     return report(judge)
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
 from testkit.running.programs import loaded
 
 ROOT = Path(__file__).resolve().parents[2]
+worker = loaded(ROOT / "tests" / "campaigns" / "same_worker.py")
 LINE = '{"run": "20261128T151123.079566Z-f36bbd73", "seconds": 0.3, "path": "a, {b\\"", "offsets": [1, 2]}\n'
 
 
@@ -56,3 +58,32 @@ def test_both_commits_of_ci_are_named_in_full() -> None:
     lines = (ROOT / "tests" / "campaigns" / "base_commit.txt").read_text(encoding="utf-8").splitlines()
     named = dict(line.split() for line in lines if not line.startswith("#"))
     assert {name: len(commit) for name, commit in named.items()} == {"base": 40, "crossings": 40}
+
+
+class Versions:
+    """Both commits as one: this one, whose `undo` leaves a file where it should leave none if `forgets` is set."""
+
+    name = "older"
+
+    def __init__(self, forgets: bool) -> None:
+        self._forgets = forgets
+
+    def ask(self, action: str, words: Any, number: int = 0) -> dict[str, Any]:
+        answer: dict[str, Any] = getattr(worker, action)(*((words, number) if number else (words,)))
+        if self._forgets and words[0] == "undo":
+            (Path(words[-1]) / "forgotten").touch()
+        return answer
+
+
+@pytest.mark.parametrize(
+    ("name", "forgets"), [("compact", False), ("undelete", False), ("merge", False), ("undo", False), ("merge", True)]
+)
+def test_runs_of_each_job_are_crossed(same: ModuleType, name: str, forgets: bool, tmp_path: Path) -> None:
+    (job,) = (each for each in same.begun_jobs(tmp_path) if each.case.name == f"job {name}")
+    judge = same.Judge(accepted=[])
+    version = Versions(forgets)
+    comparison = same.Comparison(version, version, version, judge, tmp_path / "place")
+    assert comparison.crossing(job, 9)
+    assert judge.compared > 10
+    assert any("tree after undo" in each for each in judge.different) == forgets
+    assert forgets or judge.different == []

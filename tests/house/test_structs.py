@@ -14,23 +14,27 @@ MOST_POSITIONAL = 3
 BY_POSITION = {
     "a reader makes one for each batch, record, entry or field": (
         "cluster.groups.offset_history.OffsetChange", "cluster.groups.offsets.CommittedOffset",
-        "cluster.kraft.metadata_image.PartitionImage", "cluster.kraft.metadata_log.MetadataEvent",
-        "cluster.records.coordinator_records.CoordinatorRecord", "cluster.records.entries.Entry",
-        "cluster.records.entries.Marker", "cluster.records.framed_records.FramedRecord",
-        "cluster.records.messages.Decoded", "cluster.zookeeper.tree.Node", "codec.columnar.assembler.Bounds",
-        "codec.columnar.pieces.Part", "codec.columnar.run_decoder.Order", "codec.common.findings.BatchOutline",
-        "codec.headers.one_batch.OneBatch",
-        "codec.common.findings.Finding", "codec.common.findings.Unread", "codec.model.AbortedTransaction",
-        "codec.model.BatchHeader", "codec.model.LegacyHeader", "codec.model.ProducerEntry",
-        "codec.model.Record", "inspect.annotated.FieldBytes", "inspect.stretches.BatchFacts",
-        "inspect.stretches.Stretch", "log.reading.transactions.Undecided", "log.walk.header_walk.Span",
-        "log.walk.segment.Segment", "recovery.explain.explanation.ExplainedPart",
+        "cluster.groups.share_state.StateBatch", "cluster.kraft.metadata_image.PartitionImage",
+        "cluster.kraft.metadata_log.MetadataEvent", "cluster.records.coordinator_records.CoordinatorRecord",
+        "cluster.records.entries.Entry", "cluster.records.entries.Marker",
+        "cluster.records.framed_records.FramedRecord", "cluster.records.messages.Decoded",
+        "cluster.zookeeper.tree.Node", "codec.columnar.pieces.Part", "codec.headers.one_batch.OneBatch",
+        "codec.model.AbortedTransaction", "codec.model.BatchHeader", "codec.model.LegacyHeader",
+        "codec.model.ProducerEntry", "codec.model.Record", "copies.stretches.Row", "inspect.annotated.FieldBytes",
+        "inspect.stretches.BatchFacts", "inspect.stretches.Stretch", "log.walk.header_walk.Span",
+    ),
+    "one for each fault, of which a damaged file can have as many as batches; code, severity and place stand first": (
+        "codec.common.findings.BatchOutline", "codec.common.findings.Finding", "codec.common.findings.Unread",
+    ),
+    "its fields are those of `AbortedTransaction`, and it is made with their names": (
+        "log.reading.transactions.Undecided",
     ),
     "a request of a client, or a part of its answer": (
-        "producer.multifetch.Fetched", "server.answers.Later", "server.files.IndexBlock", "server.wire.Request",
+        "producer.multifetch.Fetched", "server.answers.Later", "server.wire.Request",
     ),
     "rows of a table in the source, whose first values stand in columns": (
         "cli.tables.Column", "codec.common.finding_codes.FindingSpec", "codec.common.options.Option",
+        "codec.layout.bits.Bit",
     ),
     "stored by tables as an array": (
         "tables.positions.Position",
@@ -45,12 +49,7 @@ TUPLES = {
         "codec.headers.rebuild_segment.IndexLimits", "codec.headers.rebuild_segment.ProducerBatches",
         "codec.headers.rebuild_segment.Progress",
     ),
-    "a reader makes one for each batch or record, and compares or unpacks it": (
-        "codec.rules.execution.RawRecord", "copies.stretches.Row",
-    ),
-    "sorted, and made from the array of a record's value": ("cluster.groups.share_state.StateBatch",),
-    "rows of a table in the source; `codec.layout` imports construct alone": ("codec.layout.bits.Bit",),
-    "aiokafka's is one, which callers unpack": ("producer.batch.RecordMetadata",),
+    "made of each record, and unpacked": ("codec.rules.execution.RawRecord",),
 }  # fmt: skip
 """Named tuples with more than three fields, by the reason why they are no Structs."""
 CHANGED = (

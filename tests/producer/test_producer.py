@@ -65,7 +65,8 @@ def test_a_queue_is_written_when_the_batch_is_full_or_its_time_has_come(root: Pa
         assert [future.result(30).offset for future in futures[:3]] == [0, 1, 2]
         assert not futures[3].done(), "one record alone waits"
     with kafkalog.Producer(root, kafkalog.ProducerConfig(linger_ms=1)) as producer:
-        assert producer.send("timed", b"alone", timestamp=T0).result(30) == ("timed", 0, 0, T0)
+        sent = producer.send("timed", b"alone", timestamp=T0).result(30)
+        assert sent == RecordMetadata(topic="timed", partition=0, offset=0, timestamp=T0)
     assert batches(root, "full") == [3, 1]
 
 

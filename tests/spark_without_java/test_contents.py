@@ -495,7 +495,7 @@ def test_fields_become_columns_of_their_kind() -> None:
 
 
 def test_a_field_that_no_column_can_hold_is_refused() -> None:
-    with pytest.raises(TypeError, match="kafka has no type for Spark"):
+    with pytest.raises(TypeError, match="kafka has no type as a column"):
         struct_of(ZkLine)
 
 

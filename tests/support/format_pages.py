@@ -19,10 +19,12 @@ from construct import Container, Struct
 
 from json_pages import description_of
 from kafkalog.codec import BatchHeader, RecordBatch, decode_batch, derive, scan
+from kafkalog.codec.columnar.struct_columns import column_name
 from kafkalog.codec.common import findings
 from kafkalog.codec.common.finding_codes import SPECS
 from kafkalog.codec.layout import (
     fetch_result,
+    gzip_member,
     legacy_message,
     lz4_frame,
     offset_index,
@@ -32,6 +34,7 @@ from kafkalog.codec.layout import (
     text_files,
     time_index,
     transaction_index,
+    zstd_frame,
 )
 from kafkalog.codec.messages.control import control_layout
 from kafkalog.codec.messages.leaves import Array
@@ -45,15 +48,14 @@ from kafkalog.codec.plain.control import parse_control_key
 from kafkalog.codec.rules.batch_fields import BATCH_FIELDS, OF_RECORDS
 from kafkalog.spark.contents_lines import UNREAD_NAMES, PlaceLine
 from kafkalog.spark.contents_schema import SCHEMAS, SHAPES
-from kafkalog.spark.struct_columns import column_name
 from testkit.recorded.broker_dirs import brokers
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 PAGES = (*sorted((DOCS / "format").glob("*.md")), DOCS / "findings.md", DOCS / "spark-contents.md")
 BLOCK = re.compile(r"(<!-- begin (?P<kind>\w+) ?(?P<arguments>[^>]*?) -->\n).*?(<!-- end -->)", re.DOTALL)
 MODULES = (
-    fetch_result, legacy_message, lz4_frame, offset_index, producer_snapshot, record_batch, snappy_stream, text_files,
-    time_index, transaction_index,
+    fetch_result, gzip_member, legacy_message, lz4_frame, offset_index, producer_snapshot, record_batch, snappy_stream,
+    text_files, time_index, transaction_index, zstd_frame,
 )  # fmt: skip
 SHOWN_BYTES = 24
 

@@ -35,7 +35,7 @@ LINES = {
     "dump": "kafkalog.cli.shapes.dump_lines:Line",
     "elections": "kafkalog.cli.shapes.elections_lines:Line",
     "explain": "kafkalog.cli.looking.explain:Line",
-    "export": "kafkalog.cli.records.export:ExportLine",
+    "export": "kafkalog.cli.shapes.export_lines:Line",
     "find": "kafkalog.cli.records.find:Line",
     "groups": "kafkalog.cluster.groups.old_group_lines:Line",
     "index-rebuild": "kafkalog.cli.shapes.plan_lines:ResultLine",
@@ -65,6 +65,8 @@ LINES = {
 }
 """Schema, and the type of a line: a Struct, or the name of a union of several, with its docstring."""
 TITLES = {"plan": "kafkalog plan, kafkalog recover --dry-run"}
+NAMES = {"MergedRange": "range"}
+"""Names of results among the definitions of a schema that are not those of their classes."""
 
 Schema = dict[str, Any]
 
@@ -98,7 +100,8 @@ def description_of(kind: type, field: str) -> str:
 
 def name_of(kind: type) -> str:
     """Name of a Struct among the definitions of a schema: `FindingJson` is `finding`."""
-    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", re.sub("(Json|Line)$", "", kind.__name__)).lower()
+    name = NAMES.get(kind.__name__) or re.sub("(Json|Line)$", "", kind.__name__)
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
 
 
 _PLAIN = {

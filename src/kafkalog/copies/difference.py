@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from kafkalog.codec.common.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.plain.insides import Insides
@@ -144,7 +145,7 @@ class _Comparison:
                 self.found.cleaned += 1
             here.advance(1)
         else:
-            self._other(mine._replace(epoch=0) == its._replace(epoch=0))
+            self._other(replace(mine, epoch=0) == replace(its, epoch=0))
             if mine.last <= its.last:
                 here.advance(1)
             if its.last <= mine.last:

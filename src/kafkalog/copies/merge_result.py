@@ -13,11 +13,14 @@ __all__ = ["CopyShare", "MergeResult", "MergedDirectory", "MergedRange"]
 
 
 class MergedRange(Struct):
-    """Range of offsets from one copy, both inclusive."""
+    """Range of consecutive offsets in the merged log that come from one copy."""
 
     first_offset: int
+    """first offset of the range (inclusive)"""
     last_offset: int
+    """last offset of the range (inclusive)"""
     source: str
+    """path of the copy that supplied the range"""
 
 
 class CopyShare(Struct, kw_only=True):

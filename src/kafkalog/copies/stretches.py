@@ -11,7 +11,7 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from functools import cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["Row", "Stretch", "stretch_of"]
 
 
-class Row(NamedTuple):
+class Row(Struct, frozen=True):
     """Key of one batch: offsets, size (bytes), checksum, leader epoch and magic. For magic 0 or 1 `first` is the offset
     in its header.
     """

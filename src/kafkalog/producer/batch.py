@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import NamedTuple
 
 from msgspec import Struct
 
@@ -15,7 +14,7 @@ from kafkalog.log.writing.incoming import NewRecord
 __all__ = ["OpenBatch", "ReadyBatch", "RecordMetadata", "Waiting"]
 
 
-class RecordMetadata(NamedTuple):
+class RecordMetadata(Struct, frozen=True, kw_only=True):
     """Where a record was written."""
 
     topic: str

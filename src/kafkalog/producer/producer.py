@@ -385,7 +385,9 @@ class Producer:
         for number, waiting in enumerate(batch.waiting):
             moment = waiting.record.timestamp if is_create_time else NO_TIMESTAMP
             offset = first + number if first >= 0 else first
-            metadata = RecordMetadata(batch.topic, batch.partition, offset, moment)
+            metadata = RecordMetadata(
+                topic=batch.topic, partition=batch.partition, offset=offset, timestamp=moment
+            )
             if failure is None:
                 waiting.future.set_result(metadata)
             else:

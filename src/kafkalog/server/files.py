@@ -9,13 +9,13 @@ from bisect import bisect_left
 from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import suppress
-from struct import Struct
 from threading import RLock
 
 import msgspec
 
 from kafkalog.codec.common.errors import StorageError
 from kafkalog.codec.files.index_files import OFFSET_ENTRY
+from kafkalog.codec.headers.index_columns import columns_of_entries
 from kafkalog.log.disk.files import FileSource, status_of
 from kafkalog.log.walk.segment import Segment
 from kafkalog.server.waypoints import Waypoints, WaypointsOfFiles
@@ -117,7 +117,7 @@ _SLOTS = 512
 _BEYOND = 1 << 62
 
 
-class IndexBlock(msgspec.Struct, frozen=True):
+class IndexBlock(msgspec.Struct, frozen=True, kw_only=True):
     """Up to 512 neighbouring entries of an offset index: relative offsets and positions, beginning with entry number
     `first`. Entries with position 0, which were never written, count as behind all others.
     """
@@ -135,11 +135,12 @@ class IndexBlock(msgspec.Struct, frozen=True):
         """
         data = index.read(first * OFFSET_ENTRY.size, _SLOTS * OFFSET_ENTRY.size)
         count = len(data) // OFFSET_ENTRY.size
-        flat = Struct(">" + OFFSET_ENTRY.struct.format.removeprefix(">") * count).unpack_from(data)
-        positions = flat[1::2]
+        columns = columns_of_entries(data[: count * OFFSET_ENTRY.size], OFFSET_ENTRY)
+        positions = tuple(columns["position"])
         if 0 in positions:
             positions = tuple(position if position > 0 else _BEYOND for position in positions)
-        return cls(first, flat[::2], positions, (first + count) * OFFSET_ENTRY.size >= index.size)
+        is_last = (first + count) * OFFSET_ENTRY.size >= index.size
+        return cls(first=first, relative=tuple(columns["relative_offset"]), positions=positions, is_last=is_last)
 
     @classmethod
     def around(cls, index: FileSource, target: int, near: int) -> IndexBlock:

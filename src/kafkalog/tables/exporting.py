@@ -51,17 +51,21 @@ class ExportedPartition(Struct, kw_only=True):
     """The records that an export added for one partition."""
 
     topic: str
+    """its topic"""
     partition: int
-    next_offset: int
-    """the table contains all records below this offset"""
+    """its number"""
     first_offset: int | None = None
-    """first offset that this export added; None if it added nothing"""
+    """of the records that were added; null if none were"""
+    next_offset: int
+    """the table has all records below it"""
     records: int = 0
+    """how many were added"""
     files: int = 0
+    """in how many files"""
     bytes: int = 0
-    """size of the new files in bytes"""
+    """of these files"""
     open_transaction: str | None = None
-    """why the export stopped before the end of the log, if an open transaction is the reason"""
+    """why it ends before the log does, where an open transaction is the reason"""
 
 
 class ExportResult(Struct, kw_only=True):

@@ -143,7 +143,7 @@ def test_a_snapshot_replaces_an_update_adds_and_a_tombstone_removes(data: Path) 
     (found,) = share(data)
     assert (found.group, found.topic, found.partition, found.log_partition) == ("g", "orders", 0, 7)
     assert (found.start_offset, found.state_epoch, found.leader_epoch, found.snapshot_epoch) == (10, 3, 5, 1)
-    assert [tuple(each) for each in found.batches] == [(12, 14, 0, 1), (15, 16, 4, 5)]
+    assert found.batches == (StateBatch(12, 14, 0, 1), StateBatch(15, 16, 4, 5))
     assert found.settled == 2
 
 

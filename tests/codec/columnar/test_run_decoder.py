@@ -45,7 +45,7 @@ def offsets(of: RunsToArrow) -> list[int]:
 
 def test_plain_batches_are_taken_one_behind_the_other() -> None:
     window = some(0) + some(3) + some(9) + some(12)
-    order, into = Order(0, MAX_RELATIVE_OFFSET, NO_END, 0), decoder()
+    order, into = Order(next_offset=0, highest=MAX_RELATIVE_OFFSET, end=NO_END, flags=0), decoder()
     assert into.decode_window(window, 0, order) == (len(window), False)
     assert offsets(into) == [0, 1, 2, 3, 4, 5, 9, 10, 11, 12, 13, 14]
     assert order.next_offset == 15
@@ -53,10 +53,10 @@ def test_plain_batches_are_taken_one_behind_the_other() -> None:
 
 @pytest.mark.parametrize("first", [0, 1, 4, 20])
 def test_one_that_begins_elsewhere_is_taken_if_the_next_one_begins_behind_it(first: int) -> None:
-    order, into = Order(3, MAX_RELATIVE_OFFSET, NO_END, 0), decoder()
+    order, into = Order(next_offset=3, highest=MAX_RELATIVE_OFFSET, end=NO_END, flags=0), decoder()
     window = some(first) + some(first + 3)
     assert into.decode_window(window, 0, order) == (len(window) if first >= 3 else 0, False)
-    order, into = Order(3, MAX_RELATIVE_OFFSET, NO_END, 0), decoder()
+    order, into = Order(next_offset=3, highest=MAX_RELATIVE_OFFSET, end=NO_END, flags=0), decoder()
     assert into.decode_window(some(20) + some(6), 0, order) == (0, False)
 
 
@@ -82,7 +82,7 @@ def test_one_that_begins_elsewhere_is_taken_if_the_next_one_begins_behind_it(fir
 )
 def test_it_ends_before_anything_else(odd: bytes) -> None:
     first = some(0)
-    order, into = Order(0, MAX_RELATIVE_OFFSET, 100, 0x20), decoder()
+    order, into = Order(next_offset=0, highest=MAX_RELATIVE_OFFSET, end=100, flags=0x20), decoder()
     assert into.decode_window(first + odd + some(50), 0, order) == (len(first), False)
     assert into.decode_window(first + odd + some(50), len(first), order) == (len(first), False)
     assert offsets(into) == [0, 1, 2]
@@ -97,7 +97,7 @@ def test_compressed_batches_are_taken_too(codec: Codec) -> None:
         batch(packed, 5, base_offset=base, last_offset_delta=4, attributes=codec) + some(base + 5)
         for base in range(0, 80, 8)
     )
-    order, into = Order(0, MAX_RELATIVE_OFFSET, NO_END, 0), decoder()
+    order, into = Order(next_offset=0, highest=MAX_RELATIVE_OFFSET, end=NO_END, flags=0), decoder()
     assert into.decode_window(window, 0, order) == (len(window), False)
     assert into.record_bytes == 10 * (len(payload(records)) + len(some(0)) - 61)
     found = into.build()
@@ -131,7 +131,7 @@ def test_what_a_window_holds_is_given_out_in_time(tmp_path: Path, monkeypatch: p
 def test_it_says_when_no_more_rows_or_bytes_are_wanted() -> None:
     window = some(0) + some(3) + some(6)
     for into in (decoder(rows=7), decoder(size=2 * (len(some(0)) - 61) + 1)):
-        order = Order(0, MAX_RELATIVE_OFFSET, NO_END, 0)
+        order = Order(next_offset=0, highest=MAX_RELATIVE_OFFSET, end=NO_END, flags=0)
         position, is_full = into.decode_window(window, 0, order)
         assert (position, is_full) == (len(some(0) + some(3)), True)
         assert into.decode_window(window, position, order) == (position, True)
@@ -142,7 +142,8 @@ def test_it_says_when_no_more_rows_or_bytes_are_wanted() -> None:
 
 def test_a_batch_beyond_all_bounds_is_left_to_others(tmp_path: Path) -> None:
     into = decoder(rows=2)
-    assert into.decode_window(some(0), 0, Order(0, MAX_RELATIVE_OFFSET, NO_END, 0)) == (0, False)
+    order = Order(next_offset=0, highest=MAX_RELATIVE_OFFSET, end=NO_END, flags=0)
+    assert into.decode_window(some(0), 0, order) == (0, False)
     path = tmp_path / "log"
     path.write_bytes(some(0) + some(3, 1) + some(4, 40) + some(44, 2))
     bounds = Bounds(rows=2, first_rows=1)
@@ -210,7 +211,8 @@ for line in open(sys.argv[1]):
     for start in (PAGE, 3 * PAGE - len(data)):
         memory[start:start + len(data)] = data
         for decoder in decoders:
-            decoder.decode_window(memoryview(memory)[start:start + len(data)], 0, Order(0, 2**31, 2**62, 0))
+            order = Order(next_offset=0, highest=2**31, end=2**62, flags=0)
+            decoder.decode_window(memoryview(memory)[start:start + len(data)], 0, order)
             if not decoder.is_empty:
                 rows += decoder.build().num_rows
 print(rows)

@@ -7,11 +7,14 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from msgspec import Struct
 
 from kafkalog.codec.columnar import schema
 from kafkalog.codec.columnar.assembler import ArrowAssembler, Bounds
 from kafkalog.codec.columnar.schema import Column, record_schema
-from kafkalog.codec.model import TRANSACTIONAL_FLAG, Codec
+from kafkalog.codec.columnar.struct_columns import column_types
+from kafkalog.codec.model import TRANSACTIONAL_FLAG, Codec, Header, TimestampType
+from kafkalog.codec.names import DirectoryState
 from kafkalog.codec.native import thresholds
 from kafkalog.codec.native.tables import HeaderColumn
 from kafkalog.log.reading.slices import Damage, Slice, SliceReader
@@ -47,6 +50,31 @@ def test_a_new_column_takes_one_entry(work_bytes: int, tmp_path: Path, monkeypat
     assert [row["offset"] for row in rows] == list(range(9))
     assert [row["isOfATransaction"] for row in rows] == [False, *[True] * 3, *[False] * 3, *[True] * 2]
     assert len([piece for piece in found if isinstance(piece, Damage)]) == 1
+
+
+OF_SPARK = {
+    "key": "binary", "value": "binary", "topic": "string", "partition": "int32", "offset": "int64",
+    "timestamp": "timestamp[us, tz=UTC]", "timestampType": "int32",
+    "headers": "list<element: struct<key: string, value: binary>>",
+}  # fmt: skip
+"""Columns of Spark's Kafka source, in its guide's order, as Arrow has them."""
+
+
+def test_columns_of_records_have_the_types_that_spark_gives_them() -> None:
+    assert {field.name: str(field.type) for field in record_schema()} == OF_SPARK
+    assert [*OF_SPARK] == record_schema().names
+
+
+def test_a_type_comes_from_the_field_of_a_struct() -> None:
+    class Odd(Struct):
+        number: TimestampType
+        timestamp_type: TimestampType
+        headers: tuple[Header, ...]
+        state: DirectoryState
+
+    assert {name: str(kind) for name, kind in column_types(Odd).items()} == {
+        "number": "int64", "timestampType": "int32", "headers": OF_SPARK["headers"], "state": "string"
+    }  # fmt: skip
 
 
 METADATA = ["offset", "isTransactional", "compresscodec", "magic", "baseOffset", "position"]

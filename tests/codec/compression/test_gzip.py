@@ -38,7 +38,7 @@ def taken(data: bytes, budget: int = 128 * KIB) -> list[bytes]:
 
 def member(body: bytes, content: bytes) -> bytes:
     """One with the least header, and the trailer that fits its content."""
-    return compress(Codec.GZIP, b"")[:HEADER] + body + trailer(content)
+    return compress(Codec.GZIP, b"")[: HEADER.size] + body + trailer(content)
 
 
 def trailer(content: bytes) -> bytes:
@@ -87,11 +87,11 @@ def test_producers_batches_are_taken_many_at_a_time() -> None:
 
 CONTENT = words(2000, 1)
 STREAM = compress(Codec.GZIP, CONTENT)
-BODY = STREAM[HEADER:-TRAILER]
+BODY = STREAM[HEADER.size:-TRAILER.size]
 UNUSUAL = {
-    "a header checksum": STREAM[:3] + b"\x02" + STREAM[4:HEADER]
-    + (zlib.crc32(STREAM[:3] + b"\x02" + STREAM[4:HEADER]) & 0xFFFF).to_bytes(2, "little") + STREAM[HEADER:],
-    "a name": STREAM[:3] + b"\x08" + STREAM[4:HEADER] + b"name\0" + STREAM[HEADER:],
+    "a header checksum": STREAM[:3] + b"\x02" + STREAM[4:HEADER.size]
+    + (zlib.crc32(STREAM[:3] + b"\x02" + STREAM[4:HEADER.size]) & 0xFFFF).to_bytes(2, "little") + STREAM[HEADER.size:],
+    "a name": STREAM[:3] + b"\x08" + STREAM[4:HEADER.size] + b"name\0" + STREAM[HEADER.size:],
     "a reserved flag": STREAM[:3] + b"\x20" + STREAM[4:],
     "text": STREAM[:3] + b"\x01" + STREAM[4:],
     "bytes behind": STREAM + b"more",
@@ -189,7 +189,7 @@ def test_no_more_comes_out_than_is_allowed(size: int) -> None:
 
 
 def test_without_the_wheel_zlib_does_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(native, "_functions", lambda: (0, 0, 0, 0, 0))
+    monkeypatch.setattr(native, "_functions", lambda: (0,) * 7)
     stream = np.frombuffer(gzip.compress(b"value", 6, mtime=0), np.uint8)
     sources, sizes = np.array([stream.ctypes.data], np.int64), np.array([len(stream)], np.int64)
     assert len(decompress_together(Codec.GZIP, sources, sizes, DEFAULT_LIMITS, KIB).addresses) == 0
@@ -252,7 +252,7 @@ def compare_changed(streams: int, measured: Callable[[str, int], None]) -> None:
             count["streams with a trailer that fits what ISA-L makes of them"] += 1
         whole = bytearray(member(data, content))
         if source.random() < 0.05:
-            whole[source.randrange(HEADER)] ^= 1 << source.randrange(8)
+            whole[source.randrange(HEADER.size)] ^= 1 << source.randrange(8)
         stream = bytes(whole)
         try:
             expected = [bytes(decompress(stream))]

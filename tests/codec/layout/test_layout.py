@@ -74,7 +74,7 @@ def walk(tree: Construct) -> Iterator[Construct]:
 
 
 def refused(tree: Construct) -> list[Construct]:
-    return [node for node in walk(tree) if isinstance(node, REFUSED)]
+    return [node for node in walk(tree) if isinstance(node, REFUSED) and node is not construct.Int24ul]
 
 
 def modules() -> list[str]:

@@ -46,7 +46,8 @@ USERS = [
     f"kafkalog.codec.{name}"
     for name in (
         "model", "rules.framing", "rules.record_shape", "files.index_files", "plain.control", "files.fetch_result",
-        "compression.lz4", "compression.snappy", "plain.decoding", "parsing.whole", "parsing.compressed",
+        "compression.gzip", "compression.lz4", "compression.snappy", "compression.zstd", "plain.decoding",
+        "parsing.whole", "parsing.compressed",
         "encode.batch", "encode.message", "files.text", "files.quorum_state", "parsing.text_layouts",
     )
 ]  # fmt: skip

@@ -6,7 +6,9 @@ import random
 from collections.abc import Iterator
 
 import pytest
+from construct import Int32sb, Struct
 
+from kafkalog.codec import derive
 from kafkalog.codec.derive import FixedLayout
 from kafkalog.codec.files.index_files import OFFSET_ENTRY, TIME_ENTRY
 from kafkalog.codec.headers import index_columns
@@ -36,6 +38,24 @@ def pieces(
         end = begin + source.randint(1, 5)
         yield begin, b"".join(layout.struct.pack(*slot) for slot in slots[begin:end])
         begin = end
+
+
+@pytest.mark.parametrize("compiled", [pytest.param(True, marks=pytest.mark.compiled), False])
+def test_columns_have_the_names_of_the_declared_fields(compiled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(index_columns, "is_there", lambda: compiled)
+    swapped = derive.fixed(Struct("position" / Int32sb, "relative_offset" / Int32sb), ("position", "relative_offset"))
+    for layout in (OFFSET_ENTRY, swapped):
+        data = b"".join(
+            (offset if name == "relative_offset" else position).to_bytes(4, "big")
+            for offset, position in ((7, 4096), (9, 9000)) for name in layout.names
+        )  # fmt: skip
+        columns = index_columns.columns_of_entries(data, layout)
+        assert {name: [*values] for name, values in columns.items()} == {
+            "relative_offset": [7, 9], "position": [4096, 9000]
+        }  # fmt: skip
+    assert {name: [*values] for name, values in index_columns.columns_of_entries(b"", TIME_ENTRY).items()} == {
+        "timestamp": [], "relative_offset": []
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("compiled", [pytest.param(True, marks=pytest.mark.compiled), False])

@@ -19,7 +19,6 @@ from kafkalog.cli.options.paths import PATHS, SERVER_PROPERTIES, properties_only
 from kafkalog.cli.options.selection import selection_options
 from kafkalog.cli.shapes.elections_lines import (
     BrokerLine,
-    ControllerLine,
     ZookeeperControllerLine,
     ZookeeperPartitionLine,
 )
@@ -182,7 +181,7 @@ def command(
             _print_zookeeper(found)
         return finish(found.findings)
     if as_json:
-        print_lines(found.terms, ControllerLine)
+        print_lines(found.terms)
     else:
         _print_kraft(found.terms)
     print_changes(found.changes, as_json=as_json)

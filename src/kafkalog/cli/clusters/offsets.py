@@ -22,7 +22,7 @@ from kafkalog.cli.options.past import AT_ZXID, as_of_time
 from kafkalog.cli.options.paths import PATHS, paths_in_properties
 from kafkalog.cli.options.selection import selection_options
 from kafkalog.cli.output import LineWriter
-from kafkalog.cli.shapes.offsets_lines import MigratedLine, OffsetLine, ShareLine
+from kafkalog.cli.shapes.offsets_lines import OffsetLine, ShareLine
 from kafkalog.cli.tables import Column, Kind, print_table
 from kafkalog.cluster.groups.group_lines import offset_line, share_line
 from kafkalog.cluster.groups.migration import into_kafka, offsets_partitions, zookeeper_script
@@ -222,7 +222,7 @@ def _migrate(
     partitions = offsets_partitions(old.tree, stored.place(asked["chroot"]), count)
     done = into_kafka(stored.in_zookeeper, into, partitions)
     if as_json:
-        print_lines(done, MigratedLine)
+        print_lines(done)
     else:
         rows = [[each.group, f"{CONSUMER_OFFSETS_TOPIC}-{each.log_partition}", each.offsets] for each in done]
         print_table(f"written into {into}", ["group", "in", "offsets"], rows)

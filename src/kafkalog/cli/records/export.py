@@ -7,7 +7,6 @@ from __future__ import annotations
 from typing import Any
 
 import click
-from msgspec import Struct
 
 from kafkalog.cli.options.common import JOBS, JSON, REPLICA
 from kafkalog.cli.options.numbers import Whole
@@ -29,27 +28,6 @@ from kafkalog.words.exit_codes import exit_code_of_findings
 __all__ = ["command"]
 
 _OFFSET = Whole(0, (1 << 63) - 1)
-
-
-class ExportLine(Struct, frozen=True, kw_only=True):
-    """One line for each partition that was chosen."""
-
-    topic: str
-    """its topic"""
-    partition: int
-    """its number"""
-    first_offset: int | None
-    """of the records that were added; null if none were"""
-    next_offset: int
-    """the table has all records below it"""
-    records: int
-    """how many were added"""
-    files: int
-    """in how many files"""
-    bytes: int
-    """of these files"""
-    open_transaction: str | None
-    """why it ends before the log does, where an open transaction is the reason"""
 
 
 @click.command(name="export")
@@ -106,7 +84,7 @@ def command(
         result = export(request, *paths, target=target, jobs=jobs, on_bytes=progress.advance)
     if as_json:
         for partition in result.partitions:
-            print_json(partition, ExportLine)
+            print_json(partition)
     else:
         columns: list[str | Column] = [
             "topic", "partition", "records", Column("from offset", if_any=True), "next offset", Column("files", drop=2),

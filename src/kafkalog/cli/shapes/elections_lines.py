@@ -6,10 +6,11 @@ from msgspec import Struct
 
 from kafkalog.cli.shapes.metadata_lines import PartitionLine
 from kafkalog.cluster.kraft.metadata_json import KraftStateJson
+from kafkalog.cluster.kraft.metadata_log import QuorumTerm
 from kafkalog.cluster.zookeeper.kafka_nodes import PartitionState
 
 __all__ = [
-    "BrokerLine", "ControllerLine", "LeaderAndIsrLine", "Line", "WithoutLine", "ZookeeperControllerLine",
+    "BrokerLine", "LeaderAndIsrLine", "Line", "WithoutLine", "ZookeeperControllerLine",
     "ZookeeperPartitionLine", "ZookeeperWithoutLine",
 ]  # fmt: skip
 
@@ -21,27 +22,6 @@ class LeaderAndIsrLine(Struct, frozen=True, kw_only=True):
     """broker id of the leader; -1 if none"""
     isr: tuple[int, ...]
     """ids of the in-sync replicas (ISR)"""
-
-
-class ControllerLine(Struct, frozen=True, kw_only=True, tag_field="kind", tag="controller"):
-    """One term of an active controller in a KRaft quorum."""
-
-    leader: int
-    """node id of the active controller; -1 if none"""
-    epoch: int
-    """epoch of the quorum"""
-    from_offset: int
-    """offset of the LeaderChange record that began the term, in the metadata log (inclusive)"""
-    from_time: int
-    """timestamp of the LeaderChange record that began the term, in ms since 1970"""
-    to_offset: int | None
-    """offset at which the next term begins, in the metadata log (exclusive end); null for the last term"""
-    to_time: int | None
-    """start of the next term, in ms since 1970; null for the last term"""
-    voters: tuple[int, ...]
-    """node ids of the quorum's voters"""
-    granting_voters: tuple[int, ...]
-    """node ids of the voters that voted for the active controller"""
 
 
 class ZookeeperControllerLine(Struct, frozen=True, kw_only=True, tag_field="kind", tag="controller"):
@@ -164,7 +144,7 @@ class ZookeeperWithoutLine(Struct, frozen=True, kw_only=True, tag_field="kind", 
 
 
 Line = (
-    ControllerLine
+    QuorumTerm
     | PartitionLine
     | ZookeeperControllerLine
     | BrokerLine

@@ -6,20 +6,9 @@ from msgspec import Struct, field
 
 from kafkalog.cli.shapes.shared_lines import PlaceLine, UnreadableLine
 from kafkalog.codec.common.findings import FindingJson
-from kafkalog.copies.merge_result import MergedDirectory
+from kafkalog.copies.merge_result import MergedDirectory, MergedRange
 
 __all__ = ["Line", "PartitionLine", "summary_line"]
-
-
-class RangeLine(Struct, frozen=True, kw_only=True):
-    """Range of consecutive offsets in the merged log that come from one copy."""
-
-    first_offset: int
-    """first offset of the range (inclusive)"""
-    last_offset: int
-    """last offset of the range (inclusive)"""
-    source: str
-    """path of the copy that supplied the range"""
 
 
 class RefusedLine(Struct, frozen=True):
@@ -96,7 +85,7 @@ class PartitionLine(Struct, frozen=True, kw_only=True, tag_field="kind", tag="pa
     """number of records in the merged log from the log start offset on, without control records"""
     bytes_kept: int
     """total size of the merged log's segments, in bytes"""
-    ranges: list[RangeLine]
+    ranges: list[MergedRange]
     """consecutive ranges of offsets in the merged log, each from one copy; only the first 1000"""
     range_count: int
     """number of ranges of offsets in the merged log, including ranges after the first 1000"""

@@ -5,8 +5,9 @@ from __future__ import annotations
 from msgspec import UNSET, Struct, UnsetType
 
 from kafkalog.cluster.groups.group_lines import OffsetFields, ShareStateJson
+from kafkalog.cluster.groups.migration import Migrated
 
-__all__ = ["CommittedLine", "Line", "MigratedLine", "OffsetLine", "RemovedLine", "ShareLine"]
+__all__ = ["CommittedLine", "Line", "OffsetLine", "RemovedLine", "ShareLine"]
 
 
 class OffsetLine(OffsetFields, frozen=True, kw_only=True, rename="camel"):
@@ -37,17 +38,6 @@ class ShareLine(ShareStateJson, frozen=True, kw_only=True, rename="camel"):
     """number of offsets from `startOffset` to the log end offset that are neither acknowledged nor archived; null if
     `logEndOffset` or `startOffset` is null
     """
-
-
-class MigratedLine(Struct, frozen=True, kw_only=True):
-    """With `--migrate kafka`: one consumer group whose committed offsets were written."""
-
-    group: str
-    """consumer group id"""
-    log_partition: int
-    """partition of __consumer_offsets that received the offsets"""
-    offsets: int
-    """number of committed offsets that were written"""
 
 
 class CommittedLine(OffsetFields, frozen=True, kw_only=True, rename="camel", tag_field="kind", tag="committed"):
@@ -81,7 +71,7 @@ class RemovedLine(Struct, frozen=True, kw_only=True, rename="camel", tag_field="
     """offset of the tombstone in that partition of __consumer_offsets; never null"""
 
 
-Line = OffsetLine | ShareLine | MigratedLine | CommittedLine | RemovedLine
+Line = OffsetLine | ShareLine | Migrated | CommittedLine | RemovedLine
 """One line for each group, topic and partition; with `--history` for each commit or removal; with `--migrate kafka` for
 each group. Fields of offsets have the names that Kafka's admin client uses.
 """

@@ -25,12 +25,14 @@ __all__ = ["Migrated", "elsewhere", "into_kafka", "offsets_partitions", "zookeep
 
 
 class Migrated(Struct, frozen=True):
-    """A group whose offsets were written."""
+    """With `--migrate kafka`: one consumer group whose committed offsets were written."""
 
     group: str
+    """consumer group id"""
     log_partition: int
-    """partition of `__consumer_offsets`"""
+    """partition of __consumer_offsets that received the offsets"""
     offsets: int
+    """number of committed offsets that were written"""
 
 
 def elsewhere(mine: Iterable[CommittedOffset], others: Iterable[CommittedOffset]) -> dict[OffsetKey, int]:

@@ -7,9 +7,10 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from kafkalog.cluster.records.coordinator_records import SHARE_GROUP_STATE_TOPIC
 from kafkalog.cluster.records.replay import Entry, Until, partitions_of, replay
@@ -29,7 +30,7 @@ _FEW = 1000
 """state batches that are added before they are combined"""
 
 
-class StateBatch(NamedTuple):
+class StateBatch(Struct, frozen=True, order=True):
     """A range of offsets that have the same delivery state; both bounds are inclusive."""
 
     first_offset: int
@@ -101,8 +102,8 @@ def combined(batches: Iterable[StateBatch]) -> tuple[StateBatch, ...]:
             continue
         count, state, _ = open_batches[0]
         last = state_batches[-1] if state_batches else None
-        if last is not None and last.last_offset + 1 == begin and last[2:] == (-state, -count):
-            state_batches[-1] = last._replace(last_offset=end - 1)
+        if last is not None and last == StateBatch(last.first_offset, begin - 1, -state, -count):
+            state_batches[-1] = replace(last, last_offset=end - 1)
         else:
             state_batches.append(StateBatch(begin, end - 1, -state, -count))
     return tuple(state_batches)
@@ -138,7 +139,7 @@ class _Building(Struct, kw_only=True):
         for start, batches in reversed(self.added):
             highest = max(highest, start)
             kept += [
-                batch._replace(first_offset=max(batch.first_offset, highest))
+                replace(batch, first_offset=max(batch.first_offset, highest))
                 for batch in batches
                 if batch.last_offset >= highest
             ]
@@ -178,7 +179,7 @@ class _State:
 
 
 def _batches(encoded: Iterable[Mapping[str, Any]]) -> list[StateBatch]:
-    names = StateBatch._fields
+    names = StateBatch.__struct_fields__
     return [StateBatch(*(int(state_batch[name]) for name in names)) for state_batch in encoded]
 
 

@@ -53,18 +53,25 @@ class MetadataEvent(Struct, frozen=True):
         return None if decoded is None else decoded.fields
 
 
-class QuorumTerm(Struct, frozen=True, kw_only=True):
-    """The time during which one node led the quorum, from its LeaderChange record on."""
+class QuorumTerm(Struct, frozen=True, kw_only=True, tag_field="kind", tag="controller"):
+    """One term of an active controller in a KRaft quorum."""
 
     leader: int
+    """node id of the active controller; -1 if none"""
     epoch: int
+    """epoch of the quorum"""
     from_offset: int
+    """offset of the LeaderChange record that began the term, in the metadata log (inclusive)"""
     from_time: int
-    voters: tuple[int, ...]
-    granting_voters: tuple[int, ...]
+    """timestamp of the LeaderChange record that began the term, in ms since 1970"""
     to_offset: int | None = None
-    """offset at which the next leadership begins; None for the last one"""
+    """offset at which the next term begins, in the metadata log (exclusive end); null for the last term"""
     to_time: int | None = None
+    """start of the next term, in ms since 1970; null for the last term"""
+    voters: tuple[int, ...]
+    """node ids of the quorum's voters"""
+    granting_voters: tuple[int, ...]
+    """node ids of the voters that voted for the active controller"""
 
 
 class MetadataState(Struct, kw_only=True):

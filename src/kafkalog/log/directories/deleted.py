@@ -31,7 +31,10 @@ def deleted_segments(partition: Partition) -> tuple[Segment, ...]:
         status = status_of(path)
         if status is not None and stat.S_ISREG(status.st_mode):
             files, sizes = {FileKind.LOG: path}, {FileKind.LOG: status.st_size}
-            segments.append(Segment(parsed.base_offset, path, status.st_size, status.st_mtime_ns, files, sizes))
+            segments.append(Segment(
+                base_offset=parsed.base_offset, path=path, size=status.st_size, modified_ns=status.st_mtime_ns,
+                files=files, sizes=sizes,
+            ))  # fmt: skip
     return tuple(sorted(segments, key=lambda segment: (segment.base_offset, segment.path)))
 
 

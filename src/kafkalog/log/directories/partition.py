@@ -588,6 +588,9 @@ def open_segment(path: PathLike) -> Partition:
         if beside is not None and stat.S_ISREG(beside.st_mode):
             files[kind] = stem + kind.value
             sizes[kind] = beside.st_size
-    segment = Segment(base_offset, text, status.st_size, status.st_mtime_ns, files, sizes)
+    segment = Segment(
+        base_offset=base_offset, path=text, size=status.st_size, modified_ns=status.st_mtime_ns, files=files,
+        sizes=sizes,
+    )  # fmt: skip
     name = parse_partition_directory(os.path.basename(os.path.dirname(absolute(text))))
     return Partition(path=text, name=name, segments=(segment,))

@@ -214,7 +214,8 @@ class SliceReader:
         if not selection.is_in_order(self._cursor):
             return 0, False
         order = Order(
-            selection.next_offset, self._cursor.highest, selection.end_offset, selection.flags, position
+            next_offset=selection.next_offset, highest=self._cursor.highest, end=selection.end_offset,
+            flags=selection.flags, position=position,
         )  # fmt: skip
         decoded_bytes, has_enough, complete = self._assembler.add_window(window, order)
         self._complete += complete

@@ -108,7 +108,9 @@ def partition_to_arrow(
             schema,
             topic=without_surrogates(partition.topic),
             partition=partition.partition,
-            bounds=Bounds(rows, batch_bytes, first_rows=rows, most_collected=share if in_threads else None),
+            bounds=Bounds(
+                rows=rows, bytes=batch_bytes, first_rows=rows, most_collected=share if in_threads else None
+            ),
             limits=limits,
             work_bytes=work_bytes,
         )

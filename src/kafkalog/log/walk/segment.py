@@ -22,7 +22,7 @@ _BEYOND = (1 << 63) - 1
 """Offset above all others."""
 
 
-class Segment(Struct, frozen=True):
+class Segment(Struct, frozen=True, kw_only=True):
     """A log file and the files that belong to it. Sizes are in bytes, as of the listing of the directory."""
 
     base_offset: int

@@ -113,7 +113,8 @@ def _likely_cuts(
             data = index.read(0, min(len(entries) * OFFSET_ENTRY.size, _MOST_INDEX_BYTES))
     except StorageError:
         return
-    relative_offsets, positions = columns_of_entries(data[: len(data) - len(data) % OFFSET_ENTRY.size], OFFSET_ENTRY)
+    columns = columns_of_entries(data[: len(data) - len(data) % OFFSET_ENTRY.size], OFFSET_ENTRY)
+    relative_offsets, positions = columns["relative_offset"], columns["position"]
     base = offset = segment.base_offset
     while end - position > step and len(positions) > 1:
         before = bisect_right(positions, position)

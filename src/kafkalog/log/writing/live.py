@@ -88,7 +88,10 @@ class LiveLog:
         kinds = (FileKind.LOG, FileKind.OFFSET_INDEX)
         files = {kind: f"{self._path}/{segment_file(sealed.base_offset, kind)}" for kind in kinds}
         log = files[FileKind.LOG]
-        return Segment(sealed.base_offset, log, sealed.size, NO_TIMESTAMP, files, {FileKind.LOG: sealed.size})
+        return Segment(
+            base_offset=sealed.base_offset, path=log, size=sealed.size, modified_ns=NO_TIMESTAMP, files=files,
+            sizes={FileKind.LOG: sealed.size},
+        )  # fmt: skip
 
     def read(self, offset: int, max_bytes: int, max_chunk_bytes: int, reset: Reset | None = None) -> Chunk:
         """Return a chunk of whole batches from `offset` on, see `Log.read`. If a segment is deleted during the read,

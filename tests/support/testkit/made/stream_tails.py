@@ -7,11 +7,12 @@ import zlib
 from collections.abc import Iterator
 
 from kafkalog.codec import Codec
-from kafkalog.codec.compression import compress, zstd
+from kafkalog.codec.compression import compress
 from testkit.made.batches import batch, message, record
 
 SIX = b"".join(record(number, value=bytes(range(200))) for number in range(6))
 NONE_MORE = {codec: compress(codec, b"") for codec in (Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD)}
+ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 LONG = random.Random(5).randbytes(140_000)
 
 
@@ -55,13 +56,13 @@ def _zstd() -> Iterator[bytes]:
     empty, more = NONE_MORE[Codec.ZSTD], compress(Codec.ZSTD, record(6) * 3)
     yield from (more[:n] for n in range(1, len(more)))
     yield from (empty[:n] for n in range(1, len(empty) + 1))
-    yield from (zstd.MAGIC[:n] + b"x" * m for n in range(4) for m in (1, 5, 20))
+    yield from (ZSTD_MAGIC[:n] + b"x" * m for n in range(4) for m in (1, 5, 20))
     skippable = b"\x53\x2a\x4d\x18" + (5).to_bytes(4, "little") + b"12345"
     yield from (skippable[:n] for n in range(1, len(skippable) + 1))
     yield skippable + more[:9]
     yield empty * 2 + more[:9]
-    yield zstd.MAGIC + b"\xff" * 20
-    yield zstd.MAGIC + b"\0\xff" + bytes(10)
+    yield ZSTD_MAGIC + b"\xff" * 20
+    yield ZSTD_MAGIC + b"\0\xff" + bytes(10)
 
 
 def _snappy() -> Iterator[bytes]:
