@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import atexit
+import os
 import random
 import struct
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -35,9 +38,10 @@ from kafkalog.codec.model import (
     RecordBatch,
     TimestampType,
 )
+from kafkalog.codec.plain.records import decode_batch
 from kafkalog.codec.plain.scanner import Scanner
 from kafkalog.codec.rules.batches import BatchVerdict, gap
-from kafkalog.log import LogConfig, RecordReader, open_partition
+from kafkalog.log import LogConfig
 from kafkalog.log.disk.files import FileSource
 from kafkalog.log.storage.cleaning import offset_map
 from kafkalog.log.storage.directory import DirectoryDisk
@@ -72,6 +76,14 @@ def written(data: bytes) -> Iterator[Path]:
         path.parent.mkdir()
         path.write_bytes(data)
         yield path
+
+
+@cache
+def _scratch_file() -> Path:
+    """A file that each window of one family writes anew."""
+    with tempfile.NamedTemporaryFile(delete=False) as file:
+        atexit.register(os.unlink, file.name)
+        return Path(file.name)
 
 
 def odd_header(rng: random.Random, data: bytes) -> bytes:
@@ -198,7 +210,9 @@ def spans(rng: random.Random) -> tuple[object, object]:
     step, less = rng.choice([1, 100, 1000, MIB]), rng.choice([0, 0, 1, 61])
     next_base = rng.choice([None, None, first + 9, first + 30])
     answers = []
-    with written(data) as path, FileSource(path) as source:
+    path = _scratch_file()
+    path.write_bytes(data)
+    with FileSource(path) as source:
         for way in (True, False):
             with compiled(way):
                 answers.append(list(joined_spans(source, first, max(len(data) - less, 0), step, next_base=next_base)))
@@ -246,34 +260,43 @@ def _texts(rng: random.Random, record: Record) -> Record:
     return Record(record.offset, record.timestamp, TimestampType.CREATE_TIME, some(), some(), headers)
 
 
+@cache
+def _lines_of(seed: int, codec: Codec) -> bytes:
+    """A batch of such records, kept because building it takes long."""
+    rng = random.Random(seed)
+    some = [_texts(rng, record) for record in records(rng, rng.choice([1, 3, 8]))]
+    kind, moment = rng.choice([(TimestampType.CREATE_TIME, -1)] * 4 + [(TimestampType.LOG_APPEND_TIME, 7)])
+    return bytes(
+        build_batch(some, codec=codec, partition_leader_epoch=3, timestamp_type=kind, log_append_time=moment)
+    )
+
+
 def lines(rng: random.Random) -> tuple[object, object]:
     """JSON lines of records."""
-    parts, offset = [], BASE
-    for _ in range(rng.randrange(1, 6)):
-        some = [_texts(rng, record) for record in records(rng, rng.choice([1, 3, 8]), offset)]
-        offset = some[-1].offset + 1
-        kind, moment = rng.choice([(TimestampType.CREATE_TIME, -1)] * 4 + [(TimestampType.LOG_APPEND_TIME, 7)])
-        codec = rng.choice(list(Codec))
-        parts.append(
-            build_batch(some, codec=codec, partition_leader_epoch=3, timestamp_type=kind, log_append_time=moment)
-        )
+    parts = []
+    for number in range(rng.randrange(1, 6)):
+        made = _lines_of(rng.randrange(2000), rng.choice(list(Codec)))
+        parts.append((BASE + 100 * number).to_bytes(8) + made[8:])
         if rng.random() < 0.1:
             parts[-1] = odd_header(rng, parts[-1])
     encoding = rng.choice(["text", "base64"])
-    with written(b"".join(parts)) as path:
-        readable = record_object("t", 0, encoding)
-        many = JsonLines("t", 0, encoding, DEFAULT_LIMITS)
-        found = b""
-        with compiled(True):
-            for made in RecordReader(open_partition(path.parent), on_damage="skip").by_run(many.pieces):
-                found += bytes(made) if isinstance(made, memoryview) else _of_batch(readable, *made)
-        with compiled(False):
-            batches = RecordReader(open_partition(path.parent), on_damage="skip").by_batch()
-            return found, b"".join(_of_batch(readable, *each) for each in batches)
+    data, found = b"".join(parts), b""
+    readable, compiled = record_object("t", 0, encoding), JsonLines("t", 0, encoding, DEFAULT_LIMITS)
+    for run in RunScanner(BufferSource(data)):
+        if not isinstance(run, BatchRun):
+            found += _of_batch(readable, run)
+            continue
+        for piece in compiled.pieces(run, np.full(len(run), -(2**63)), NO_END):
+            if isinstance(piece, memoryview):
+                found += piece
+            else:
+                found += b"".join(_of_batch(readable, run.batch(number)) for number in piece)
+    return found, b"".join(_of_batch(readable, batch) for batch in Scanner(BufferSource(data)))
 
 
-def _of_batch(readable: Any, batch: RecordBatch, some: Iterable[Record]) -> bytes:
-    return "".join(readable(batch, record) + "\n" for record in some).encode()
+def _of_batch(readable: Any, batch: RecordBatch) -> bytes:
+    wanted = (record for record in decode_batch(batch).records if record.offset < NO_END)
+    return "".join(readable(batch, record) + "\n" for record in wanted).encode()
 
 
 def cleaned(rng: random.Random) -> tuple[object, object]:
