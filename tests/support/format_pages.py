@@ -33,6 +33,7 @@ from kafkalog.codec.layout import (
     time_index,
     transaction_index,
 )
+from kafkalog.codec.compression.specs import SPECS as SPECS_OF_CODECS
 from kafkalog.codec.messages.control import control_layout
 from kafkalog.codec.messages.leaves import Array
 from kafkalog.codec.messages.message import MessageStruct
@@ -326,8 +327,19 @@ def _meaning(shapes: Iterable[type[msgspec.Struct]], column: str) -> str:
     raise LookupError(column)
 
 
+def codecs() -> Iterator[str]:
+    """The compressions, by number."""
+    yield "| number | name | magic | levels | Kafka has it |"
+    yield "|---:|---|---|---|---|"
+    for number, spec in SPECS_OF_CODECS.items():
+        magics = ", ".join(str(magic) for magic in (0, 1, 2) if spec.is_defined(magic))
+        levels = "" if spec.levels is None else f"{spec.levels[0]} to {spec.levels[1]}"
+        yield f"| {int(number)} | `{number.label}` | {magics} | {levels} | {'yes' if spec.is_kafkas else 'no'} |"
+
+
 KINDS: dict[str, Callable[..., Iterator[str]]] = {
     "table": table,
+    "codecs": codecs,
     "message": message_table,
     "batch": batch_example,
     "compressed": compressed_example,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,6 @@ from kafkalog.codec.common.errors import FormatError
 from kafkalog.codec.common.limits import DEFAULT_LIMITS
 from kafkalog.codec.compression import compress, decompress, decompress_before_damage
 from kafkalog.codec.compression.specs import KNOWN_CODECS, SPECS, Codec, codec_spec
-from kafkalog.codec.layout.attributes import ATTRIBUTES_V2
 from testkit.recorded.broker_dirs import brokers
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -46,10 +44,8 @@ def test_what_a_compression_can_do(codec: Codec) -> None:
 
 @pytest.mark.parametrize("codec", list(Codec), ids=lambda codec: codec.label)
 def test_a_compression_is_documented(codec: Codec) -> None:
-    bit = next(bit for bit in ATTRIBUTES_V2.bits if bit.name == "codec")
-    assert re.search(rf"\b{int(codec)} {codec.label}\b", bit.doc)
     page = (ROOT / "docs" / "format" / "compressed-records.md").read_text(encoding="utf-8")
-    assert codec is Codec.NONE or re.search(codec.label, page, re.IGNORECASE)
+    assert f"| {int(codec)} | `{codec.label}` |" in page
 
 
 def test_a_broker_has_written_every_compression() -> None:
