@@ -21,6 +21,7 @@ from json_pages import description_of
 from kafkalog.codec import BatchHeader, RecordBatch, decode_batch, derive, scan
 from kafkalog.codec.common import findings
 from kafkalog.codec.common.finding_codes import SPECS
+from kafkalog.codec.compression.specs import SPECS as SPECS_OF_CODECS
 from kafkalog.codec.layout import (
     fetch_result,
     legacy_message,
@@ -33,7 +34,6 @@ from kafkalog.codec.layout import (
     time_index,
     transaction_index,
 )
-from kafkalog.codec.compression.specs import SPECS as SPECS_OF_CODECS
 from kafkalog.codec.messages.control import control_layout
 from kafkalog.codec.messages.leaves import Array
 from kafkalog.codec.messages.message import MessageStruct
