@@ -150,8 +150,8 @@ def lead(controller: Path) -> None:
     print("quorum:", quorum.cluster_id, [each.log.node for each in quorum.survivors])
     print("triage:", len(kafkalog.triage(controller).partitions), "partitions")
     standalone = kafkalog.QuorumWay.STANDALONE
-    wanted = kafkalog.QuorumRecovery(way=standalone, targets=(str(controller),), others_are_gone=True)
-    kafkalog.recover_quorum(wanted, expected=kafkalog.plan_quorum(wanted))
+    wanted = kafkalog.QuorumRecovery(way=standalone, others_are_gone=True)
+    kafkalog.recover_quorum(wanted, controller, expected=kafkalog.plan_quorum(wanted, controller))
 
 
 def see_both_tiers(place: Path, broker: Path, remote: Path) -> None:

@@ -12,7 +12,7 @@ from kafkalog.log.storage.tree import Tree
 
 Result = TypeVar("Result", covariant=True)
 
-__all__ = ["Carrier", "Examined", "Help", "ModeSpec", "WayFacts", "WaySpec"]
+__all__ = ["Carrier", "ExaminedSegments", "Help", "ModeSpec", "WayFacts", "WaySpec"]
 
 
 class Carrier(Protocol[Result]):
@@ -59,7 +59,7 @@ class WayFacts(Protocol):
         """Why a broker does not start, or takes the directory offline; None if it starts."""
 
 
-class Examined(enum.Enum):
+class ExaminedSegments(enum.Enum):
     """Segments that a mode examines."""
 
     FROM_RECOVERY_POINT = "from the recovery point on"
@@ -112,7 +112,7 @@ class ModeSpec(Struct, frozen=True, kw_only=True):
     """whether plans carry it out, in memory, for every partition that loses something, and compare it with mode safe"""
     is_safe: bool = False
     """whether it truncates at the first damage; other commands begin from such a plan"""
-    examined: Examined = Examined.AS_ASKED
+    examined: ExaminedSegments = ExaminedSegments.AS_ASKED
     """which segments it examines"""
     resumes: bool = False
     """whether logs continue after damage"""

@@ -21,7 +21,7 @@ def test_a_broker_refuses_a_compression_that_only_kafkalog_has(monkeypatch: pyte
     assert message.base_offset == 0
     assert batch.first_record() is not None
 
-    monkeypatch.delitem(KAFKA_SPECS, Codec.GZIP)  # type: ignore[arg-type]
+    monkeypatch.delitem(KAFKA_SPECS, Codec.GZIP)
     for read, position in ((lambda: message.base_offset, 0), (batch.first_record, batch.position)):
         with pytest.raises(IllegalArgumentError) as raised:
             read()

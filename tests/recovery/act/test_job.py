@@ -130,10 +130,9 @@ def _recovery(roots: Roots, agreed: Any, **rules: Any) -> object:
     return recover(Recovery(at=AT, full=True, accept_loss=True, copies=copies, **rules), *roots, expected=agreed)
 
 
-def _quorum(roots: Roots) -> QuorumRecovery:
+def _quorum() -> QuorumRecovery:
     return QuorumRecovery(
         way=QuorumWay.STANDALONE,
-        targets=tuple(map(str, roots)),
         others_are_gone=True,
         accept_loss=True,
         at=AT,
@@ -183,9 +182,9 @@ JOBS: dict[str, JobCase] = {
     ),
     "recover a quorum": JobCase(
         _controller,
-        lambda roots, agreed: recover_quorum(_quorum(roots), expected=agreed),
-        lambda roots: plan_quorum(_quorum(roots)),
-        lambda roots: plan_quorum(structs.replace(_quorum(roots), stamp=AT + 1)),
+        lambda roots, agreed: recover_quorum(_quorum(), *roots, expected=agreed),
+        lambda roots: plan_quorum(_quorum(), *roots),
+        lambda roots: plan_quorum(structs.replace(_quorum(), stamp=AT + 1), *roots),
         several=False,
     ),
     "undo": JobCase(

@@ -18,7 +18,7 @@ from kafkalog.recovery.decide.choice import ranges_text
 from kafkalog.recovery.decide.moved_to_quarantine import PutAway, put_away
 from kafkalog.recovery.decide.plan import PartitionPlan, Plan
 from kafkalog.recovery.decide.ways import Measured
-from kafkalog.recovery.modes.spec import Examined
+from kafkalog.recovery.modes.spec import ExaminedSegments
 from kafkalog.words.advice import told
 from kafkalog.words.commands import NOTHING_GIVEN, Given
 from kafkalog.words.escapes import escape_controls
@@ -245,7 +245,7 @@ def print_plan(plan: Plan, given: Given = NOTHING_GIVEN, *, every: bool = False,
             writer.write(escape_controls(f"note: {plan.deleted}"))
         damage = sentence_of_damage_left(plan.choice.own)
         if damage is not None:
-            may_see_more = plan.mode.spec.examined is Examined.AS_ASKED and "--full" not in given.words
+            may_see_more = plan.mode.spec.examined is ExaminedSegments.AS_ASKED and "--full" not in given.words
             more = "; --full examines segments below the recovery point too" if may_see_more else ""
             writer.write(f"with this plan {damage}{more}")
         if plan.refusal is not None:
