@@ -104,7 +104,7 @@ def explain(
             raise UsageError(f"{path} ends before offset {offset}")
         if records:
             parts = tuple(with_records(source, part, limits) for part in parts)
-        is_old = any(part.what.startswith("message") for part in parts)
+        is_old = any(part.magic in (0, 1) for part in parts)
         return Explanation(path=path, page="message" if is_old else "record-batch", size=source.size, parts=parts)
 
 
