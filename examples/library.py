@@ -160,8 +160,8 @@ def see_both_tiers(place: Path, broker: Path, remote: Path) -> None:
     events = kafkalog.read_remote_metadata(kafkalog.open(broker).partitions)
     seen = kafkalog.inspect_remote(broker, remote=tier)
     print("remote:", len(events.segments), "segments by events,", len(seen.rows), "seen")
-    assert kafkalog.verify_remote(tier, [str(broker)]).is_clean
-    kafkalog.rebuild_remote_metadata(kafkalog.RemoteMetadataRebuild(partitions=1), tier, place / "events")
+    assert kafkalog.verify_remote(tier, broker).is_clean
+    kafkalog.rebuild_remote_metadata(kafkalog.RemoteMetadataRebuild(partitions=1), tier, target=place / "events")
 
 
 def see_schemas(place: Path) -> None:
