@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -20,9 +21,11 @@ from kafkalog import (
     KafkaLogError,
     Purge,
     RecoveryRefused,
+    RemoteLogs,
     StorageError,
     Undo,
     UsageError,
+    open_tier,
     purge,
     rebuild_indexes,
     recover,
@@ -41,6 +44,7 @@ from kafkalog.recovery.act.fs import FileSystem
 from kafkalog.recovery.act.unfinished_business import standing
 from testkit.judging.trees import copy_tree, first_difference, stamps
 from testkit.made.compactable import CONFIG, T0, compactable
+from testkit.recorded.fixture_data import unpack_tiered
 from testkit.recorded.quorums import copied, lean, tear
 from testkit.running.lock_holder import held
 from testkit.running.stopping import cut_short, failing_at, take_back_all
@@ -113,6 +117,15 @@ def _deleted(folder: Path, number: int) -> Path:
     return root
 
 
+def _tiered(folder: Path, number: int) -> Path:
+    """A broker that has lost a tiered log, of which the remote tier beside it has a part; number 2 is of another one."""
+    if number == 2:
+        return _damaged(folder, number)
+    root = unpack_tiered("stopped", folder)
+    shutil.rmtree(root / "tiered-1")
+    return root
+
+
 def _controller(folder: Path, number: int) -> Path:
     root = lean(copied("dynamic", folder, number)[number])
     tear(root)
@@ -125,9 +138,22 @@ def _recovered(folder: Path, number: int) -> Path:
     return root
 
 
+def _merge(roots: Roots, **more: Any) -> Recovery:
+    copies = sorted(map(str, roots[0].parent.glob("copy/*")))
+    return Recovery(mode="merge", at=AT, full=True, accept_loss=True, copies=copies, **more)
+
+
+@cache
+def _remote(folder: Path) -> RemoteLogs:
+    return RemoteLogs(open_tier(str(folder / "remote")))
+
+
+def _restore(roots: Roots, **more: Any) -> Recovery:
+    return Recovery(remote_logs=_remote(roots[0].parent), mode="remote", at=AT, accept_loss=True, **more)
+
+
 def _recovery(roots: Roots, agreed: Any, **rules: Any) -> object:
-    copies = sorted(map(str, roots[0].parent.glob("copy/*"))) if rules.get("mode") == "merge" else ()
-    return recover(Recovery(at=AT, full=True, accept_loss=True, copies=copies, **rules), *roots, expected=agreed)
+    return recover(Recovery(at=AT, full=True, accept_loss=True, **rules), *roots, expected=agreed)
 
 
 def _quorum() -> QuorumRecovery:
@@ -165,7 +191,18 @@ JOBS: dict[str, JobCase] = {
         waits_for_others=False,
     ),
     "merge in place": JobCase(
-        _with_copy, lambda roots, agreed: _recovery(roots, agreed, mode="merge"), waits_for_others=False
+        _with_copy,
+        lambda roots, agreed: recover(_merge(roots), *roots, expected=agreed),
+        lambda roots: plan(_merge(roots), *roots),
+        lambda roots: plan(_merge(roots, cluster_metadata=True), *roots),
+        waits_for_others=False,
+    ),
+    "restore": JobCase(
+        _tiered,
+        lambda roots, agreed: recover(_restore(roots), *roots, expected=agreed),
+        lambda roots: plan(_restore(roots), *roots),
+        lambda roots: plan(_restore(roots, full=True), *roots),
+        waits_for_others=False,
     ),
     "rebuild indexes": JobCase(_without_index, lambda roots, _agreed: rebuild_indexes(IndexRebuild(at=AT), *roots)),
     "compact": JobCase(

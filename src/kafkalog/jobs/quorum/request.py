@@ -140,7 +140,7 @@ class QuorumRecovery(Struct, frozen=True, kw_only=True):
 
     def _check_controllers(self, targets: Sequence[PathLike]) -> None:
         if not targets:
-            raise UsageError("name the log directories of the controllers that will be the quorum")
+            raise UsageError("no path was given")
         for asked, value in ((Ask.NODE, self.node), (Ask.INTO, self.into)):
             if value is not None:
                 raise UsageError(
