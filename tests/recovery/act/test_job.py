@@ -47,7 +47,7 @@ from testkit.made.compactable import CONFIG, T0, compactable
 from testkit.recorded.fixture_data import unpack_tiered
 from testkit.recorded.quorums import copied, lean, tear
 from testkit.running.lock_holder import held
-from testkit.running.stopping import cut_short, failing_at, take_back_all
+from testkit.running.stopping import CHANGING, Failure, cut_short, failing_at, take_back_all
 
 AT = T0 + 5
 DELETED = ".0123456789abcdef0123456789abcdef-delete"
@@ -118,7 +118,7 @@ def _deleted(folder: Path, number: int) -> Path:
 
 
 def _tiered(folder: Path, number: int) -> Path:
-    """A broker that has lost a tiered log, of which the remote tier beside it has a part; number 2 is of another one."""
+    """A broker that has lost a tiered log, of which the tier beside it has a part; number 2 is of another one."""
     if number == 2:
         return _damaged(folder, number)
     root = unpack_tiered("stopped", folder)
@@ -235,6 +235,26 @@ JOBS: dict[str, JobCase] = {
 NEW_RUNS = [name for name, job in JOBS.items() if job.begins_run]
 WITH_PLAN = [name for name, job in JOBS.items() if job.agree is not None]
 TOGETHER = [name for name, job in JOBS.items() if job.several]
+WAITING = [name for name, job in JOBS.items() if job.waits_for_others]
+COMPLETING = [name for name in JOBS if name not in (*WAITING, "purge")]
+"""Their next call completes an execution that was cut short, or undoes it."""
+ACCIDENTS = {
+    "locked": [*JOBS],
+    "cut short": [*WAITING, *COMPLETING, "purge"],
+    "of another machine": [*JOBS],
+    "changed since the plan": [*WITH_PLAN, "undo"],
+    "read-only": [*JOBS],
+    "full disk": [*NEW_RUNS, "undo"],
+    "the second of two refuses": TOGETHER,
+    "interrupt at each step": [*NEW_RUNS, "undo", "purge"],
+}
+"""Accident -> the jobs that meet it in the tests below."""
+NOT_POSSIBLE = {
+    ("changed since the plan", "rebuild indexes"): "it takes no plan",
+    ("changed since the plan", "purge"): "it takes no plan, and looks at no log",
+    ("full disk", "purge"): "it only removes",
+    ("the second of two refuses", "recover a quorum"): "one plan is made for all of its directories, or none",
+}
 
 
 @pytest.fixture
@@ -255,6 +275,13 @@ def refused(job: JobCase, roots: Roots, agreed: object = None) -> RecoveryRefuse
     return raised.value
 
 
+def test_each_job_meets_each_accident(measured: Callable[[str, int], None]) -> None:
+    pairs = {(accident, name) for accident, names in ACCIDENTS.items() for name in names}
+    assert pairs | set(NOT_POSSIBLE) == {(accident, name) for accident in ACCIDENTS for name in JOBS}
+    assert pairs & set(NOT_POSSIBLE) == set()
+    measured("pairs of a job and an accident", len(pairs))
+
+
 @pytest.mark.parametrize("name", JOBS)
 def test_each_has_something_to_do(name: str, folder: Path) -> None:
     root = JOBS[name].make(folder, 1)
@@ -263,14 +290,14 @@ def test_each_has_something_to_do(name: str, folder: Path) -> None:
     assert stamps(folder) != before
 
 
-@pytest.mark.parametrize("name", JOBS)
+@pytest.mark.parametrize("name", ACCIDENTS["locked"])
 def test_a_directory_in_use(name: str, folder: Path) -> None:
     root = JOBS[name].make(folder, 1)
     with held(root / ".lock"):
         assert refused(JOBS[name], [root]).reason == "locked"
 
 
-@pytest.mark.parametrize("name", TOGETHER)
+@pytest.mark.parametrize("name", ACCIDENTS["the second of two refuses"])
 def test_the_second_directory_is_in_use(name: str, folder: Path) -> None:
     roots = JOBS[name].roots(folder)
     with held(roots[1] / ".lock"):
@@ -287,7 +314,7 @@ def _cut_short(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (root / ".lock").unlink(missing_ok=True)
 
 
-@pytest.mark.parametrize("name", [name for name, job in JOBS.items() if job.waits_for_others])
+@pytest.mark.parametrize("name", WAITING)
 @pytest.mark.parametrize("which", [0, -1])
 def test_a_run_was_cut_short(name: str, which: int, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     roots = JOBS[name].roots(folder)
@@ -297,21 +324,44 @@ def test_a_run_was_cut_short(name: str, which: int, folder: Path, monkeypatch: p
     assert len(roots) == 1 or str(roots[which]) in str(error)
 
 
-@pytest.mark.parametrize("name", [name for name in JOBS if name != "purge"])
+@pytest.mark.parametrize("name", COMPLETING)
+def test_a_run_that_was_cut_short_is_completed_or_undone(
+    name: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = JOBS[name].make(folder, 1)
+    before = _of_files(root)
+    _cut_short(root, monkeypatch)
+    assert standing(root).unfinished
+    JOBS[name].work([root], None)
+    assert not standing(root).unfinished
+    if name != "undo":
+        undo(root)
+    point = "recovery-point-offset-checkpoint"  # which was damaged before the execution that was cut short
+    assert (root / point).read_text() == "nonsense"
+    assert first_difference(_of_files(root), {**before, point: stamps(root)[point]}) == ""
+
+
+def test_what_a_run_that_was_cut_short_keeps_is_not_purged(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = JOBS["purge"].make(folder, 1)
+    _cut_short(root, monkeypatch)
+    assert refused(JOBS["purge"], [root]).reason == "purge"
+
+
+@pytest.mark.parametrize("name", ACCIDENTS["of another machine"])
 def test_a_run_of_another_machine(name: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     root = JOBS[name].make(folder, 1)
     _cut_short(root, monkeypatch)
     monkeypatch.setattr(quarantine, "machine_id", lambda: "0123")
-    assert refused(JOBS[name], [root]).reason == "foreign"
+    assert refused(JOBS[name], [root]).reason == ("purge" if name == "purge" else "foreign")
 
 
-@pytest.mark.parametrize("name", WITH_PLAN)
+@pytest.mark.parametrize("name", ACCIDENTS["changed since the plan"])
 @pytest.mark.parametrize("which", [0, -1])
 def test_a_directory_changed_since_the_plan(name: str, which: int, folder: Path) -> None:
+    """Undo has no plan: the directory changed since the execution that it reverses."""
     roots = JOBS[name].roots(folder)
     agree = JOBS[name].agree
-    assert agree is not None
-    agreed = agree(roots)
+    agreed = None if agree is None else agree(roots)
     log = max(roots[which].glob("*/*.log"), key=lambda path: path.stat().st_size)
     with log.open("ab") as file:
         file.write(b"\0")
@@ -444,6 +494,27 @@ def test_a_directory_that_may_not_be_written(
     assert refused(JOBS[name], roots).reason == "permission"
 
 
+def _of_files(folder: Path) -> dict[str, tuple[int, int, str]]:
+    """Without the times of directories, which the file of a lock changes."""
+    return {path: each if each[2] != "directory" else (0, *each[1:]) for path, each in stamps(folder).items()}
+
+
+@pytest.mark.parametrize("name", ACCIDENTS["read-only"])
+def test_a_read_only_file_system(name: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = JOBS[name].make(folder, 1)
+    before = _of_files(folder)
+
+    def read_only(*_given: Any, **_more: Any) -> None:
+        raise StorageError(errno.EROFS, os.strerror(errno.EROFS))
+
+    for operation in CHANGING:
+        monkeypatch.setattr(FileSystem, operation, read_only)
+    with pytest.raises(StorageError) as raised:
+        JOBS[name].work([root], None)
+    assert raised.value.errno == errno.EROFS
+    assert _of_files(folder) == before
+
+
 @pytest.mark.parametrize("name", NEW_RUNS)
 def test_a_full_disk(name: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     roots = JOBS[name].roots(folder)
@@ -483,12 +554,34 @@ def test_an_interrupt_at_each_step(
     measured(f"interrupts of {name} after which everything came back", number // 3)
 
 
-def test_an_interrupted_undo_is_done_again(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_purge_is_done_again(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(1, 60):
+        place = folder / str(number)
+        place.mkdir()
+        root = JOBS["purge"].make(place, 1)
+        before = stamps(root)
+        with failing_at(number, KeyboardInterrupt, monkeypatch) as count, suppress(KeyboardInterrupt):
+            JOBS["purge"].work([root], None)
+        if runs(root):
+            JOBS["purge"].work([root], None)
+        assert not runs(root)
+        assert stamps(root) == before
+        if count[0] < number:
+            break
+    assert number > 5
+
+
+def _full() -> StorageError:
+    return StorageError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+@pytest.mark.parametrize("failure", [KeyboardInterrupt, _full], ids=["interrupt", "full disk"])
+def test_an_interrupted_undo_is_done_again(failure: Failure, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     root = _damaged(folder, 1)
     before = stamps(root)
     recover(Recovery(accept_loss=True, at=AT, full=True), root)
     for number in range(1, 40, 3):
-        with failing_at(number, KeyboardInterrupt, monkeypatch) as count, suppress(KeyboardInterrupt):
+        with failing_at(number, failure, monkeypatch) as count, suppress(KeyboardInterrupt, StorageError):
             undo(root)
         if count[0] < number:
             break
