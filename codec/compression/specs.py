@@ -116,8 +116,8 @@ SPECS: Mapping[Codec, CodecSpec] = {
 """All compressions. Levels are those of `GzipCompression`, `Lz4Compression` and `ZstdCompression`."""
 KAFKA_SPECS: Mapping[int, CodecSpec] = {codec: spec for codec, spec in SPECS.items() if spec.is_kafkas}
 """The compressions that Kafka has."""
-LEVEL_SETTINGS = tuple(f"compression.{codec.label}.level" for codec, spec in SPECS.items() if spec.levels)
-"""Names of the settings for the levels of compressions, of topics and of writers."""
+LEVEL_SETTINGS = tuple(f"compression.{spec.codec.label}.level" for spec in KAFKA_SPECS.values() if spec.levels)
+"""Names of Kafka's settings for the levels of compressions."""
 KNOWN_CODECS: Mapping[int, int] = {
     magic: sum(1 << codec for codec, spec in SPECS.items() if spec.is_defined(magic)) for magic in (0, 1, 2)
 }

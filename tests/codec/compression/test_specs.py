@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from kafkalog.codec import scan
 from kafkalog.codec.common.errors import FormatError
 from kafkalog.codec.common.limits import DEFAULT_LIMITS
 from kafkalog.codec.compression import compress, decompress, decompress_before_damage
-from kafkalog.codec.compression.specs import KNOWN_CODECS, SPECS, Codec, codec_spec
+from kafkalog.codec.compression.specs import KAFKA_SPECS, KNOWN_CODECS, LEVEL_SETTINGS, SPECS, Codec, CodecSpec, codec_spec
 from testkit.recorded.broker_dirs import brokers
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -51,10 +52,14 @@ def test_a_compression_is_documented(codec: Codec) -> None:
 def test_a_broker_has_written_every_compression() -> None:
     logs = (path for broker in brokers("2.8.2/codecs") for path in broker.rglob("*.log"))
     seen = {batch.header.codec for path in logs for batch in scan(path.read_bytes()).batches}
-    assert seen == set(Codec)
+    assert seen == set(KAFKA_SPECS)
 
 
-@pytest.mark.parametrize("command", ["build", "replay"])
-def test_a_command_offers_every_compression(command: str) -> None:
+def test_the_levels_have_kafkas_settings() -> None:
+    assert LEVEL_SETTINGS == ("compression.gzip.level", "compression.lz4.level", "compression.zstd.level")  # TopicConfig
+
+
+@pytest.mark.parametrize(("command", "codecs"), [("build", SPECS), ("replay", KAFKA_SPECS)])
+def test_a_command_offers_every_compression(command: str, codecs: Mapping[Codec, CodecSpec]) -> None:
     page = (ROOT / "docs" / "man" / f"kafkalog-{command}.1").read_text(encoding="utf-8")
-    assert f"[{'|'.join(codec.label for codec in Codec)}]" in page.replace("\\", "")
+    assert f"[{'|'.join(spec.codec.label for spec in codecs.values())}]" in page.replace("\\", "")
