@@ -51,7 +51,9 @@ from kafkalog.spark.struct_columns import column_name
 from testkit.recorded.broker_dirs import brokers
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
-PAGES = (*sorted((DOCS / "format").glob("*.md")), DOCS / "findings.md", DOCS / "glossary.md", DOCS / "spark-contents.md")
+PAGES = (
+    *sorted((DOCS / "format").glob("*.md")), DOCS / "findings.md", DOCS / "glossary.md", DOCS / "spark-contents.md",
+)  # fmt: skip
 BLOCK = re.compile(r"(<!-- begin (?P<kind>\w+) ?(?P<arguments>[^>]*?) -->\n).*?(<!-- end -->)", re.DOTALL)
 MODULES = (
     fetch_result, legacy_message, lz4_frame, offset_index, producer_snapshot, record_batch, snappy_stream, text_files,

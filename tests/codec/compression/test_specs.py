@@ -11,7 +11,15 @@ from kafkalog.codec import scan
 from kafkalog.codec.common.errors import FormatError
 from kafkalog.codec.common.limits import DEFAULT_LIMITS
 from kafkalog.codec.compression import compress, decompress, decompress_before_damage
-from kafkalog.codec.compression.specs import KAFKA_SPECS, KNOWN_CODECS, LEVEL_SETTINGS, SPECS, Codec, CodecSpec, codec_spec
+from kafkalog.codec.compression.specs import (
+    KAFKA_SPECS,
+    KNOWN_CODECS,
+    LEVEL_SETTINGS,
+    SPECS,
+    Codec,
+    CodecSpec,
+    codec_spec,
+)
 from testkit.recorded.broker_dirs import brokers
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -56,7 +64,8 @@ def test_a_broker_has_written_every_compression() -> None:
 
 
 def test_the_levels_have_kafkas_settings() -> None:
-    assert LEVEL_SETTINGS == ("compression.gzip.level", "compression.lz4.level", "compression.zstd.level")  # TopicConfig
+    of_topic_config = ("compression.gzip.level", "compression.lz4.level", "compression.zstd.level")
+    assert of_topic_config == LEVEL_SETTINGS
 
 
 @pytest.mark.parametrize(("command", "codecs"), [("build", SPECS), ("replay", KAFKA_SPECS)])
