@@ -48,7 +48,7 @@ def test_a_row_says_which_segments_are_examined(monkeypatch: pytest.MonkeyPatch)
     assert full == [mode for mode in Mode if mode not in (Mode.KAFKA, Mode.SET_ASIDE)]
     assert [mode for mode in Mode if rules[mode].may_need_full] == [Mode.SAFE, Mode.SALVAGE]
     less = structs.replace(Mode.SAFE.spec, examined=ExaminedSegments.FROM_RECOVERY_POINT)
-    monkeypatch.setitem(MODES, Mode.SAFE, less)  # type: ignore[arg-type]
+    monkeypatch.setitem(MODES, Mode.SAFE, less)
     assert not Rules(full=True).examines_all
     assert not Rules().may_need_full
 
