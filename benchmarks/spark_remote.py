@@ -40,7 +40,8 @@ def write(root: Path, records: int) -> None:
             log.append([b"%0100d" % number for number in range(start, min(start + 150, records))])
     as_tier(root / "whole" / "orders-0", root / "remote")
     as_aiven(root / "remote", root / "aiven")
-    rebuild_remote_metadata(RemoteMetadataRebuild(partitions=1), open_tier(str(root / "remote")), root / "broker")
+    tier = open_tier(str(root / "remote"))
+    rebuild_remote_metadata(RemoteMetadataRebuild(partitions=1), tier, target=root / "broker")
     last = max((root / "whole" / "orders-0").glob("*.log"))
     (root / "broker" / "orders-0").mkdir()
     for path in (root / "whole" / "orders-0").iterdir():

@@ -150,8 +150,8 @@ def lead(controller: Path) -> None:
     print("quorum:", quorum.cluster_id, [each.log.node for each in quorum.survivors])
     print("triage:", len(kafkalog.triage(controller).partitions), "partitions")
     standalone = kafkalog.QuorumWay.STANDALONE
-    wanted = kafkalog.QuorumRecovery(way=standalone, targets=(str(controller),), others_are_gone=True)
-    kafkalog.recover_quorum(wanted, expected=kafkalog.plan_quorum(wanted))
+    wanted = kafkalog.QuorumRecovery(way=standalone, others_are_gone=True)
+    kafkalog.recover_quorum(wanted, controller, expected=kafkalog.plan_quorum(wanted, controller))
 
 
 def see_both_tiers(place: Path, broker: Path, remote: Path) -> None:
@@ -160,8 +160,8 @@ def see_both_tiers(place: Path, broker: Path, remote: Path) -> None:
     events = kafkalog.read_remote_metadata(kafkalog.open(broker).partitions)
     seen = kafkalog.inspect_remote(broker, remote=tier)
     print("remote:", len(events.segments), "segments by events,", len(seen.rows), "seen")
-    assert kafkalog.verify_remote(tier, [str(broker)]).is_clean
-    kafkalog.rebuild_remote_metadata(kafkalog.RemoteMetadataRebuild(partitions=1), tier, place / "events")
+    assert kafkalog.verify_remote(tier, broker).is_clean
+    kafkalog.rebuild_remote_metadata(kafkalog.RemoteMetadataRebuild(partitions=1), tier, target=place / "events")
 
 
 def see_schemas(place: Path) -> None:

@@ -83,8 +83,7 @@ def _plan_survey(surveyed: Survey, workers: Workers, rules: Rules, *, compare: b
                 left = left_by(plan.actions, plan.findings, readable, tiering, forecasts.checked)
             if compare:
                 remaining = list(left)
-                is_able = rules.mode.spec.is_compared and not rules.full
-                needs_full = is_able and any(problem.needs_full for problem in remaining)
+                needs_full = rules.may_need_full and any(problem.needs_full for problem in remaining)
                 findings = [*plan.findings, *(problem.finding for problem in remaining)]
                 plan = replace(plan, findings=findings, needs_full=needs_full)
         return with_findings_of_segments(plan) if compare else plan

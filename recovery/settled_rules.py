@@ -30,7 +30,7 @@ def rules_for_each(request: Recovery, roots: Sequence[str]) -> Mapping[str, Rule
     known = [*roots, *filter(_can_be_listed, request.beside)]
     facts = dict.fromkeys(roots, request.topics) if request.topics is not None else facts_of_each(known)
     rules = settled(replace(request, topics=NO_FACTS), ())
-    if request.meta_properties and (request.select != ALL or request.mode is Mode.KAFKA):
+    if request.meta_properties and (request.select != ALL or rules.mode.spec.is_as_broker):
         raise UsageError("meta.properties is written in a whole log directory, and not in mode kafka")
 
     def identity_of(root: str) -> bytes | None:

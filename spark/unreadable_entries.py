@@ -6,6 +6,7 @@ import os
 import re
 
 from kafkalog.codec.common.errors import StorageError
+from kafkalog.codec.common.finding_codes import Trait, codes_with
 from kafkalog.codec.common.findings import FindingCode, Severity
 from kafkalog.codec.names import parse_partition_directory, parse_segment_file
 from kafkalog.log.directories.inventory import Inventory
@@ -21,7 +22,7 @@ def check_left_out(inventory: Inventory, options: ReadOptions) -> None:
     segment. With FAILFAST the first one raises `StorageError`; with other modes each one is a warning. An unfinished
     recovery is a warning with any mode and for any partition.
     """
-    unread = (FindingCode.FOREIGN_FILE, FindingCode.FOREIGN_DIRECTORY, FindingCode.UNREADABLE)
+    unread = codes_with(Trait.ENTRY_UNREAD)
     for finding in inventory.findings:
         if finding.code is FindingCode.RUN_UNFINISHED:
             tell(f"{finding.file}: {finding.detail}; what is there is half done")

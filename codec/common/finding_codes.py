@@ -292,6 +292,12 @@ class Trait(enum.Flag):
     """state of the cluster that could not be read, so what it was is not known"""
     OF_A_MOMENT = enum.auto()
     """compares files that a running broker writes at different times: not reported beside one"""
+    HIDES_NAMES = enum.auto()
+    """a warning after which a group or transactional id that was not found may have existed"""
+    OF_LOSSES = enum.auto()
+    """records that are lost, or that can be had again from elsewhere in the directory: a report of losses names it"""
+    ENTRY_UNREAD = enum.auto()
+    """a file or directory that is not what its name says, or that could not be read"""
 
 
 _TAIL = (
@@ -441,6 +447,7 @@ SPECS: Mapping[FindingCode, FindingSpec] = {
             FindingCode.SEGMENT_MISSING,
             Severity.WARNING,
             Family.CONTINUITY,
+            traits=Trait.HIDES_NAMES,
             advice="Look for the file in lost+found, a snapshot, a `.deleted` name (`kafkalog undelete`) or "
             "another broker's volume; no recovery can create it again.",
         ),
@@ -582,6 +589,7 @@ SPECS: Mapping[FindingCode, FindingSpec] = {
             FindingCode.FOREIGN_FILE,
             Severity.INFO,
             Family.DIRECTORY,
+            traits=Trait.ENTRY_UNREAD,
             also={
                 Severity.ERROR: "a link that leads to nothing has the name of a log",
                 Severity.WARNING: "no version of Kafka writes such a file there, or it is another partition's too",
@@ -592,6 +600,7 @@ SPECS: Mapping[FindingCode, FindingSpec] = {
             FindingCode.FOREIGN_DIRECTORY,
             Severity.WARNING,
             Family.DIRECTORY,
+            traits=Trait.ENTRY_UNREAD,
             advice="It stops a broker from starting: move it out of the log directory.",
         ),
         FindingSpec(
@@ -650,6 +659,7 @@ SPECS: Mapping[FindingCode, FindingSpec] = {
             FindingCode.BATCHES_OUTSIDE,
             Severity.WARNING,
             Family.DIRECTORY,
+            traits=Trait.OF_LOSSES,
             advice="It may be a segment that a file system's repair has found. If it fits a partition, copy "
             "it there under the name that is given before anything else is done.",
         ),
@@ -657,6 +667,7 @@ SPECS: Mapping[FindingCode, FindingSpec] = {
             FindingCode.SEGMENT_MISNAMED,
             Severity.ERROR,
             Family.DIRECTORY,
+            traits=Trait.OF_LOSSES,
             advice="Once the broker is stopped, give each segment's .log, .index, .timeindex and .txnindex the "
             "name that is said, before anything else is done. Then look again.",
         ),
@@ -698,6 +709,7 @@ SPECS: Mapping[FindingCode, FindingSpec] = {
             FindingCode.LOG_END_BELOW_LOG_START,
             Severity.ERROR,
             Family.DIRECTORY,
+            traits=Trait.OF_LOSSES,
             advice="A broker deletes the whole log when it starts. Keep a copy first; the log start offset, "
             "or the end of the log, is wrong.",
         ),
@@ -713,7 +725,7 @@ SPECS: Mapping[FindingCode, FindingSpec] = {
             FindingCode.LOG_END_BELOW_HIGH_WATERMARK,
             Severity.WARNING,
             Family.DIRECTORY,
-            traits=Trait.OF_A_MOMENT,
+            traits=Trait.HIDES_NAMES | Trait.OF_A_MOMENT,
             advice="Committed records are missing at the end: let a replica that has them become leader "
             "first, and compare the volumes.",
         ),
@@ -721,7 +733,7 @@ SPECS: Mapping[FindingCode, FindingSpec] = {
             FindingCode.UNREADABLE,
             Severity.ERROR,
             Family.DIRECTORY,
-            traits=Trait.HIDES_DIRECTORY,
+            traits=Trait.ENTRY_UNREAD | Trait.HIDES_DIRECTORY,
             advice="The operating system cannot read it: check the kernel log for disk errors, make an image "
             "(ddrescue) before anything else, and examine the image.",
         ),
@@ -752,14 +764,19 @@ SPECS: Mapping[FindingCode, FindingSpec] = {
             advice="Complete the run or undo it before anything else, and before a broker starts.",
         ),
         FindingSpec(FindingCode.RECORD_TYPE_UNKNOWN, Severity.WARNING, Family.CLUSTER),
-        FindingSpec(FindingCode.RECORD_VERSION_UNKNOWN, Severity.ERROR, Family.CLUSTER, traits=Trait.UNREAD_STATE),
+        FindingSpec(
+            FindingCode.RECORD_VERSION_UNKNOWN,
+            Severity.ERROR,
+            Family.CLUSTER,
+            traits=Trait.HIDES_NAMES | Trait.UNREAD_STATE,
+        ),
         FindingSpec(FindingCode.TYPED_RECORD_INVALID, Severity.ERROR, Family.CLUSTER, traits=Trait.UNREAD_STATE),
         FindingSpec(FindingCode.TYPED_RECORD_TRAILING_BYTES, Severity.WARNING, Family.CLUSTER),
         FindingSpec(FindingCode.TYPED_RECORD_AMBIGUOUS, Severity.INFO, Family.CLUSTER),
         FindingSpec(FindingCode.GROUP_MISPLACED, Severity.WARNING, Family.CLUSTER),
         FindingSpec(FindingCode.GROUP_KINDS_MIXED, Severity.ERROR, Family.CLUSTER),
         FindingSpec(FindingCode.PARTITION_OWNED_TWICE, Severity.WARNING, Family.CLUSTER),
-        FindingSpec(FindingCode.PAST_REMOVED, Severity.WARNING, Family.CLUSTER),
+        FindingSpec(FindingCode.PAST_REMOVED, Severity.WARNING, Family.CLUSTER, traits=Trait.HIDES_NAMES),
         FindingSpec(FindingCode.OFFSET_BEYOND_LOG_END, Severity.WARNING, Family.CLUSTER),
         FindingSpec(FindingCode.TRANSACTION_HANGING, Severity.WARNING, Family.CLUSTER),
         FindingSpec(

@@ -12,7 +12,10 @@ from msgspec import Struct
 
 from kafkalog.codec.common.limits import Limits
 
-__all__ = ["KNOWN_CODECS", "SPECS", "Codec", "CodecSpec", "StreamFormat", "codec_spec", "is_known_codec"]
+__all__ = [
+    "KAFKA_SPECS", "KNOWN_CODECS", "LEVEL_SETTINGS", "SPECS", "Codec", "CodecSpec", "StreamFormat", "codec_spec",
+    "is_known_codec",
+]  # fmt: skip
 
 Bytes = bytes | memoryview
 
@@ -57,7 +60,9 @@ class CodecSpec(Struct, frozen=True, kw_only=True):
     stream: Callable[[], StreamFormat]
     """function that imports and returns its module"""
     first_magic: int = 0
-    """first message format in which consumers accept it"""
+    """first message format that may have it"""
+    is_kafkas: bool = True
+    """whether Kafka has it; a broker or client refuses the number of another one"""
     levels: tuple[int, int] | None = None
     """lowest and highest value of `compression.<name>.level`; None if there are no levels"""
     checks_content: bool = False
@@ -109,6 +114,10 @@ SPECS: Mapping[Codec, CodecSpec] = {
     )
 }
 """All compressions. Levels are those of `GzipCompression`, `Lz4Compression` and `ZstdCompression`."""
+KAFKA_SPECS: Mapping[int, CodecSpec] = {codec: spec for codec, spec in SPECS.items() if spec.is_kafkas}
+"""The compressions that Kafka has."""
+LEVEL_SETTINGS = tuple(f"compression.{spec.codec.label}.level" for spec in KAFKA_SPECS.values() if spec.levels)
+"""Names of Kafka's settings for the levels of compressions."""
 KNOWN_CODECS: Mapping[int, int] = {
     magic: sum(1 << codec for codec, spec in SPECS.items() if spec.is_defined(magic)) for magic in (0, 1, 2)
 }

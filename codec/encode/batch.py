@@ -38,6 +38,7 @@ from kafkalog.codec.model import (
 )
 from kafkalog.codec.plain.control import CONTROL_KEY, END_MARKER
 from kafkalog.codec.plain.crc32c import crc32c
+from kafkalog.codec.rules.batches import header_findings
 from kafkalog.codec.rules.execution import RawRecord
 
 __all__ = [
@@ -47,6 +48,7 @@ __all__ = [
     "build_control_batch",
     "build_end_transaction_marker",
     "build_raw_batch",
+    "check_header",
     "check_producer",
     "control_key",
     "empty_batch",
@@ -101,6 +103,12 @@ def build_raw_batch(header: BatchHeader, payload: bytes) -> bytes:
     data += payload
     _write_crc(data, 0, crc32c(memoryview(data)[BATCH.end("crc") :]))
     return bytes(data)
+
+
+def check_header(header: BatchHeader) -> None:
+    """Raise `UsageError` if readers would report the header of a new batch by the rules of `header_findings`."""
+    for finding in header_findings(header, 0):
+        raise UsageError(f"such a batch would be reported: {finding.code}, {finding.detail}")
 
 
 def check_producer(producer: ProducerState, codec: int, *, control: bool = False) -> None:
@@ -195,6 +203,7 @@ def build_batch(
         base_sequence=producer.base_sequence,
         records_count=len(raw),
     )
+    check_header(header)
     return build_raw_batch(header, compress(codec, write_records(raw), level=level, magic=MAGIC))
 
 
@@ -230,6 +239,7 @@ def empty_batch(
         base_sequence=producer.base_sequence,
         records_count=0,
     )
+    check_header(header)
     return build_raw_batch(header, b"")
 
 

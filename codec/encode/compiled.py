@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from kafkalog.codec.common.limits import MIB
 from kafkalog.codec.compression import compress
-from kafkalog.codec.encode.batch import ProducerState, build_raw_batch, check_producer
+from kafkalog.codec.encode.batch import ProducerState, build_raw_batch, check_header, check_producer
 from kafkalog.codec.encode.put_headers import put_headers
 from kafkalog.codec.model import (
     BATCH,
@@ -120,6 +120,7 @@ def encode_columns(
         table["base_sequence"] = _sequences(producer.base_sequence, part.first_rows[:complete] + begin)
         for name, value in fixed.items():
             table[name] = value
+        check_header(BatchHeader(*table[0].item()))
         yield from part.plain(table) if codec == Codec.NONE else part.compressed(table, codec, level)
         begin = rows if complete == part.count else begin + int(part.first_rows[complete])
 

@@ -10,7 +10,7 @@ from kafkalog.codec.layout.bits import Bit, Bits
 
 __all__ = ["ATTRIBUTES_V0", "ATTRIBUTES_V1", "ATTRIBUTES_V2"]
 
-_CODEC = Bit("codec", 0, 3, "0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd (magic 2 only)")
+_CODEC = Bit("codec", 0, 3, "compression by its number, 0 is none")
 _TIMESTAMP_TYPE = Bit("timestamp_type", 3, 1, "0 CreateTime, 1 LogAppendTime")
 
 ATTRIBUTES_V0 = Bits(Int8sb, _CODEC)

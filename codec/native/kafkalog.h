@@ -200,6 +200,12 @@ INLINE void read_header(const byte *here, int64_t position, const struct batches
     to->position[number] = position;
 }
 
+/* Whether a batch of magic 2 has no finding about its header alone, by `header_findings` in `codec.rules.batches`. */
+INLINE bool is_header_sound(const struct batches *batches, int64_t number) {
+    const int64_t delta = batches->last_offset_delta[number], records = batches->records_count[number];
+    return is_known_codec(batches->attributes[number] & CODEC_MASK) && delta >= 0 && records >= 0 && records <= delta + 1;
+}
+
 bool is_next(const struct batches *batches, int64_t number, int64_t following, int64_t low, int64_t highest, int64_t end,
              int64_t flags);
 const byte *skip_headers(const byte *cursor, const byte *end, int64_t count);

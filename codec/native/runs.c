@@ -17,11 +17,8 @@ EXPORTED int64_t sound_prefix(int64_t *cells, int64_t stride, int64_t columns, s
     const bool begins = continuity->last_offset == UNKNOWN;
     int64_t epoch = continuity->leader_epoch, last_taken = UNKNOWN, number = 0;
     for (; number < columns; number++) {
-        const int64_t first = batches.base_offset[number], delta = batches.last_offset_delta[number], last = first + delta;
-        const int64_t records = batches.records_count[number];
-        if (batches.magic[number] != BATCH_MAGIC || !is_known_codec(batches.attributes[number] & CODEC_MASK))
-            break;
-        if (first < 0 || delta < 0 || last < first || records < 0 || records > delta + 1)
+        const int64_t first = batches.base_offset[number], last = first + batches.last_offset_delta[number];
+        if (batches.magic[number] != BATCH_MAGIC || !is_header_sound(&batches, number) || first < 0 || last < first)
             break;
         if (base != UNKNOWN && (first < base || last - base > MAX_RELATIVE_OFFSET))
             break;

@@ -52,10 +52,9 @@ EXPORTED int64_t scan_messages(const byte *address, int64_t size, int64_t larges
 bool is_next(const struct batches *batches, int64_t number, int64_t following, int64_t low, int64_t highest, int64_t end,
              int64_t flags) {
     const int64_t first = batches->base_offset[number], last = first + batches->last_offset_delta[number];
-    const int64_t records = batches->records_count[number];
-    if (first < 0 || first > last || last > highest || (batches->attributes[number] & flags) != 0)
+    if (!is_header_sound(batches, number) || first < 0 || first > last || last > highest)
         return false;
-    if (records < 0 || records > last - first + 1)
+    if ((batches->attributes[number] & flags) != 0)
         return false;
     if (first != low && (first < low || following <= last))
         return false;

@@ -177,7 +177,7 @@ BATCH_FIELDS: dict[str, BatchField] = {
         kind=Kind.INT8, of_header=lambda header: header.magic, of_columns=_same("magic"), of_messages=_same("magic"),
     ),
     "compresscodec": BatchField(
-        meaning="none, gzip, snappy, lz4 or zstd",
+        meaning="compression of the records, `none` without one",
         kind=Kind.TEXT, of_header=lambda header: codec_label(header.codec), of_columns=_codecs, of_messages=_codecs,
         labels=tuple(codec_label(codec) for codec in range(CODEC_MASK + 1)),
     ),

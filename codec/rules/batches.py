@@ -21,7 +21,7 @@ from kafkalog.codec.model import (
 
 __all__ = [
     "MAGICS", "MAX_RELATIVE_OFFSET", "NO_OFFSET_LIMIT", "BatchVerdict", "Continuity", "ends_reading", "gap",
-    "highest_offset", "is_displaced", "out_of_place",
+    "header_findings", "highest_offset", "is_displaced", "out_of_place",
 ]  # fmt: skip
 
 MAX_RELATIVE_OFFSET = 2**31 - 1
@@ -59,7 +59,7 @@ def out_of_place(magic: int, first: int, last: int, base_offset: int) -> tuple[F
     return None
 
 
-def _wrong_with(header: AnyHeader, position: int) -> Iterator[Finding]:
+def header_findings(header: AnyHeader, position: int) -> Iterator[Finding]:
     """Yield a finding for each fault of a header that is visible without other batches: unknown magic or compression,
     and impossible offset delta or record count. `position` is the batch's byte in the file.
     """
@@ -203,7 +203,7 @@ class Continuity:
         header, position = batch.header, batch.position
         first, last = header.first_offset, header.last_offset
         self.verdict = self.judge(header, following, second)
-        findings = [*_wrong_with(header, position)]
+        findings = [*header_findings(header, position)]
         if self.verdict is BatchVerdict.DISPLACED:
             return [*findings, self._displaced(header, position, following)]
         findings += [

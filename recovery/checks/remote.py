@@ -4,6 +4,7 @@ snapshots.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 
 from msgspec.structs import replace
@@ -17,7 +18,7 @@ from kafkalog.log.directories.directory import open_log_dir
 from kafkalog.log.directories.partition import Partition
 from kafkalog.log.directories.selection import ALL, Selection
 from kafkalog.log.directories.workers import OnRead, in_order
-from kafkalog.log.disk.files import unreadable
+from kafkalog.log.disk.files import PathLike, unreadable
 from kafkalog.recovery.checks.partition import verify_partition
 from kafkalog.recovery.checks.report import DirectoryReport, PartitionReport
 from kafkalog.tiers.both_tiers import BothTiers
@@ -29,8 +30,7 @@ __all__ = ["verify_remote"]
 
 def verify_remote(
     tier: RemoteTier,
-    roots: Sequence[str] = (),
-    *,
+    *paths: PathLike,
     deep: bool = True,
     select: Selection = ALL,
     limits: Limits = DEFAULT_LIMITS,
@@ -43,7 +43,7 @@ def verify_remote(
     Raises `StorageError` if the tier cannot be listed.
 
     * `tier`: see `open_tier`
-    * `roots`: log directories whose `__remote_log_metadata` says which segments are read; if it has no events of a
+    * `paths`: log directories whose `__remote_log_metadata` says which segments are read; if it has no events of a
       partition, all segments that the tier lists are read
     * `deep`: also decode every record
     * `select`: which partitions; names that do not exist are ignored
@@ -51,7 +51,7 @@ def verify_remote(
     * `jobs`: number of partitions read at a time
     * `on_read`: called with the number of log bytes read since the last call
     """
-    both = BothTiers(None, tier, remote_metadata_in(roots))
+    both = BothTiers(None, tier, remote_metadata_in([os.fspath(path) for path in paths]))
     if not both.listed:
         return DirectoryReport(path=tier.place)
     log_dir = open_log_dir(both.path, tolerant=True, limits=limits)

@@ -378,7 +378,7 @@ def plan_of(
     if mark_clean or plan.is_worth_a_look:
         return plan
     unseen = list(findings_of_checks(survey, rules.facts.tiering, forecasts.checked))  # else all would be well
-    needs_full = rules.mode.spec.is_compared and not rules.full and any(map(is_for_full, unseen))
+    needs_full = rules.may_need_full and any(map(is_for_full, unseen))
     return replace(plan, findings=[*plan.findings, *unseen], needs_full=needs_full)
 
 

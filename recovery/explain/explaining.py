@@ -21,7 +21,7 @@ from kafkalog.codec.names import (
 from kafkalog.codec.parsing.trace import read_spans
 from kafkalog.codec.parsing.whole import PRODUCER_SNAPSHOT
 from kafkalog.codec.plain.crc32c import crc32c
-from kafkalog.log.disk.files import FileSource, absolute, is_directory, read_small
+from kafkalog.log.disk.files import FileSource, PathLike, absolute, is_directory, read_small
 from kafkalog.recovery.damage.bit_repair import flipped_bit
 from kafkalog.recovery.explain.entries import explain_index
 from kafkalog.recovery.explain.explanation import ExplainedPart, Explanation, PartRole
@@ -40,7 +40,7 @@ _PAGES = {
 
 
 def explain(
-    path: str,
+    path: PathLike,
     *,
     position: int | None = None,
     offset: int | None = None,
@@ -68,6 +68,7 @@ def explain(
     * `records`: give the records of a batch too, those before the damage if it is damaged
     * `limits`: what a batch or file may hold at most (`Limits`)
     """
+    path = os.fspath(path)
     if position is not None and offset is not None:
         raise UsageError("position and offset are two places: give one of them")
     if position is not None and position < 0:
@@ -104,7 +105,7 @@ def explain(
             raise UsageError(f"{path} ends before offset {offset}")
         if records:
             parts = tuple(with_records(source, part, limits) for part in parts)
-        is_old = any(part.what.startswith("message") for part in parts)
+        is_old = any(part.magic in (0, 1) for part in parts)
         return Explanation(path=path, page="message" if is_old else "record-batch", size=source.size, parts=parts)
 
 

@@ -39,6 +39,11 @@ class ExplainedPart(Struct, frozen=True, kw_only=True):
     records: RecordsBeforeDamage | None = None
     """records that can be decoded, up to damage; None if not requested, or if this part is a neighbor"""
 
+    @property
+    def magic(self) -> int | None:
+        """Magic of the batch or message; None if the part is neither, or too short to have it."""
+        return next((child.value for child in self.span.children if child.name == "magic"), None)
+
 
 class Explanation(Struct, frozen=True, kw_only=True):
     """A file, or the requested part of it; `page` is the page of docs/format with its fields."""

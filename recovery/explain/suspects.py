@@ -30,6 +30,8 @@ from kafkalog.codec.model import (
 from kafkalog.codec.parsing.trace import UNREAD, FieldSpan, read_spans
 from kafkalog.codec.parsing.whole import ENTRY
 from kafkalog.codec.plain.crc32c import crc32c
+from kafkalog.codec.plain.decoding import PLAIN
+from kafkalog.codec.rules.batches import header_findings
 from kafkalog.codec.rules.framing import BATCH_CRC_START, BATCH_MAGIC
 
 __all__ = ["blame_suspects"]
@@ -61,6 +63,9 @@ def blame_suspects(
     values = {child.name: child.value for child in entry.children}
     suspects = [(_FIELDS[finding.code], finding.detail) for finding in findings if finding.code in _FIELDS]
     suspects += [("offset", message) for name, message in suspects if name == "base_offset"]
+    if values.get("magic") in _LAYOUTS and len(data) >= _LAYOUTS[values["magic"]][0].size:
+        header = PLAIN.batch_header(data, 0) if values["magic"] == BATCH_MAGIC else PLAIN.legacy_header(data, 0)
+        suspects += [(_FIELDS[finding.code], finding.detail) for finding in header_findings(header, 0)]
     suspects += [*_order(values, before), *_length(entry, values, data), *_codec(entry, values, data)]
     if values.get("magic") == BATCH_MAGIC:
         suspects += [*_batch(values, entry)]
@@ -91,16 +96,14 @@ def _is_wrong(entry: FieldSpan, name: str) -> bool:
 
 
 def _codec(entry: FieldSpan, values: Values, data: bytes | memoryview) -> Iterator[Suspect]:
-    """Yield the field `attributes` with a sentence if its compression codec does not exist in this magic. If the entry
-    has problems, each other codec is tried. The field is yielded again for each codec with which the whole entry, apart
-    from its checksum, can be read. Yields nothing if `crc` of `entry` is already marked as wrong.
+    """If the entry has problems, try each other compression. Yield the field `attributes` with a sentence for each one
+    with which the whole entry, apart from its checksum, can be read. Yields nothing if `crc` of `entry` is already
+    marked as wrong.
     """
     attributes, magic = values.get("attributes"), values.get("magic")
     if not isinstance(attributes, Container) or magic not in _LAYOUTS or _is_wrong(entry, "crc"):
         return
     layout, bits = _LAYOUTS[magic]
-    if not is_known_codec(attributes.codec, magic):
-        yield "attributes", f"compression {attributes.codec} does not exist in magic {magic}"
     if next(entry.problems(), None) is None:
         return
     for codec in (codec for codec in Codec if is_known_codec(codec, magic)):
@@ -124,16 +127,12 @@ def _order(values: Values, before: AnyHeader | None) -> Iterator[Suspect]:
 
 
 def _batch(values: Values, entry: FieldSpan) -> Iterator[Suspect]:
-    attributes, delta, count = (values.get(name) for name in ("attributes", "last_offset_delta", "records_count"))
+    attributes = values.get("attributes")
     if isinstance(attributes, Container):
         if UNNAMED in attributes:
             yield "attributes", "bits are set that mean nothing in any version of Kafka"
         if attributes.is_transactional and values.get("producer_id") == NO_PRODUCER_ID:
             yield "attributes", "a transactional batch has a producer, and this one has none"
-    if isinstance(delta, int) and delta < 0:
-        yield "last_offset_delta", "it cannot be below zero"
-    if isinstance(count, int) and isinstance(delta, int) and 0 <= delta < count - 1:
-        yield "records_count", f"{count} records do not fit into {delta + 1} offsets"
     if values.get("producer_id") == NO_PRODUCER_ID and values.get("producer_epoch") != NO_PRODUCER_EPOCH:
         yield "producer_epoch", f"there is no producer, so {NO_PRODUCER_EPOCH} is needed"
     yield from _records(values, _records_of(entry))

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from msgspec import Struct
 
 from kafkalog.codec.common.errors import UsageError
+from kafkalog.codec.compression.specs import LEVEL_SETTINGS
 from kafkalog.codec.names import parse_java_long
 from kafkalog.log.storage.cleaning.offset_map import SLOT_BYTES
 
@@ -38,10 +39,8 @@ _INTERNAL_SEGMENT_BYTES = "internal.segment.bytes"
 
 _WITHOUT_EFFECT = frozenset(
     {
-        "compression.gzip.level",
-        "compression.lz4.level",
+        *LEVEL_SETTINGS,
         "compression.type",
-        "compression.zstd.level",
         "file.delete.delay.ms",
         "log.cleaner.backoff.ms",
         "log.cleaner.enable",

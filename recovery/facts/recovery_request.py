@@ -22,6 +22,7 @@ from kafkalog.log.disk.files import PathLike
 from kafkalog.recovery.damage.bit_repair import Proof
 from kafkalog.recovery.facts.topic_facts import NO_FACTS, TopicFacts, read_topic_facts
 from kafkalog.recovery.facts.topic_ids import check_topic_id
+from kafkalog.recovery.modes.spec import ExaminedSegments
 from kafkalog.recovery.modes.table import Mode
 
 if TYPE_CHECKING:
@@ -204,7 +205,15 @@ class Rules(Recovery, frozen=True, kw_only=True, dict=True):
     @property
     def examines_all(self) -> bool:
         """Whether segments below the recovery point are examined too."""
-        return self.full or self.resumes or self.rebuild_indexes
+        examined = self.mode.spec.examined
+        is_asked = self.full or self.rebuild_indexes
+        return examined is ExaminedSegments.ALL or (examined is ExaminedSegments.AS_ASKED and is_asked)
+
+    @property
+    def may_need_full(self) -> bool:
+        """Whether the option `full`, which is not set, could let this recovery repair more."""
+        spec = self.mode.spec
+        return spec.is_compared and spec.examined is not ExaminedSegments.FROM_RECOVERY_POINT and not self.full
 
     def settings(self, topic: str) -> LogSettings:
         """Settings of the logs of a topic."""

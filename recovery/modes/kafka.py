@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kafkalog.recovery.modes.spec import ModeSpec, WayFacts, WaySpec
+from kafkalog.recovery.modes.spec import ExaminedSegments, ModeSpec, WayFacts, WaySpec
 
 __all__ = ["SPEC"]
 
@@ -20,5 +20,6 @@ SPEC = ModeSpec(
     way=WaySpec(
         name="kafka", keeps="what the broker's own start leaves", consequence=_consequence, is_start=True
     ),
+    examined=ExaminedSegments.FROM_RECOVERY_POINT,
     is_as_broker=True,
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kafkalog.recovery.modes.spec import ModeSpec, WayFacts, WaySpec
+from kafkalog.recovery.modes.spec import ExaminedSegments, ModeSpec, WayFacts, WaySpec
 
 __all__ = ["SPEC"]
 
@@ -22,5 +22,6 @@ SPEC = ModeSpec(
         name="salvage", keeps="everything that is sound, on both sides of the damage", consequence=_consequence
     ),
     is_compared=True,
+    examined=ExaminedSegments.ALL,
     resumes=True,
 )

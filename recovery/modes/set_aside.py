@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kafkalog.recovery.modes.spec import Help, ModeSpec, WaySpec
+from kafkalog.recovery.modes.spec import ExaminedSegments, Help, ModeSpec, WaySpec
 
 __all__ = ["SPEC"]
 
@@ -21,5 +21,6 @@ SPEC = ModeSpec(
         is_for_each_partition=True,
     ),
     carry_out=lambda carrier, tree: carrier.set_aside(tree),
+    examined=ExaminedSegments.FROM_RECOVERY_POINT,
     takes_whole_partitions=True,
 )

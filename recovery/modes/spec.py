@@ -12,7 +12,7 @@ from kafkalog.log.storage.tree import Tree
 
 Result = TypeVar("Result", covariant=True)
 
-__all__ = ["Carrier", "Help", "ModeSpec", "WayFacts", "WaySpec"]
+__all__ = ["Carrier", "ExaminedSegments", "Help", "ModeSpec", "WayFacts", "WaySpec"]
 
 
 class Carrier(Protocol[Result]):
@@ -57,6 +57,14 @@ class WayFacts(Protocol):
     @property
     def start(self) -> str | None:
         """Why a broker does not start, or takes the directory offline; None if it starts."""
+
+
+class ExaminedSegments(enum.Enum):
+    """Segments that a mode examines."""
+
+    FROM_RECOVERY_POINT = "from the recovery point on"
+    AS_ASKED = "from the recovery point on; those below it with the option `full`"
+    ALL = "all"
 
 
 class Help(enum.Enum):
@@ -104,8 +112,10 @@ class ModeSpec(Struct, frozen=True, kw_only=True):
     """whether plans carry it out, in memory, for every partition that loses something, and compare it with mode safe"""
     is_safe: bool = False
     """whether it truncates at the first damage; other commands begin from such a plan"""
+    examined: ExaminedSegments = ExaminedSegments.AS_ASKED
+    """which segments it examines"""
     resumes: bool = False
-    """whether logs continue after damage, so that segments below the recovery point are examined too"""
+    """whether logs continue after damage"""
     is_as_broker: bool = False
     """whether it leaves what a broker's start leaves: no consent, no marker, and nothing if a broker does not start"""
     takes_whole_partitions: bool = False

@@ -8,7 +8,7 @@ import re
 import pytest
 
 from kafkalog.codec.common.findings import Severity
-from kafkalog.recovery.modes.table import WAYS, Mode
+from kafkalog.recovery.modes.table import Mode
 from testkit.running.pages import DOCS
 
 PAGE = (DOCS / "glossary.md").read_text(encoding="utf-8")
@@ -31,16 +31,6 @@ def test_at_most_sixty_words_each_once() -> None:
 def test_words_are_in_alphabetical_order(title: str) -> None:
     words = [found["word"].lower() for found in WORD.finditer(section(title))]
     assert words == sorted(words)
-
-
-MODE_ROWS = {mode.value: mode.spec.when for mode in Mode}
-WAY_ROWS = {name: way.keeps for name, way in WAYS.items()}
-
-
-@pytest.mark.parametrize(("title", "rows"), [("Modes", MODE_ROWS), ("Ways", WAY_ROWS)])
-def test_the_tables_are_those_of_the_modes(title: str, rows: dict[str, str]) -> None:
-    assert dict(re.findall(r"^\| `([a-z_-]+)` \| (.*) \|$", section(title), re.MULTILINE)) == rows
-    assert re.findall(r"^\| `([a-z_-]+)` \|", section(title), re.MULTILINE) == list(rows)
 
 
 def test_severities_are_named() -> None:

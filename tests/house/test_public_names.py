@@ -24,6 +24,8 @@ import kafkalog.types
 import lazy_names
 from kafkalog.codec.common import errors as errors_module
 from kafkalog.codec.common.arguments import plain_type
+from testkit.judging.modules import module
+from testkit.running.programs import dev
 
 ROOT = Path(__file__).resolve().parents[2]
 EXPORTED: list[str] = vars(kafkalog)["__all__"]
@@ -261,6 +263,39 @@ def test_a_public_signature_is_short_and_says_which_types_it_takes_and_returns()
             long += [] if function.__name__ == "__init__" else [name]
         vague |= {name for hint in hints(function).values() if mentions(hint, (Any, object))}
     assert (vague, long, open_ended) == (VALUES, [], [])
+
+
+def test_a_job_is_asked_for_by_a_request_and_then_paths() -> None:
+    """`compact(Compaction(), "a", "b", jobs=2)`: one request, any number of paths, and all else by its name."""
+    kinds = inspect.Parameter
+    asked = {
+        name: [(each.name, each.kind) for each in inspect.signature(getattr(kafkalog, name)).parameters.values()]
+        for name in FUNCTIONS
+    }
+    jobs = {name: given for name, given in asked.items() if given[0][0] == "request"}
+    assert len(jobs) >= 15
+    for name, (request, paths, *others) in jobs.items():
+        assert request[1] is kinds.POSITIONAL_OR_KEYWORD
+        is_of_tier = name == "rebuild_remote_metadata"  # which reads a tier, and no directory
+        wanted = ("tier", kinds.POSITIONAL_OR_KEYWORD) if is_of_tier else ("paths", kinds.VAR_POSITIONAL)
+        assert (name, paths) == (name, wanted)
+        assert {kind for _, kind in others} <= {kinds.KEYWORD_ONLY}, name
+
+
+MOST_LONG_FUNCTIONS = 8
+"""With ten parameters or more: of compiled code, and where Kafka's own builder and producer have as many."""
+
+
+def test_few_functions_of_the_program_have_ten_parameters() -> None:
+    paths = [
+        path
+        for room in (*dev.ROOMS, "src")
+        for path in (ROOT / room).rglob("*.py")
+        if not any(part.is_symlink() for part in path.parents if part != ROOT)
+    ]
+    functions = [(path.name, *each) for path in paths for each in module(path).parameters]
+    assert len(functions) > 5000
+    assert len([each for each in functions if each[2] >= 10]) <= MOST_LONG_FUNCTIONS
 
 
 def mentions(hint: object, types: tuple[object, ...]) -> bool:

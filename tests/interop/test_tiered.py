@@ -190,7 +190,7 @@ def events_rebuilt(cluster: TieredCluster, work: Path) -> None:
     for path in log_dir.glob(f"{EVENTS}-*"):
         shutil.rmtree(path)
     request = RemoteMetadataRebuild(partitions=2, topic_id=topic_id, broker_id=1)
-    rebuild_remote_metadata(request, cluster.tier(), work / "events")
+    rebuild_remote_metadata(request, cluster.tier(), target=work / "events")
     for path in (work / "events").glob(f"{EVENTS}-*"):
         shutil.move(path, log_dir / path.name)
     serves_all_and_copies_nothing_again(cluster, before, states([log_dir]))

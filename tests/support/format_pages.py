@@ -22,6 +22,7 @@ from kafkalog.codec import BatchHeader, RecordBatch, decode_batch, derive, scan
 from kafkalog.codec.columnar.struct_columns import column_name
 from kafkalog.codec.common import findings
 from kafkalog.codec.common.finding_codes import SPECS
+from kafkalog.codec.compression.specs import SPECS as SPECS_OF_CODECS
 from kafkalog.codec.layout import (
     fetch_result,
     gzip_member,
@@ -46,12 +47,15 @@ from kafkalog.codec.parsing.trace import FieldSpan, Traced, read_spans
 from kafkalog.codec.parsing.whole import ENTRY, PRODUCER_SNAPSHOT, Sequence
 from kafkalog.codec.plain.control import parse_control_key
 from kafkalog.codec.rules.batch_fields import BATCH_FIELDS, OF_RECORDS
+from kafkalog.recovery.modes.table import MODES, WAYS
 from kafkalog.spark.contents_lines import UNREAD_NAMES, PlaceLine
 from kafkalog.spark.contents_schema import SCHEMAS, SHAPES
 from testkit.recorded.broker_dirs import brokers
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
-PAGES = (*sorted((DOCS / "format").glob("*.md")), DOCS / "findings.md", DOCS / "spark-contents.md")
+PAGES = (
+    *sorted((DOCS / "format").glob("*.md")), DOCS / "findings.md", DOCS / "glossary.md", DOCS / "spark-contents.md",
+)  # fmt: skip
 BLOCK = re.compile(r"(<!-- begin (?P<kind>\w+) ?(?P<arguments>[^>]*?) -->\n).*?(<!-- end -->)", re.DOTALL)
 MODULES = (
     fetch_result, gzip_member, legacy_message, lz4_frame, offset_index, producer_snapshot, record_batch, snappy_stream,
@@ -328,8 +332,35 @@ def _meaning(shapes: Iterable[type[msgspec.Struct]], column: str) -> str:
     raise LookupError(column)
 
 
+def codecs() -> Iterator[str]:
+    """The compressions, by number."""
+    yield "| number | name | magic | levels | Kafka has it |"
+    yield "|---:|---|---|---|---|"
+    for number, spec in SPECS_OF_CODECS.items():
+        magics = ", ".join(str(magic) for magic in (0, 1, 2) if spec.is_defined(magic))
+        levels = "" if spec.levels is None else f"{spec.levels[0]} to {spec.levels[1]}"
+        yield f"| {int(number)} | `{number.label}` | {magics} | {levels} | {'yes' if spec.is_kafkas else 'no'} |"
+
+
+def modes() -> Iterator[str]:
+    """The modes of recovery."""
+    yield "| mode | when it is used |"
+    yield "|---|---|"
+    yield from (f"| `{mode}` | {spec.when} |" for mode, spec in MODES.items())
+
+
+def ways() -> Iterator[str]:
+    """The ways that a plan compares."""
+    yield "| way | what it leaves |"
+    yield "|---|---|"
+    yield from (f"| `{name}` | {way.keeps} |" for name, way in WAYS.items())
+
+
 KINDS: dict[str, Callable[..., Iterator[str]]] = {
     "table": table,
+    "codecs": codecs,
+    "modes": modes,
+    "ways": ways,
     "message": message_table,
     "batch": batch_example,
     "compressed": compressed_example,

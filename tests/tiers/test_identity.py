@@ -66,7 +66,7 @@ def test_segments_are_not_rebuilt_from_logs_of_others(tmp_path: Path) -> None:
     tiered_case("pair").unpack(tmp_path)
     swap(logs(tmp_path, "epochs")[1], logs(tmp_path, "kept")[1])
     tier = open_tier(str(tmp_path / "remote"))
-    done = rebuild_remote_metadata(RemoteMetadataRebuild(partitions=2), tier, tmp_path / "events")
+    done = rebuild_remote_metadata(RemoteMetadataRebuild(partitions=2), tier, target=tmp_path / "events")
     assert sorted(each.detail.partition(" of ")[2][:8] for each in done.findings) == ["epochs-0", "kept-0 c"]
     assert all("may be the log of another segment" in each.detail for each in done.findings)
 
@@ -146,9 +146,9 @@ def test_with_events_verify_tells_a_log_of_the_same_size(tmp_path: Path) -> None
     one, other = logs(tmp_path, "epochs")[0], logs(tmp_path, "kept")[0]
     assert one.stat().st_size == other.stat().st_size
     broker = str(tmp_path / "broker-1")
-    assert [each for each in verify_remote(case.tier(tmp_path), [broker]).findings if each.severity == "error"] == []
+    assert [each for each in verify_remote(case.tier(tmp_path), broker).findings if each.severity == "error"] == []
     swap(one, other)
-    findings = verify_remote(case.tier(tmp_path), [broker]).findings
+    findings = verify_remote(case.tier(tmp_path), broker).findings
     assert {str(each.code) for each in findings if each.severity == "error"} == {
         "remote_object_damaged", "index_entry_mismatch"
     }  # fmt: skip

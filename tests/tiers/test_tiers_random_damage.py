@@ -181,7 +181,7 @@ def named_elsewhere(root: Path, *, alone: bool) -> list[str]:
     """What `kafkalog remote` and `verify --remote` say is wrong."""
     roots = [] if alone else [str(volume_of(root))]
     tier = case_of(root).tier(root)
-    found = [*inspect_remote(*roots, remote=tier).findings, *verify_remote(tier, roots).findings]
+    found = [*inspect_remote(*roots, remote=tier).findings, *verify_remote(tier, *roots).findings]
     return [str(each) for each in found if each.severity != "info"]
 
 
@@ -221,6 +221,6 @@ def test_nothing_wrong_is_given_and_what_is_lost_is_named(
     try:
         tier = case_of(tmp_path).tier(tmp_path)
         inspect_remote(volume_of(tmp_path), remote=tier)
-        verify_remote(tier, [str(volume_of(tmp_path))])
+        verify_remote(tier, volume_of(tmp_path))
     except KafkaLogError:
         pass

@@ -12,7 +12,7 @@ from kafkalog.cluster.records.checkpoints import checkpoint_in
 from kafkalog.cluster.rules.java import coordinator_partition
 from kafkalog.codec.common.errors import KafkaLogError
 from kafkalog.codec.common.finding_codes import Trait, codes_with
-from kafkalog.codec.common.findings import Finding, FindingCode, Severity
+from kafkalog.codec.common.findings import Finding, Severity
 from kafkalog.codec.common.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.names import (
     CLUSTER_METADATA_DIRECTORY,
@@ -34,13 +34,7 @@ from kafkalog.log.walk.behind_damage import BehindDamage, tell_what_is_behind
 __all__ = ["CoordinatorLogs", "coordinator_logs"]
 
 _TAILS = codes_with(Trait.TAIL)
-_HIDES = frozenset({
-    FindingCode.SEGMENT_MISSING,
-    FindingCode.LOG_END_BELOW_HIGH_WATERMARK,
-    FindingCode.PAST_REMOVED,
-    FindingCode.RECORD_VERSION_UNKNOWN,
-})  # fmt: skip
-"""warnings after which a name that was not found may have existed"""
+_HIDES = codes_with(Trait.HIDES_NAMES)
 _CHECKPOINTS = (RECOVERY_POINT_CHECKPOINT, LOG_START_OFFSET_CHECKPOINT, REPLICATION_OFFSET_CHECKPOINT)
 
 

@@ -12,6 +12,7 @@ from msgspec import structs
 
 from kafkalog import __version__
 from kafkalog.codec.common.errors import KafkaLogError, RecoveryRefused, StorageError, UsageError
+from kafkalog.codec.common.finding_codes import Trait, codes_with
 from kafkalog.codec.common.findings import Finding, FindingCode, Severity
 from kafkalog.codec.names import META_PROPERTIES, ZOOKEEPER_DIRECTORY
 from kafkalog.copies.compare import compare
@@ -273,7 +274,7 @@ def _colliding(inventory: Inventory, roots: Sequence[str]) -> frozenset[str]:
         return frozenset()
 
 
-_ABOUT_LOSSES = (FindingCode.BATCHES_OUTSIDE, FindingCode.SEGMENT_MISNAMED, FindingCode.LOG_END_BELOW_LOG_START)
+_ABOUT_LOSSES = codes_with(Trait.OF_LOSSES)
 
 
 def _kept(path: str, plan: Plan) -> Planned:

@@ -9,13 +9,13 @@ from msgspec import Struct
 
 from kafkalog.codec.common.arguments import TIMES, Bounds, check_fields
 from kafkalog.codec.common.options import Option
-from kafkalog.codec.model import Codec
+from kafkalog.codec.compression.specs import KAFKA_SPECS
 from kafkalog.log.directories.selection import ALL, Selection
 from kafkalog.log.disk.files import PathLike
 
 __all__ = ["Replay"]
 
-_COMPRESSIONS = tuple(codec.label for codec in Codec)
+_COMPRESSIONS = tuple(spec.codec.label for spec in KAFKA_SPECS.values())
 _IDENTITY = "Identifies this replay in the target [derived from the paths]."
 _KEEP_SETTINGS = "Create topics with their original retention and compaction [nothing expires]."
 _ACCEPT_LOSS = "Proceed even if retention would remove records at once, or some cannot be read."

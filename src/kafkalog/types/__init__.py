@@ -133,7 +133,7 @@ _NAMES = {
     "kafkalog.recovery.facts.cleaner_settings": ["CleanerConfig"],
     "kafkalog.recovery.facts.scratch": ["Scratch"],
     "kafkalog.recovery.facts.survey": ["FileFacts"],
-    "kafkalog.recovery.modes.spec": ["Carrier", "ModeSpec", "WaySpec"],
+    "kafkalog.recovery.modes.spec": ["Carrier", "ExaminedSegments", "ModeSpec", "WaySpec"],
     "kafkalog.reporting.making": ["Report"],
     "kafkalog.reporting.verdict": ["ReportVerdict"],
     "kafkalog.tiers.lineage": ["RemoteStretch"],

@@ -218,6 +218,7 @@ from kafkalog.recovery.facts.cleaner_settings import CleanerConfig as CleanerCon
 from kafkalog.recovery.facts.scratch import Scratch as Scratch
 from kafkalog.recovery.facts.survey import FileFacts as FileFacts
 from kafkalog.recovery.modes.spec import Carrier as Carrier
+from kafkalog.recovery.modes.spec import ExaminedSegments as ExaminedSegments
 from kafkalog.recovery.modes.spec import ModeSpec as ModeSpec
 from kafkalog.recovery.modes.spec import WaySpec as WaySpec
 from kafkalog.reporting.making import Report as Report

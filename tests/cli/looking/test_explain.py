@@ -52,6 +52,12 @@ def test_damage_lies_between_its_neighbors(tmp_path: Path) -> None:
     assert roles(path, position=2 * size) == roles(path, offset=4) == [("asked", 2 * size)]
 
 
+def test_an_unknown_compression_is_blamed_though_the_checksum_is_wrong_too(tmp_path: Path) -> None:
+    unknown = patch(THREE[1], 22, b"\x05")  # CompressionType.forId knows 0 to 4
+    (_, damaged, _) = explain(str(log(tmp_path, THREE[0], unknown, THREE[2]))).parts
+    assert [child.name for child in damaged.span.children if child.code == "contradiction"] == ["attributes"]
+
+
 @pytest.mark.parametrize(("size", "name"), [(16, "entry"), (17, "batch of magic 2")])
 def test_an_entry_that_ends_before_its_magic_has_no_format(tmp_path: Path, size: int, name: str) -> None:
     (_, damaged) = explain(str(log(tmp_path, THREE[0], THREE[1][:size]))).parts

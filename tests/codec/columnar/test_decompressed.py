@@ -61,7 +61,7 @@ def test_a_zstd_block_whose_content_is_larger_than_its_window_is_left_to_the_rea
     assert len(stream) < 1024
     assert taken_together(Codec.ZSTD, [bytes(stream)]) == []
     with pytest.raises(FormatError):
-        decompress(Codec.ZSTD, stream, DEFAULT_LIMITS)
+        decompress(Codec.ZSTD, bytes(stream), DEFAULT_LIMITS)
 
 
 def test_blocks_that_producers_do_not_write_are_left_to_others() -> None:

@@ -5,6 +5,9 @@ What a conversion must give is Kafka's rule, and the bytes are read back by kafk
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+import pyarrow as pa
 import pytest
 
 from kafkalog.codec import (
@@ -23,6 +26,7 @@ from kafkalog.codec import (
     iter_records,
     scan,
 )
+from kafkalog.codec.common.findings import Finding, FindingCode
 from kafkalog.codec.encode import (
     ProducerState,
     build_batch,
@@ -36,6 +40,8 @@ from kafkalog.codec.encode import (
     read_raw_message,
     up_convert,
 )
+from kafkalog.codec.encode import batch as encode_batch
+from kafkalog.codec.encode.columns import build_batches
 from kafkalog.codec.encode.records import write_records
 from kafkalog.codec.encode.reencode import RawBatch
 from kafkalog.codec.layout import record_batch
@@ -163,6 +169,21 @@ def test_no_message_is_no_bytes() -> None:
 def test_what_kafkas_builder_refuses(attempt: object) -> None:
     with pytest.raises(UsageError):
         attempt()  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("write", [
+    lambda: build_batch(THREE),
+    lambda: empty_batch(3, 5, max_timestamp=1000),
+    lambda: list(build_batches(pa.RecordBatch.from_pydict({"value": [b"v"]}))),
+])  # fmt: skip
+def test_a_writer_refuses_a_header_that_readers_would_report(
+    write: Callable[[], object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert write()
+    rule = Finding.of(FindingCode.RECORDS_COUNT_INVALID, 0, 0, "a rule of another day")
+    monkeypatch.setattr(encode_batch, "header_findings", lambda header, position: iter([rule]))
+    with pytest.raises(UsageError, match="records_count_invalid, a rule of another day"):
+        write()
 
 
 def test_a_marker_with_a_delete_horizon_is_three_bytes_longer() -> None:

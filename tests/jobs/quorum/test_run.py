@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from json_pages import validator
-from kafkalog import runs, undo
+from kafkalog import UsageError, runs, undo
 from kafkalog.cluster.kraft.metadata_log import MetadataLog
 from kafkalog.cluster.kraft.quorum import read_quorum
 from kafkalog.cluster.kraft.quorum_log import QuorumLog, read_quorum_log
@@ -375,15 +375,13 @@ def test_a_single_recorded_node_of_each_release(tmp_path: Path) -> None:
 # --- stopped anywhere
 
 
-def alone(at: Path) -> QuorumRecovery:
-    return QuorumRecovery(way=QuorumWay.STANDALONE, targets=(str(at),), others_are_gone=True, at=AT, stamp=AT)
+ALONE = QuorumRecovery(way=QuorumWay.STANDALONE, others_are_gone=True, at=AT, stamp=AT)
 
 
 def wanted(at: dict[int, Path]) -> QuorumRecovery:
     endpoints = {each: ("moved", 9000 + each) for each in at}
     return QuorumRecovery(
         way=QuorumWay.TOGETHER,
-        targets=tuple(map(str, at.values())),
         endpoints=endpoints,
         others_are_gone=True,
         at=AT,
@@ -408,21 +406,21 @@ def test_stopped_anywhere_it_is_completed_and_taken_back(
     original = lean(copied(name, tmp_path / "original", 3)[3])
     before = stamps(original)
     undisturbed = copy_tree(original, tmp_path / "undisturbed")
-    recover_quorum(alone(undisturbed))
+    recover_quorum(ALONE, undisturbed)
     want = contents(undisturbed)
     counted = copy_tree(original, tmp_path / "counted")
     with just_before(0, lambda: None, monkeypatch) as operations:
-        recover_quorum(alone(counted))
+        recover_quorum(ALONE, counted)
     shutil.rmtree(counted)
     stops = some_of(operations[0], 60 if os.environ.get("KAFKALOG_SWEEP") == "ci" else 300)
     for number in stops[::each]:
         again = copy_tree(original, tmp_path / "again")
-        assert disturbed(lambda: recover_quorum(alone(again)), number, Stopped, monkeypatch), number  # noqa: B023
+        assert disturbed(lambda: recover_quorum(ALONE, again), number, Stopped, monkeypatch), number  # noqa: B023
         told = [found.code for found in read_quorum(again)[0].findings]
         assert (FindingCode.RUN_UNFINISHED in told) is any(run.is_unfinished for run in runs(again)), number
         if number % 2:
             complete_what_began(again)
-            recover_quorum(alone(again))
+            recover_quorum(ALONE, again)
             assert first_difference(dict(contents(again)), dict(want)) == "", number
         take_back_all(again, before, f"operation {number}", None)
     assert len(stops) > 10
@@ -435,18 +433,18 @@ def test_two_controllers_stopped_anywhere_end_alike(
 ) -> None:
     original = {each: lean(path) for each, path in copied("dynamic", tmp_path / "original", 1, 3).items()}
     undisturbed = {each: copy_tree(path, tmp_path / f"undisturbed-{each}") for each, path in original.items()}
-    recover_quorum(wanted(undisturbed))
+    recover_quorum(wanted(undisturbed), *undisturbed.values())
     want = {each: contents(undisturbed[each]) for each in (1, 3)}
     number = 0
     while True:
         number += 1
         at = {each: copy_tree(path, tmp_path / f"again-{each}") for each, path in original.items()}
-        if not disturbed(lambda: recover_quorum(wanted(at)), number, Stopped, monkeypatch):  # noqa: B023
+        if not disturbed(lambda: recover_quorum(wanted(at), *at.values()), number, Stopped, monkeypatch):  # noqa: B023
             break
         if number % 2:
             for each in (1, 3):
                 complete_what_began(at[each])
-            recover_quorum(wanted(at))
+            recover_quorum(wanted(at), *at.values())
             for each in (1, 3):
                 assert first_difference(dict(contents(at[each])), dict(want[each])) == "", (number, each)
         for each in (1, 3):
@@ -457,14 +455,13 @@ def test_two_controllers_stopped_anywhere_end_alike(
 
 def test_a_directory_that_changed_since_the_plan_is_left_alone(tmp_path: Path) -> None:
     at = copied("dynamic", tmp_path, 1)
-    request = QuorumRecovery(way=QuorumWay.STANDALONE, targets=(str(at[1]),), others_are_gone=True, at=AT, stamp=AT)
-    made = plan_quorum(request)
+    made = plan_quorum(ALONE, at[1])
     made.close()
     log = last_log(at[1])
     os.utime(log, ns=(1, 1))
     before = stamps(tmp_path)
     with pytest.raises(Exception, match="changed since the plan was made"):
-        recover_quorum(request, expected=made)
+        recover_quorum(ALONE, at[1], expected=made)
     unchanged(tmp_path, before)
 
 
@@ -500,6 +497,14 @@ def test_a_new_controller_gets_the_directory_id_of_its_plan(tmp_path: Path) -> N
     assert (9, *written) == planned.identity
     voters = read_quorum_log(into).voters
     assert [(each.voter_id, encode_uuid(each.directory_id)) for each in voters] == [planned.identity]
+
+
+def test_a_new_controller_is_made_in_no_directory_that_there_is(tmp_path: Path) -> None:
+    way = QuorumWay.FROM_BROKER
+    request = QuorumRecovery(way=way, brokers=("broker",), node=9, endpoints={9: ("h", 1)}, into="new")
+    for call in (plan_quorum, recover_quorum):
+        with pytest.raises(UsageError, match="name no directories to change"):
+            call(request, tmp_path)
 
 
 def test_a_controller_that_is_being_made_and_is_stopped_anywhere_is_none(

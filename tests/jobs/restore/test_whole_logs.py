@@ -264,7 +264,7 @@ def test_the_events_are_those_that_brokers_wrote(name: str, tmp_path: Path) -> N
     case = tiered_case(name)
     case.unpack(tmp_path)
     root = tmp_path / case.volumes[0]
-    done = rebuild_remote_metadata(RemoteMetadataRebuild(partitions=2), case.tier(tmp_path), tmp_path / "events")
+    done = rebuild_remote_metadata(RemoteMetadataRebuild(partitions=2), case.tier(tmp_path), target=tmp_path / "events")
     assert done.findings == []
     made = read_remote_metadata(kafkalog.open(tmp_path / "events").partitions)
     written = read_remote_metadata(kafkalog.open(root).partitions)

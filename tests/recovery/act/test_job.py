@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -20,9 +21,11 @@ from kafkalog import (
     KafkaLogError,
     Purge,
     RecoveryRefused,
+    RemoteLogs,
     StorageError,
     Undo,
     UsageError,
+    open_tier,
     purge,
     rebuild_indexes,
     recover,
@@ -41,9 +44,10 @@ from kafkalog.recovery.act.fs import FileSystem
 from kafkalog.recovery.act.unfinished_business import standing
 from testkit.judging.trees import copy_tree, first_difference, stamps
 from testkit.made.compactable import CONFIG, T0, compactable
+from testkit.recorded.fixture_data import unpack_tiered
 from testkit.recorded.quorums import copied, lean, tear
 from testkit.running.lock_holder import held
-from testkit.running.stopping import cut_short, failing_at, take_back_all
+from testkit.running.stopping import CHANGING, Failure, cut_short, failing_at, take_back_all
 
 AT = T0 + 5
 DELETED = ".0123456789abcdef0123456789abcdef-delete"
@@ -113,6 +117,15 @@ def _deleted(folder: Path, number: int) -> Path:
     return root
 
 
+def _tiered(folder: Path, number: int) -> Path:
+    """A broker that has lost a tiered log, of which the tier beside it has a part; number 2 is of another one."""
+    if number == 2:
+        return _damaged(folder, number)
+    root = unpack_tiered("stopped", folder)
+    shutil.rmtree(root / "tiered-1")
+    return root
+
+
 def _controller(folder: Path, number: int) -> Path:
     root = lean(copied("dynamic", folder, number)[number])
     tear(root)
@@ -125,15 +138,27 @@ def _recovered(folder: Path, number: int) -> Path:
     return root
 
 
+def _merge(roots: Roots, **more: Any) -> Recovery:
+    copies = sorted(map(str, roots[0].parent.glob("copy/*")))
+    return Recovery(mode="merge", at=AT, full=True, accept_loss=True, copies=copies, **more)
+
+
+@cache
+def _remote(folder: Path) -> RemoteLogs:
+    return RemoteLogs(open_tier(str(folder / "remote")))
+
+
+def _restore(roots: Roots, **more: Any) -> Recovery:
+    return Recovery(remote_logs=_remote(roots[0].parent), mode="remote", at=AT, accept_loss=True, **more)
+
+
 def _recovery(roots: Roots, agreed: Any, **rules: Any) -> object:
-    copies = sorted(map(str, roots[0].parent.glob("copy/*"))) if rules.get("mode") == "merge" else ()
-    return recover(Recovery(at=AT, full=True, accept_loss=True, copies=copies, **rules), *roots, expected=agreed)
+    return recover(Recovery(at=AT, full=True, accept_loss=True, **rules), *roots, expected=agreed)
 
 
-def _quorum(roots: Roots) -> QuorumRecovery:
+def _quorum() -> QuorumRecovery:
     return QuorumRecovery(
         way=QuorumWay.STANDALONE,
-        targets=tuple(map(str, roots)),
         others_are_gone=True,
         accept_loss=True,
         at=AT,
@@ -166,7 +191,18 @@ JOBS: dict[str, JobCase] = {
         waits_for_others=False,
     ),
     "merge in place": JobCase(
-        _with_copy, lambda roots, agreed: _recovery(roots, agreed, mode="merge"), waits_for_others=False
+        _with_copy,
+        lambda roots, agreed: recover(_merge(roots), *roots, expected=agreed),
+        lambda roots: plan(_merge(roots), *roots),
+        lambda roots: plan(_merge(roots, cluster_metadata=True), *roots),
+        waits_for_others=False,
+    ),
+    "restore": JobCase(
+        _tiered,
+        lambda roots, agreed: recover(_restore(roots), *roots, expected=agreed),
+        lambda roots: plan(_restore(roots), *roots),
+        lambda roots: plan(_restore(roots, full=True), *roots),
+        waits_for_others=False,
     ),
     "rebuild indexes": JobCase(_without_index, lambda roots, _agreed: rebuild_indexes(IndexRebuild(at=AT), *roots)),
     "compact": JobCase(
@@ -183,9 +219,9 @@ JOBS: dict[str, JobCase] = {
     ),
     "recover a quorum": JobCase(
         _controller,
-        lambda roots, agreed: recover_quorum(_quorum(roots), expected=agreed),
-        lambda roots: plan_quorum(_quorum(roots)),
-        lambda roots: plan_quorum(structs.replace(_quorum(roots), stamp=AT + 1)),
+        lambda roots, agreed: recover_quorum(_quorum(), *roots, expected=agreed),
+        lambda roots: plan_quorum(_quorum(), *roots),
+        lambda roots: plan_quorum(structs.replace(_quorum(), stamp=AT + 1), *roots),
         several=False,
     ),
     "undo": JobCase(
@@ -199,6 +235,26 @@ JOBS: dict[str, JobCase] = {
 NEW_RUNS = [name for name, job in JOBS.items() if job.begins_run]
 WITH_PLAN = [name for name, job in JOBS.items() if job.agree is not None]
 TOGETHER = [name for name, job in JOBS.items() if job.several]
+WAITING = [name for name, job in JOBS.items() if job.waits_for_others]
+COMPLETING = [name for name in JOBS if name not in (*WAITING, "purge")]
+"""Their next call completes an execution that was cut short, or undoes it."""
+ACCIDENTS = {
+    "locked": [*JOBS],
+    "cut short": [*WAITING, *COMPLETING, "purge"],
+    "of another machine": [*JOBS],
+    "changed since the plan": [*WITH_PLAN, "undo"],
+    "read-only": [*JOBS],
+    "full disk": [*NEW_RUNS, "undo"],
+    "the second of two refuses": TOGETHER,
+    "interrupt at each step": [*NEW_RUNS, "undo", "purge"],
+}
+"""Accident -> the jobs that meet it in the tests below."""
+NOT_POSSIBLE = {
+    ("changed since the plan", "rebuild indexes"): "it takes no plan",
+    ("changed since the plan", "purge"): "it takes no plan, and looks at no log",
+    ("full disk", "purge"): "it only removes",
+    ("the second of two refuses", "recover a quorum"): "one plan is made for all of its directories, or none",
+}
 
 
 @pytest.fixture
@@ -219,6 +275,13 @@ def refused(job: JobCase, roots: Roots, agreed: object = None) -> RecoveryRefuse
     return raised.value
 
 
+def test_each_job_meets_each_accident(measured: Callable[[str, int], None]) -> None:
+    pairs = {(accident, name) for accident, names in ACCIDENTS.items() for name in names}
+    assert pairs | set(NOT_POSSIBLE) == {(accident, name) for accident in ACCIDENTS for name in JOBS}
+    assert pairs & set(NOT_POSSIBLE) == set()
+    measured("pairs of a job and an accident", len(pairs))
+
+
 @pytest.mark.parametrize("name", JOBS)
 def test_each_has_something_to_do(name: str, folder: Path) -> None:
     root = JOBS[name].make(folder, 1)
@@ -227,14 +290,14 @@ def test_each_has_something_to_do(name: str, folder: Path) -> None:
     assert stamps(folder) != before
 
 
-@pytest.mark.parametrize("name", JOBS)
+@pytest.mark.parametrize("name", ACCIDENTS["locked"])
 def test_a_directory_in_use(name: str, folder: Path) -> None:
     root = JOBS[name].make(folder, 1)
     with held(root / ".lock"):
         assert refused(JOBS[name], [root]).reason == "locked"
 
 
-@pytest.mark.parametrize("name", TOGETHER)
+@pytest.mark.parametrize("name", ACCIDENTS["the second of two refuses"])
 def test_the_second_directory_is_in_use(name: str, folder: Path) -> None:
     roots = JOBS[name].roots(folder)
     with held(roots[1] / ".lock"):
@@ -251,7 +314,7 @@ def _cut_short(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (root / ".lock").unlink(missing_ok=True)
 
 
-@pytest.mark.parametrize("name", [name for name, job in JOBS.items() if job.waits_for_others])
+@pytest.mark.parametrize("name", WAITING)
 @pytest.mark.parametrize("which", [0, -1])
 def test_a_run_was_cut_short(name: str, which: int, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     roots = JOBS[name].roots(folder)
@@ -261,21 +324,44 @@ def test_a_run_was_cut_short(name: str, which: int, folder: Path, monkeypatch: p
     assert len(roots) == 1 or str(roots[which]) in str(error)
 
 
-@pytest.mark.parametrize("name", [name for name in JOBS if name != "purge"])
+@pytest.mark.parametrize("name", COMPLETING)
+def test_a_run_that_was_cut_short_is_completed_or_undone(
+    name: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = JOBS[name].make(folder, 1)
+    before = _of_files(root)
+    _cut_short(root, monkeypatch)
+    assert standing(root).unfinished
+    JOBS[name].work([root], None)
+    assert not standing(root).unfinished
+    if name != "undo":
+        undo(root)
+    point = "recovery-point-offset-checkpoint"  # which was damaged before the execution that was cut short
+    assert (root / point).read_text() == "nonsense"
+    assert first_difference(_of_files(root), {**before, point: stamps(root)[point]}) == ""
+
+
+def test_what_a_run_that_was_cut_short_keeps_is_not_purged(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = JOBS["purge"].make(folder, 1)
+    _cut_short(root, monkeypatch)
+    assert refused(JOBS["purge"], [root]).reason == "purge"
+
+
+@pytest.mark.parametrize("name", ACCIDENTS["of another machine"])
 def test_a_run_of_another_machine(name: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     root = JOBS[name].make(folder, 1)
     _cut_short(root, monkeypatch)
     monkeypatch.setattr(quarantine, "machine_id", lambda: "0123")
-    assert refused(JOBS[name], [root]).reason == "foreign"
+    assert refused(JOBS[name], [root]).reason == ("purge" if name == "purge" else "foreign")
 
 
-@pytest.mark.parametrize("name", WITH_PLAN)
+@pytest.mark.parametrize("name", ACCIDENTS["changed since the plan"])
 @pytest.mark.parametrize("which", [0, -1])
 def test_a_directory_changed_since_the_plan(name: str, which: int, folder: Path) -> None:
+    """Undo has no plan: the directory changed since the execution that it reverses."""
     roots = JOBS[name].roots(folder)
     agree = JOBS[name].agree
-    assert agree is not None
-    agreed = agree(roots)
+    agreed = None if agree is None else agree(roots)
     log = max(roots[which].glob("*/*.log"), key=lambda path: path.stat().st_size)
     with log.open("ab") as file:
         file.write(b"\0")
@@ -408,6 +494,27 @@ def test_a_directory_that_may_not_be_written(
     assert refused(JOBS[name], roots).reason == "permission"
 
 
+def _of_files(folder: Path) -> dict[str, tuple[int, int, str]]:
+    """Without the times of directories, which the file of a lock changes."""
+    return {path: each if each[2] != "directory" else (0, *each[1:]) for path, each in stamps(folder).items()}
+
+
+@pytest.mark.parametrize("name", ACCIDENTS["read-only"])
+def test_a_read_only_file_system(name: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = JOBS[name].make(folder, 1)
+    before = _of_files(folder)
+
+    def read_only(*_given: Any, **_more: Any) -> None:
+        raise StorageError(errno.EROFS, os.strerror(errno.EROFS))
+
+    for operation in CHANGING:
+        monkeypatch.setattr(FileSystem, operation, read_only)
+    with pytest.raises(StorageError) as raised:
+        JOBS[name].work([root], None)
+    assert raised.value.errno == errno.EROFS
+    assert _of_files(folder) == before
+
+
 @pytest.mark.parametrize("name", NEW_RUNS)
 def test_a_full_disk(name: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     roots = JOBS[name].roots(folder)
@@ -447,12 +554,34 @@ def test_an_interrupt_at_each_step(
     measured(f"interrupts of {name} after which everything came back", number // 3)
 
 
-def test_an_interrupted_undo_is_done_again(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_purge_is_done_again(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(1, 60):
+        place = folder / str(number)
+        place.mkdir()
+        root = JOBS["purge"].make(place, 1)
+        before = stamps(root)
+        with failing_at(number, KeyboardInterrupt, monkeypatch) as count, suppress(KeyboardInterrupt):
+            JOBS["purge"].work([root], None)
+        if runs(root):
+            JOBS["purge"].work([root], None)
+        assert not runs(root)
+        assert stamps(root) == before
+        if count[0] < number:
+            break
+    assert number > 5
+
+
+def _full() -> StorageError:
+    return StorageError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+@pytest.mark.parametrize("failure", [KeyboardInterrupt, _full], ids=["interrupt", "full disk"])
+def test_an_interrupted_undo_is_done_again(failure: Failure, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     root = _damaged(folder, 1)
     before = stamps(root)
     recover(Recovery(accept_loss=True, at=AT, full=True), root)
     for number in range(1, 40, 3):
-        with failing_at(number, KeyboardInterrupt, monkeypatch) as count, suppress(KeyboardInterrupt):
+        with failing_at(number, failure, monkeypatch) as count, suppress(KeyboardInterrupt, StorageError):
             undo(root)
         if count[0] < number:
             break

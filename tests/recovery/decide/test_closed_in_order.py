@@ -49,6 +49,14 @@ def test_it_is_said_where_nothing_changes(root: Path) -> None:
     assert left == {"safe": "1", "salvage": "0", "kafka": "1"}
 
 
+@pytest.mark.parametrize(("mode", "helps"), [("remote", True), ("strict", True), ("kafka", False)])
+def test_full_is_named_for_the_modes_that_examine_more_with_it(mode: str, helps: bool, root: Path) -> None:
+    for options in ((), ("--full",)):
+        lines = command("plan", root, "--mode", mode, *options).out.splitlines()
+        more = "; --full examines segments below the recovery point too" if helps else ""
+        assert (f"with this plan {SENTENCE}{more}" in lines) == (not options or not helps)
+
+
 def test_it_is_said_behind_a_recovery(root: Path) -> None:
     last = max(path for path in (root / "t-0").glob("*.log") if path.stat().st_size)
     last.write_bytes(last.read_bytes()[:-3])

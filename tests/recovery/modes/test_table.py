@@ -7,8 +7,11 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from msgspec import structs
 
 from kafkalog.cli.repairing.recover import command
+from kafkalog.recovery.facts.recovery_request import Rules
+from kafkalog.recovery.modes.spec import ExaminedSegments
 from kafkalog.recovery.modes.table import MODES, WAYS, Mode
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -36,6 +39,18 @@ def test_each_has_a_file_and_is_carried_out_in_tests(mode: Mode) -> None:
     used = rf"mode=(\"{mode.value}\"|Mode\.{mode.name})|--mode\", \"{mode.value}\""
     tests = (path.read_text(encoding="utf-8") for path in (ROOT / "tests" / "recovery").rglob("test_*.py"))
     assert mode is Mode.SAFE or any(re.search(used, text) for text in tests)
+
+
+def test_a_row_says_which_segments_are_examined(monkeypatch: pytest.MonkeyPatch) -> None:
+    rules = {mode: Rules(mode=mode) for mode in Mode}
+    assert [mode for mode in Mode if rules[mode].examines_all] == [Mode.SALVAGE]
+    full = [mode for mode in Mode if Rules(mode=mode, full=True).examines_all]
+    assert full == [mode for mode in Mode if mode not in (Mode.KAFKA, Mode.SET_ASIDE)]
+    assert [mode for mode in Mode if rules[mode].may_need_full] == [Mode.SAFE, Mode.SALVAGE]
+    less = structs.replace(Mode.SAFE.spec, examined=ExaminedSegments.FROM_RECOVERY_POINT)
+    monkeypatch.setitem(MODES, Mode.SAFE, less)
+    assert not Rules(full=True).examines_all
+    assert not Rules().may_need_full
 
 
 def test_help_names_every_mode() -> None:

@@ -98,9 +98,9 @@ def recover_command(
     Exit code 0 if there was nothing to do or DIR was written, 1 if there was nothing to do and a controller does not
     start, 2 if something was changed in place, 3 if it refused.
     """
+    targets = (standalone,) if standalone is not None else () if from_broker is not None else paths
     wanted = QuorumRecovery(
         way=_way(paths, standalone, from_broker),
-        targets=(standalone,) if standalone is not None else () if from_broker is not None else paths,
         beside=paths if standalone is not None or from_broker is not None else (),
         brokers=((from_broker,) if from_broker is not None else ()) + given["brokers"],
         endpoints=_endpoints([*given["endpoints"], *(given["voters"] or ())], given["node"]),
@@ -127,8 +127,8 @@ def recover_command(
         return [structs.replace(planned, refusal=sentence_of(error))]
 
     acting = Acting(yes=yes, as_json=as_json, show=print_quorum_plan, reports=reports)
-    with acting.on(wanted.targets, quarantine):
-        return _planned_and_done(wanted, acting, dry_run=dry_run)
+    with acting.on(targets, quarantine):
+        return _planned_and_done(wanted, targets, acting, dry_run=dry_run)
 
 
 def _way(paths: Sequence[str], standalone: str | None, from_broker: str | None) -> QuorumWay:
@@ -179,10 +179,12 @@ def _endpoints(given: Sequence[Endpoint], only: int | None) -> dict[int, tuple[s
     return found
 
 
-def _planned_and_done(wanted: QuorumRecovery, acting: Acting[QuorumPlan], *, dry_run: bool) -> int:
+def _planned_and_done(
+    wanted: QuorumRecovery, targets: Sequence[str], acting: Acting[QuorumPlan], *, dry_run: bool
+) -> int:
     expected: QuorumPlan | None = None
     if dry_run or acting.asks:
-        expected = plan_quorum(wanted)
+        expected = plan_quorum(wanted, *targets)
         expected.close()
         acting.planned(expected)
         if dry_run:
@@ -192,7 +194,7 @@ def _planned_and_done(wanted: QuorumRecovery, acting: Acting[QuorumPlan], *, dry
         if expected.changes_anything:
             acting.agree(_question(expected))
     on_plan = acting.planned if expected is None else acting.plans.append
-    result = recover_quorum(wanted, expected=expected, on_plan=on_plan)
+    result = recover_quorum(wanted, *targets, expected=expected, on_plan=on_plan)
     acting.tell(result_line(result), lambda: print_quorum_result(result))
     if not result.changed and any(run.never_starts for run in result.runs):
         return ExitCode.FINDINGS

@@ -81,7 +81,7 @@ def rebuild_command(
     topic_id = facts.topic_ids.get(REMOTE_LOG_METADATA_TOPIC)
     broker = -1 if facts.node_id is None else facts.node_id
     request = RemoteMetadataRebuild(partitions=count, topic_id=topic_id, broker_id=broker, at=at)
-    done = rebuild_remote_metadata(request, tier, into)
+    done = rebuild_remote_metadata(request, tier, target=into)
     if as_json:
         print_json(rebuilt_line(done))
     else:

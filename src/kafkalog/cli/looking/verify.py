@@ -157,7 +157,7 @@ def command(
         from kafkalog.recovery.checks.remote import verify_remote
 
         roots = [each.path for each in report.directories if each.broker is not None or os.path.isdir(each.path)]
-        other = verify_remote(tier, roots, deep=not shallow, select=chosen, jobs=jobs)
+        other = verify_remote(tier, *roots, deep=not shallow, select=chosen, jobs=jobs)
         report = VerifyReport((*report.paths, tier.place), [*report.directories, other])
     if as_json:
         for directory in report.directories:

@@ -18,7 +18,7 @@ from kafkalog.recovery.decide.choice import ranges_text
 from kafkalog.recovery.decide.moved_to_quarantine import PutAway, put_away
 from kafkalog.recovery.decide.plan import PartitionPlan, Plan
 from kafkalog.recovery.decide.ways import Measured
-from kafkalog.recovery.modes.table import Mode
+from kafkalog.recovery.modes.spec import ExaminedSegments
 from kafkalog.words.advice import told
 from kafkalog.words.commands import NOTHING_GIVEN, Given
 from kafkalog.words.escapes import escape_controls
@@ -219,7 +219,6 @@ def print_plan(plan: Plan, given: Given = NOTHING_GIVEN, *, every: bool = False,
     `given` has the options that recommended commands repeat. With `every` the tables have all partitions. Without
     `with_screen` a title replaces the screen. `acts` says that the plan is carried out next, unless it is refused.
     """
-    full = "--full" in given.words or plan.mode not in (Mode.SAFE, Mode.STRICT)
     changing = sorted((each for each in plan.partitions if each.changes), key=lambda each: natural_order(each.name))
     screen = first_screen(title_of([plan]), [outlook_of(plan, given, acts=acts)])
     if with_screen:
@@ -246,7 +245,8 @@ def print_plan(plan: Plan, given: Given = NOTHING_GIVEN, *, every: bool = False,
             writer.write(escape_controls(f"note: {plan.deleted}"))
         damage = sentence_of_damage_left(plan.choice.own)
         if damage is not None:
-            more = "" if full else "; --full examines segments below the recovery point too"
+            may_see_more = plan.mode.spec.examined is ExaminedSegments.AS_ASKED and "--full" not in given.words
+            more = "; --full examines segments below the recovery point too" if may_see_more else ""
             writer.write(f"with this plan {damage}{more}")
         if plan.refusal is not None:
             writer.write(escape_controls(f"refused: {told(plan.refusal)}"))

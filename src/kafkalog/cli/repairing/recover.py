@@ -83,7 +83,6 @@ def command(
     yes: bool,
     dry_run: bool,
     into: str | None,
-    keep_remote: bool,
     remote: Remote,
     every: bool,
     as_json: bool,
@@ -108,7 +107,7 @@ def command(
     """
     if as_json and every:
         raise UsageError("--all is for the tables; --json lists everything")
-    tier = remote.tier()
+    tier, keep_remote = remote.tier(), given["keep_remote"]
     if keep_remote and tier is None:
         raise UsageError("--keep-remote is about --remote, which was not given")
     if dry_run:

@@ -12,7 +12,6 @@ from kafkalog.recovery.broker.node.answer import NodeStart
 from kafkalog.recovery.broker.node.sentences import node_sentences
 from kafkalog.recovery.decide.choice import ranges_text
 from kafkalog.recovery.decide.losses import lost_beside, lost_text, repeats_text, skipped_text
-from kafkalog.recovery.modes.table import Mode
 from kafkalog.words.advice import told
 from kafkalog.words.escapes import escape_controls
 from kafkalog.words.node import mends
@@ -93,7 +92,7 @@ def _broker(result: RecoveryResult) -> str:
             "a broker that starts on the directory changes nothing in the partitions that were recovered; whether it "
             f"starts was not examined: `kafkalog plan` of the whole log directory tells{of_node}"
         )
-    if result.plan.mode is Mode.KAFKA:
+    if result.plan.mode.spec.is_as_broker:
         return "this is what the broker would have left: at its next start it continues from here"
     if result.declined:
         return "a broker opens the recovered partitions and changes nothing; those left as they are may stop its start"

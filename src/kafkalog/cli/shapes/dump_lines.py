@@ -111,9 +111,7 @@ class RecordLine(Struct, frozen=True, kw_only=True, rename="camel"):
     is_transactional: bool | UnsetType = UNSET
     """whether the record's batch is part of a transaction; only with `--metadata`, else left out"""
     compresscodec: str | UnsetType = UNSET
-    """compression codec of the record's batch: `none`, `gzip`, `snappy`, `lz4` or `zstd`; only with `--metadata`, else
-    left out
-    """
+    """compression codec of the record's batch, such as `gzip`, or `none`; only with `--metadata`, else left out"""
     magic: int | UnsetType = UNSET
     """message format (magic) of the record's batch: 0, 1 or 2; only with `--metadata`, else left out"""
     base_offset: int | UnsetType = UNSET
@@ -176,7 +174,7 @@ class BatchLine(Struct, frozen=True, kw_only=True, rename="camel"):
     magic: int
     """message format (magic): always 2"""
     compresscodec: str
-    """compression codec: `none`, `gzip`, `snappy`, `lz4` or `zstd`"""
+    """compression codec, such as `gzip`, or `none`"""
     crc: int
     """checksum (CRC-32C) stored in the batch"""
     isvalid: bool
@@ -209,7 +207,7 @@ class MessageLine(Struct, frozen=True, kw_only=True, rename="camel"):
     magic: int
     """message format (magic): 0 or 1"""
     compresscodec: str
-    """compression codec: `none`, `gzip`, `snappy` or `lz4`"""
+    """compression codec, such as `gzip`, or `none`"""
     crc: int
     """checksum (CRC-32) stored in the message"""
     isvalid: bool

@@ -7,6 +7,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
+from kafkalog.codec.compression.specs import LEVEL_SETTINGS
 from kafkalog.codec.names import parse_java_long
 
 __all__ = [
@@ -83,9 +84,7 @@ TOPIC_SYNONYMS: Mapping[str, Synonyms] = {
         "unclean.leader.election.enable",
         "min.insync.replicas",
         "compression.type",
-        "compression.gzip.level",
-        "compression.lz4.level",
-        "compression.zstd.level",
+        *LEVEL_SETTINGS,
     ),
     "segment.ms": (("log.roll.ms", 1), ("log.roll.hours", _HOUR_MS)),
     "segment.jitter.ms": (("log.roll.jitter.ms", 1), ("log.roll.jitter.hours", _HOUR_MS)),

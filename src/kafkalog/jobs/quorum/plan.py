@@ -75,9 +75,11 @@ _ONLY_METADATA = frozenset({CLUSTER_METADATA_DIRECTORY})
 _KRAFT_STATIC, _KRAFT_DYNAMIC = 0, 1
 
 
-def make_plan(stack: ExitStack, wanted: QuorumRecovery, refuse_in_use: Callable[[str], None]) -> QuorumPlan:
-    """Plan the recovery of a quorum by a checked request; reads only. If nothing has to be done, the plan has the
-    reason in `needless` and no changes.
+def make_plan(
+    stack: ExitStack, wanted: QuorumRecovery, roots: Sequence[str], refuse_in_use: Callable[[str], None]
+) -> QuorumPlan:
+    """Plan the recovery of a quorum by a checked request; reads only. `roots` are the log directories of the
+    controllers that will form it. If nothing has to be done, the plan has the reason in `needless` and no changes.
 
     `stack` gets the surveys of the plan and closes them. `refuse_in_use` is called with each log directory, and raises
     if a process uses it. Raises `RecoveryRefused` if recovery is impossible or needs consent that the request does not
@@ -85,9 +87,9 @@ def make_plan(stack: ExitStack, wanted: QuorumRecovery, refuse_in_use: Callable[
     """
     wanted = _rooted(wanted)
     with_metadata = [root for root in wanted.brokers if os.path.isdir(os.path.join(root, CLUSTER_METADATA_DIRECTORY))]
-    quorum = one_quorum(read_quorum(*wanted.targets, *wanted.beside, *with_metadata))
+    quorum = one_quorum(read_quorum(*roots, *wanted.beside, *with_metadata))
     logs = {survivor.log.root: survivor.log for survivor in quorum.survivors}
-    targets = [logs[root] for root in dict.fromkeys(wanted.targets)]
+    targets = [logs[root] for root in roots]
     best = quorum.best
     for root in dict.fromkeys([*logs, *wanted.brokers]):
         refuse_in_use(root)
@@ -126,7 +128,7 @@ def make_plan(stack: ExitStack, wanted: QuorumRecovery, refuse_in_use: Callable[
         listener=listener_of(wanted, known),
         image=image,
     ).plan()
-    quorum_plan.expiry = expiry_of(image, _brokers(wanted, logs), wanted.config, wanted.now_ms)
+    quorum_plan.expiry = expiry_of(image, _brokers(wanted, roots, logs), wanted.config, wanted.now_ms)
     if quorum_plan.expiry:
         quorum_plan.configuration.append(("every broker, until it is clear what may go", list(PREVENTION)))
     return quorum_plan
@@ -161,11 +163,13 @@ def _nothing(
     )  # fmt: skip
 
 
-def _brokers(wanted: QuorumRecovery, logs: Mapping[str, QuorumLog]) -> list[tuple[str, int | None]]:
+def _brokers(
+    wanted: QuorumRecovery, controllers: Sequence[str], logs: Mapping[str, QuorumLog]
+) -> list[tuple[str, int | None]]:
     """Pairs of log directory and node id (None if unknown) of the nodes that have partitions: the request's brokers,
     and controllers that are brokers too.
     """
-    combined = [root for root in wanted.targets if any(_is_live(entry.name) for entry in scan_directory(root))]
+    combined = [root for root in controllers if any(_is_live(entry.name) for entry in scan_directory(root))]
     roots = dict.fromkeys([*wanted.brokers, *combined])
     return [(root, logs[root].node if root in logs else node_id_of(root)) for root in roots]
 
@@ -184,7 +188,7 @@ def _rooted(wanted: QuorumRecovery) -> QuorumRecovery:
     if wanted.way is not QuorumWay.FROM_BROKER:
         first, rest = (), wanted.brokers
     data = tuple(os.path.realpath(path) if _holds_data_only(path) else roots([path])[0] for path in rest)
-    return replace(wanted, targets=roots(wanted.targets), beside=roots(wanted.beside), brokers=(*roots(first), *data))
+    return replace(wanted, beside=roots(wanted.beside), brokers=(*roots(first), *data))
 
 
 def _holds_data_only(path: str) -> bool:

@@ -7,7 +7,7 @@ import os
 import re
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated
 
 from msgspec import Struct
@@ -51,11 +51,9 @@ class QuorumWay(enum.StrEnum):
 
 
 class QuorumRecovery(Struct, frozen=True, kw_only=True):
-    """Request to recover a KRaft quorum: which directories, in which way, and with which consent."""
+    """Request to recover a KRaft quorum: in which way, by which other directories, and with which consent."""
 
     way: QuorumWay
-    targets: tuple[str, ...] = ()
-    """directories of controllers that will form the quorum"""
     beside: tuple[str, ...] = ()
     """directories of controllers that will not: read only"""
     brokers: tuple[str, ...] = ()
@@ -92,9 +90,10 @@ class QuorumRecovery(Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         check_fields(self)
 
-    def checked(self) -> QuorumRecovery:
+    def checked(self, targets: Sequence[PathLike]) -> QuorumRecovery:
         """Validate the request; return a copy with values filled in: the times `at` and `stamp` become the clock's if
         they are None. A `directory_id` is generated if a controller is made from a broker's copy and none is given.
+        `targets` are the directories of the controllers that will form the quorum.
 
         Raises `UsageError` for an invalid node id, endpoint, listener or setting, or options that cannot be used
         together.
@@ -114,9 +113,9 @@ class QuorumRecovery(Struct, frozen=True, kw_only=True):
             )
         refuse_settings(self.config)
         if self.way is QuorumWay.FROM_BROKER:
-            self._check_new_controller()
+            self._check_new_controller(targets)
         else:
-            self._check_controllers()
+            self._check_controllers(targets)
         now = time.time_ns() // 1_000_000
         makes_one = self.way is QuorumWay.FROM_BROKER and self.directory_id is None
         return replace(
@@ -126,7 +125,9 @@ class QuorumRecovery(Struct, frozen=True, kw_only=True):
             directory_id=_new_directory_id() if makes_one else self.directory_id,
         )
 
-    def _check_new_controller(self) -> None:
+    def _check_new_controller(self, targets: Sequence[PathLike]) -> None:
+        if targets:
+            raise UsageError("a broker's copy becomes a controller in a new directory: name no directories to change")
         if not self.brokers:
             raise UsageError("name the log directories of the broker (`brokers`) whose copy becomes the controller")
         if self.node is None or self.into is None:
@@ -137,9 +138,9 @@ class QuorumRecovery(Struct, frozen=True, kw_only=True):
             raise UsageError(f"node {self.node} is not a node id")
         refuse_as_log_dir(Ask.INTO, os.path.abspath(self.into))
 
-    def _check_controllers(self) -> None:
-        if not self.targets:
-            raise UsageError("name the log directories of the controllers that will be the quorum")
+    def _check_controllers(self, targets: Sequence[PathLike]) -> None:
+        if not targets:
+            raise UsageError("no path was given")
         for asked, value in ((Ask.NODE, self.node), (Ask.INTO, self.into)):
             if value is not None:
                 raise UsageError(

@@ -4,7 +4,8 @@ directory.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 
 import msgspec
@@ -19,6 +20,7 @@ from kafkalog.jobs.quorum.plan import make_plan
 from kafkalog.jobs.quorum.planned import DirectoryChange, QuorumPlan
 from kafkalog.jobs.quorum.request import QuorumRecovery, QuorumWay
 from kafkalog.log.directories.directory import new_directory
+from kafkalog.log.disk.files import PathLike
 from kafkalog.log.storage.content import ContentSource
 from kafkalog.recovery.act.fs import PIECE, FileSystem, Owner
 from kafkalog.recovery.act.job import Job, carry_out, execute, keeping_in, refuse_other_request
@@ -63,19 +65,20 @@ class QuorumResult(Struct, frozen=True):
         return self.into is not None or any(run.run_id or run.earlier.completed for run in self.runs)
 
 
-def plan_quorum(request: QuorumRecovery) -> QuorumPlan:
+def plan_quorum(request: QuorumRecovery, *paths: PathLike) -> QuorumPlan:
     """Plan what `recover_quorum` would do; reads only. The plan's surveys keep files open; `close()` closes them.
 
     Raises `UsageError` for an invalid request or an unsuitable new directory, `StorageError` if a file cannot be read,
     and `RecoveryRefused` if the recovery is impossible, needs consent, or if a directory is in use or has an
     interrupted execution.
 
-    * `request`: which directories, and in which way (`QuorumRecovery`)
+    * `request`: in which way, and by which other directories (`QuorumRecovery`)
+    * `paths`: log directories of the controllers that will form the quorum; none in the way `FROM_BROKER`
     """
-    wanted = request.checked()
-    refuse_unfinished(list(dict.fromkeys(root_of_metadata(path)[0] for path in wanted.targets)))
+    wanted, roots = request.checked(paths), _roots(paths)
+    refuse_unfinished(roots)
     with ExitStack() as stack:
-        quorum_plan = make_plan(stack, wanted, refuse_if_locked)
+        quorum_plan = make_plan(stack, wanted, roots, refuse_if_locked)
         quorum_plan.request = request
         if wanted.into is not None:
             new_directory(wanted.into, beside=quorum_plan.donor.root)
@@ -83,9 +86,13 @@ def plan_quorum(request: QuorumRecovery) -> QuorumPlan:
         return quorum_plan
 
 
+def _roots(paths: Sequence[PathLike]) -> list[str]:
+    return list(dict.fromkeys(root_of_metadata(os.fspath(path))[0] for path in paths))
+
+
 def recover_quorum(
     request: QuorumRecovery,
-    *,
+    *paths: PathLike,
     expected: QuorumPlan | None = None,
     on_plan: Callable[[QuorumPlan], None] | None = None,
 ) -> QuorumResult:
@@ -97,7 +104,8 @@ def recover_quorum(
     be read or written, and `RecoveryRefused`, with nothing changed, if the recovery is impossible, needs consent, or an
     execution was interrupted.
 
-    * `request`: which directories, and in which way (`QuorumRecovery`)
+    * `request`: in which way, and by which other directories (`QuorumRecovery`)
+    * `paths`: log directories of the controllers that will form the quorum; none in the way `FROM_BROKER`
     * `expected`: an earlier plan, whose new directory id replaces that of the request. If a directory has changed since
       then, or if the plan is for another request, `RecoveryRefused` is raised and nothing is changed
     * `on_plan`: called with the plan before anything is changed; an exception that it raises declines the plan
@@ -105,7 +113,7 @@ def recover_quorum(
     if expected is not None:
         refuse_other_request(expected.request, request)
         request = structs.replace(request, directory_id=expected.wanted.directory_id)  # the one that was shown
-    job = _QuorumJob(request.checked(), expected, on_plan)
+    job = _QuorumJob(request.checked(paths), _roots(paths), expected, on_plan)
     runs = carry_out(job)
     return QuorumResult(job.whole, tuple(runs), job.into)
 
@@ -119,11 +127,11 @@ class _QuorumJob(Job[QuorumRecovery, DirectoryChange, DirectoryRun]):
     def __init__(
         self,
         wanted: QuorumRecovery,
+        roots: list[str],
         expected: QuorumPlan | None,
         on_plan: Callable[[QuorumPlan], None] | None,
     ) -> None:
-        roots = dict.fromkeys(root_of_metadata(path)[0] for path in wanted.targets)
-        super().__init__(list(roots), keeping_in(wanted.quarantine), wanted)
+        super().__init__(roots, keeping_in(wanted.quarantine), wanted)
         self._expected = expected
         self._on_plan = on_plan
 
@@ -134,7 +142,7 @@ class _QuorumJob(Job[QuorumRecovery, DirectoryChange, DirectoryRun]):
             if root not in opened:
                 refuse_if_locked(root)
 
-        self.whole = make_plan(self.files, wanted, refuse_in_use)
+        self.whole = make_plan(self.files, wanted, self.roots, refuse_in_use)
         changed = None if self._expected is None else self._expected.first_change(self.whole)
         if changed is not None:
             raise RecoveryRefused(f"{changed} changed since the plan was made; make a new one", reason="changed")

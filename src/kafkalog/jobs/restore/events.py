@@ -83,8 +83,8 @@ def metadata_partition(topic_id: str, partition: int, count: int) -> int:
 def rebuild_remote_metadata(
     request: RemoteMetadataRebuild,
     tier: RemoteTier,
-    target: PathLike,
     *,
+    target: PathLike,
     on_segment: Callable[[ListedSegment], None] | None = None,
 ) -> RebuiltEvents:
     """Write new `__remote_log_metadata-*` partitions with two events (copy started, copy finished) for every segment in

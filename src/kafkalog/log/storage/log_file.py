@@ -14,7 +14,7 @@ from kafkalog.codec.common.findings import FindingCode
 from kafkalog.codec.common.limits import DEFAULT_LIMITS, KIB
 from kafkalog.codec.common.source import Source, Window
 from kafkalog.codec.compression import decompress
-from kafkalog.codec.compression.specs import codec_spec
+from kafkalog.codec.compression.specs import KAFKA_SPECS
 from kafkalog.codec.model import (
     BATCH,
     LOG_OVERHEAD,
@@ -136,10 +136,11 @@ class LogBatch:
         """
         if self.magic >= _FIRST_V2_MAGIC:
             return self.offset
+        _ensure_kafkas(self.header.codec, self.position)
         try:
             return legacy.first_offset(RecordBatch(self.header, self.position, self.data), DEFAULT_LIMITS, PLAIN)
         except FormatError as error:
-            raise _legacy_failure(error, self.header.codec).at(self.position) from None
+            raise _legacy_failure(error).at(self.position) from None
 
     def ensure_valid(self) -> None:
         """Verify size and checksum of the batch (`RecordBatch.ensureValid`). Raises `CorruptRecordError` if one is
@@ -173,6 +174,7 @@ class LogBatch:
             raise InvalidRecordError(f"Found invalid record count {header.records_count}")
         payload: bytes | memoryview = self.data[BATCH.size :]
         if header.codec != Codec.NONE:
+            _ensure_kafkas(header.codec, self.position)
             payload = _decompressed(header, payload)
         only_first = header.codec == Codec.NONE and header.records_count > 1
         records, fault = PLAIN.records(payload, 1 if only_first else header.records_count, DEFAULT_LIMITS)
@@ -193,18 +195,19 @@ class LogBatch:
         return Marker(read_marker(record.key, record.value), timestamp)
 
 
+def _ensure_kafkas(codec: int, position: int) -> None:
+    if codec not in KAFKA_SPECS:
+        raise IllegalArgumentError(f"Unknown compression type id: {codec}").at(position)
+
+
 def _decompressed(header: BatchHeader, payload: bytes | memoryview) -> bytes | memoryview:
-    if codec_spec(header.codec) is None:
-        raise IllegalArgumentError(f"Unknown compression type id: {header.codec}")
     try:
         return decompress(header.codec, payload)
     except FormatError as error:
         raise KafkaError(error.message) from None
 
 
-def _legacy_failure(error: FormatError, codec: int) -> JavaError:
-    if codec_spec(codec) is None:
-        return IllegalArgumentError(error.message)
+def _legacy_failure(error: FormatError) -> JavaError:
     if error.code == FindingCode.DECOMPRESSION_FAILED:
         return KafkaError(error.message)
     return InvalidRecordError(error.message)

@@ -44,6 +44,8 @@ class Module:
     calls: tuple[Call, ...]
     of_os: tuple[tuple[int, str], ...]
     """line and name of every attribute of `os`"""
+    parameters: tuple[tuple[str, int], ...]
+    """name of each function, with the number of its parameters, `self` and `cls` left out"""
     docstrings: tuple[tuple[int, str], ...]
     """of classes and functions, with the lines of these"""
     texts: tuple[Text, ...]
@@ -58,6 +60,11 @@ def _call(node: ast.Call) -> Call | None:
         owner = called.value.id if isinstance(called.value, ast.Name) else ""
         return Call(node.lineno, owner, called.attr, positional)
     return None
+
+
+def _count(given: ast.arguments) -> int:
+    named = [*given.posonlyargs, *given.args, *given.kwonlyargs, *filter(None, (given.vararg, given.kwarg))]
+    return len([each for each in named if each.arg not in ("self", "cls")])
 
 
 @cache
@@ -75,6 +82,11 @@ def module(path: Path) -> Module:
             (node.lineno, node.attr)
             for node in nodes
             if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "os"
+        ),
+        parameters=tuple(
+            (node.name, _count(node.args))
+            for node in nodes
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         ),
         docstrings=tuple((line, text) for line, text in described if text is not None),
         texts=tuple(

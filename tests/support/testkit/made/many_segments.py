@@ -30,7 +30,8 @@ def many_segments(root: Path, segments: int = SEGMENTS, *, records: int = RECORD
         for number in range(segments * records):
             log.append([kafkalog.NewRecord(value=b"%0115d" % number, timestamp=START + 1000 * number)])
     as_tier(root / "logs" / "orders-0", root / "remote")
-    rebuild_remote_metadata(RemoteMetadataRebuild(partitions=1), open_tier(str(root / "remote")), root / "broker")
+    tier = open_tier(str(root / "remote"))
+    rebuild_remote_metadata(RemoteMetadataRebuild(partitions=1), tier, target=root / "broker")
     return root
 
 
