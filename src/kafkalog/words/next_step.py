@@ -29,8 +29,8 @@ __all__ = [
 
 TYPE_THIS: Final = "type this:"
 FIRST_END_THE_RUN: Final = (
-    "first end the run that was cut short: `kafkalog recover` completes it and does no more, `kafkalog undo` takes "
-    "it back; if a broker was started since, `recover` sets the run aside; then ask again"
+    "first end the run that was cut short, and then ask again: the first command completes it and does no more (if a "
+    "broker was started since, it sets the run aside), the second takes it back:"
 )
 NOT_NEEDED: Final = "the broker was stopped cleanly and would start on this as it is: a recovery is not needed"
 NOTHING_TO_DO: Final = "nothing to do"
@@ -106,7 +106,7 @@ def what_to_type(plan: Outlined, given: Given) -> tuple[str, list[str]]:
 
 def _next_step(plan: Outlined, given: Given) -> tuple[str, list[str]]:
     if plan.waits_for_a_run:
-        return FIRST_END_THE_RUN, []
+        return FIRST_END_THE_RUN, [f"kafkalog {verb} {shell_line([plan.root])}" for verb in ("recover", "undo")]
     if plan.choice.better_copies:
         first, *more = plan.choice.better_copies
         named = os.path.basename if first.is_in_one_directory else os.fspath

@@ -37,7 +37,7 @@ _SHOWN = 24
 _NAMED = 3
 _OUT = (ConsequenceKind.STRAY, ConsequenceKind.DELETED, ConsequenceKind.FUTURE_TRUNCATED)
 
-DONE_NEXT: Final = "this is done next, and `kafkalog undo` takes it back"
+DONE_NEXT: Final = "this is done next, and it can be undone"
 
 
 class Outlook(Struct, frozen=True, kw_only=True):

@@ -83,22 +83,22 @@ def new_owner() -> str:
     return os.urandom(16).hex()
 
 
-def ends_of(run_id: str, *, is_foreign: bool = False) -> tuple[Advice, Advice]:
-    """Return two pieces of advice about an interrupted execution: to complete it, and to reverse it. If `is_foreign`,
-    another machine began it, and the advice on completing names the execution.
+def ends_of(root: str, run_id: str, *, is_foreign: bool = False) -> tuple[Advice, Advice]:
+    """Return two pieces of advice about an interrupted execution on the log directory `root`: to complete it, and to
+    reverse it. If `is_foreign`, another machine began it, and the advice on completing names the execution.
     """
     complete = Ask.COMPLETE if is_foreign else Ask.RECOVER
-    run = {"run": run_id}
+    run = {"root": root, "run": run_id}
     return Advice("{} completes it", complete, run), Advice("{} reverses it", Ask.UNDO, run)
 
 
-def cut_short(run_id: str, *, is_foreign: bool = False, is_undo: bool = False) -> Sentence:
-    """Return a sentence for the user: the recovery with the id `run_id` has begun and not ended. It has advice how to
-    complete or reverse the recovery. With `is_undo`, the sentence is about an unfinished undo of the recovery. With
+def cut_short(root: str, run_id: str, *, is_foreign: bool = False, is_undo: bool = False) -> Sentence:
+    """Return a sentence for the user: the recovery of the log directory `root` with the id `run_id` has begun and not
+    ended. It has advice how to complete or reverse the recovery. With `is_undo`, the sentence is about an unfinished undo of the recovery. With
     `is_foreign`, it adds that the recovery was begun on another machine.
     """
     where = ", begun on another machine," if is_foreign else ""
-    complete, reverse = ends_of(run_id, is_foreign=is_foreign)
+    complete, reverse = ends_of(root, run_id, is_foreign=is_foreign)
     if is_undo:
         begin = f"the undo of run {run_id}{where} was cut short: "
         return Sentence(begin, replace(complete, text="{}"), " or ", replace(reverse, text="{} completes it"))
@@ -158,7 +158,7 @@ def half_done(root: str) -> list[Sentence]:
         directories = [os.path.join(place, run) for place in _places(root, pointer)]
         names = [name for name in _BEGUN if any(os.path.lexists(os.path.join(place, name)) for place in directories)]
         if names:
-            sentences.append(cut_short(run, is_undo=names[0] != JOURNAL))
+            sentences.append(cut_short(root, run, is_undo=names[0] != JOURNAL))
     return [*sentences, *map(Sentence, runs_of_other_versions(root, pointer))]
 
 
