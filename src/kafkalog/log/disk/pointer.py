@@ -15,6 +15,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections.abc import Iterator
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -40,6 +41,7 @@ __all__ = [
     "Pointer",
     "cut_short",
     "ends_of",
+    "epoch_before_runs",
     "findings_of_half_done",
     "half_done",
     "is_run_id",
@@ -209,11 +211,31 @@ def logs_cut_by_runs(root: str) -> dict[str, LogCut]:
     something. Quarantines that cannot be listed are ignored, and so are recoveries without a readable manifest, for
     example after an undo. Empty if the pointer file cannot be read.
     """
+    cuts: dict[str, LogCut] = {}
+    for directory, time_ns in _completed(root):
+        for path in _logs_taken(os.path.join(directory, MANIFEST)):
+            cut = LogCut(time_ns, _epoch_before(directory, path))
+            if path not in cuts or cuts[path].time_ns <= cut.time_ns:
+                cuts[path] = cut
+    return cuts
+
+
+def epoch_before_runs(root: str, partition: str) -> int:
+    """Return the highest leader epoch in the epoch checkpoints of the directory `partition` that completed recoveries
+    of the log directory `root` have replaced and keep; -1 if there is none. Quarantines that cannot be listed are
+    ignored.
+    """
+    return max((_epoch_before(directory, partition) for directory, _time_ns in _completed(root)), default=-1)
+
+
+def _completed(root: str) -> Iterator[tuple[str, int]]:
+    """Yield the directory of each completed recovery of `root` that a quarantine keeps, and its time in ns since
+    1970.
+    """
     try:
         pointer = read_pointer(root)
     except RecoveryRefused:
-        return {}
-    cuts: dict[str, LogCut] = {}
+        return
     for place in _places(root, pointer):
         try:
             names = sorted(filter(is_run_id, os.listdir(place)))
@@ -221,11 +243,8 @@ def logs_cut_by_runs(root: str) -> dict[str, LogCut]:
             continue
         for directory in (os.path.join(place, run) for run in names):
             status = status_of(os.path.join(directory, MANIFEST))
-            for path in () if status is None else _logs_taken(os.path.join(directory, MANIFEST)):
-                cut = LogCut(0 if status is None else status.st_mtime_ns, _epoch_before(directory, path))
-                if path not in cuts or cuts[path].time_ns <= cut.time_ns:
-                    cuts[path] = cut
-    return cuts
+            if status is not None:
+                yield directory, status.st_mtime_ns
 
 
 def _epoch_before(run: str, partition: str) -> int:
