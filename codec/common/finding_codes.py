@@ -691,7 +691,10 @@ SPECS: Mapping[FindingCode, FindingSpec] = {
             FindingCode.OFFSETS_BELOW_LOG_START,
             Severity.INFO,
             Family.DIRECTORY,
-            also={Severity.WARNING: "the leader epochs begin below the log start offset, which moves with them"},
+            also={
+                Severity.WARNING: "the leader epochs, which move with the log start offset, begin below it, or above it "
+                "so that deleted records come back"
+            },
             advice="Records that were deleted; a broker removes their segments in time.",
         ),
         FindingSpec(

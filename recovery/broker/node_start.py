@@ -112,6 +112,7 @@ def node_start(
         else:
             releases = groups_from(_floor(context))
         newer = None if release is not None else _newer_than_known(context)
+        not_given = _not_given(context, role)
         answers = (newer,) if newer is not None else tuple(_answer(context, role, release) for release in releases)
         if role is Role.ZOOKEEPER_BROKER and len(set(answers)) == 1:
             releases, answers = releases[-1:], answers[-1:]
@@ -125,6 +126,7 @@ def node_start(
         releases=tuple(releases),
         answers=answers,
         fetches_metadata=_fetches_metadata(context, role),
+        not_given=not_given,
     )
 
 
@@ -330,6 +332,21 @@ def _fetches_metadata(context: _Context, role: Role) -> bool:
     voters = context.voters()
     is_stated = context.files.stated_role is Role.BROKER
     return role is Role.BROKER and context.files.node_id not in voters and (is_stated or bool(voters))
+
+
+def _not_given(context: _Context, role: Role) -> int | None:
+    """Number of log directories that the broker has registered, by the metadata, and that were not given; 0 if the
+    properties name all. None if this is unknown: the metadata has no registration, or one without directories, or
+    a given directory has no id.
+    """
+    if context.files.are_all:
+        return 0
+    image = None if role is Role.ZOOKEEPER_BROKER else context.best().image
+    broker = None if image is None or context.files.node_id is None else image.brokers.get(context.files.node_id)
+    given = {meta.directory_id if isinstance(meta, MetaProperties) else None for meta in context.files.meta.values()}
+    if broker is None or not broker.directories or None in given:
+        return None
+    return len(set(broker.directories) - given)
 
 
 def _readable(files: NodeFiles) -> list[str]:

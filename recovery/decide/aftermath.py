@@ -18,10 +18,12 @@ from kafkalog.codec.common.findings import Finding, FindingCode
 from kafkalog.codec.common.shell import shell_word
 from kafkalog.codec.common.wording import counted
 from kafkalog.codec.files.index_files import TIME_ENTRY, decode_producer_snapshot
+from kafkalog.codec.files.text import decode_leader_epochs
 from kafkalog.codec.model import ProducerEntry
 from kafkalog.codec.names import (
     CLUSTER_METADATA_TOPIC,
     CONSUMER_OFFSETS_TOPIC,
+    LEADER_EPOCH_CHECKPOINT,
     TRANSACTION_STATE_TOPIC,
     DirectoryState,
     FileKind,
@@ -30,6 +32,7 @@ from kafkalog.codec.names import (
     parse_segment_file,
     segment_file,
 )
+from kafkalog.log.directories.returning_records import records_are_back, returning_records
 from kafkalog.log.storage import retention
 from kafkalog.log.storage.java import TooLargeError
 from kafkalog.log.storage.producers.snapshots import snapshot_offsets
@@ -53,11 +56,12 @@ class LossConsequence(Struct, frozen=True, kw_only=True):
     """What follows for others from where one partition's log ends, or from what it loses."""
 
     kind: Literal["groups_beyond_end", "marker_lost", "older_values_return", "retention", "end_goes_back",
-                  "transaction_stays_open", "aborted_records"]  # fmt: skip
+                  "transaction_stays_open", "aborted_records", "deleted_records_return"]  # fmt: skip
     """groups whose offsets lie beyond the log's end; a lost marker of a transaction that has ended; a compacted topic
     that has lost records; segments that retention deletes soon after the start, by a limit that is known; a log
     without records that will end below the offset at which it began; an open transaction whose coordinator has lost its
-    log; an overlapping segment from which readers of committed data get aborted records"""
+    log; an overlapping segment from which readers of committed data get aborted records; deleted records that consumers
+    get again, because the log start offset was not checkpointed before a kill"""
     partition: str
     """the partition directory"""
     detail: str
@@ -103,6 +107,23 @@ def consequences(
             )
             yield LossConsequence(kind="older_values_return", partition=result.name, detail=detail)
         yield from _of_retention(after, result, name, rules)
+        yield from _of_deleted_records(before, result)
+
+
+def _of_deleted_records(before: Tree, result: LoadedPartition) -> Iterator[LossConsequence]:
+    """Yield a `deleted_records_return` consequence if records of the log were deleted and are in it again after the
+    start. Raises `StorageError` if the log cannot be read.
+    """
+    path, logs = f"{result.name}/{LEADER_EPOCH_CHECKPOINT}", dict(before.logs(result.name))
+    try:
+        entries = decode_leader_epochs(before.read(path)) if path in before.files else []
+    except (FormatError, TooLargeError):
+        return
+    back = returning_records(entries, result.log_start_offset, logs, lambda base: before.source(logs[base]))
+    if back is not None:
+        yield LossConsequence(
+            kind="deleted_records_return", partition=result.name, detail=f"{result.name}: {records_are_back(*back)}"
+        )
 
 
 def of_overlaps(findings: Iterable[Finding], changed: Container[str]) -> Iterator[LossConsequence]:

@@ -211,7 +211,7 @@ def of_all_together(plans: Sequence[Outlined], given: Given) -> Given:
     options = set()
     for plan in plans:
         start = ["kafkalog", "recover", plan.root]
-        for command in what_to_type(plan, given)[1]:
+        for command in what_to_type(plan, replace(given, together=(plan.root,)))[1]:
             words = shlex.split(command)
             options.add(tuple(words[len(start):]) if words[: len(start)] == start else (command,))  # fmt: skip
     does_for_all = len(options) == 1 and not any(each.asked_for for each in plans)

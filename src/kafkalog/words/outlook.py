@@ -20,7 +20,14 @@ from kafkalog.recovery.broker.node.releases import MODELED
 from kafkalog.recovery.broker.node.sentences import start_sentences
 from kafkalog.recovery.decide.aftermath import LossConsequence
 from kafkalog.recovery.decide.choice import RecoveryChoice, ranges_text
-from kafkalog.recovery.decide.losses import first_names, lost_beside, readable_text, repeats_text, sentence_of_lost
+from kafkalog.recovery.decide.losses import (
+    UNLESS_ELSEWHERE,
+    first_names,
+    lost_beside,
+    readable_text,
+    repeats_text,
+    sentence_of_lost,
+)
 from kafkalog.recovery.decide.plan import BrokerForecast
 from kafkalog.recovery.decide.ways import Measured, total
 from kafkalog.words.first_screen import FirstScreen, Loss
@@ -245,10 +252,13 @@ def _out_of_service(outlooks: Sequence[Outlook], *, are_alone: bool) -> str:
         return f"out of service after this plan: {first_names(stray)}"
     if any(node.worst.outcome is StartOutcome.UNKNOWN for node in nodes):
         return ""
-    is_known = not are_alone and any(outlook.forecast is not None for outlook in outlooks)
-    if any(answer.condition for node in nodes for answer in node.answers):
-        return "out of service after a start: nothing here, on the condition above" if is_known else ""
-    return "out of service after a start: nothing here" if is_known else ""
+    if are_alone or all(outlook.forecast is None for outlook in outlooks):
+        return ""
+    on = ", on the condition above" if any(answer.condition for node in nodes for answer in node.answers) else ""
+    others = sum(node.not_given or 0 for node in nodes)
+    were = f"{counted(others, 'more log directory')} of this broker {'was' if others == 1 else 'were'} not given"
+    more = f"; {were}" if others else ""
+    return f"out of service after a start: nothing here{on}{more}"
 
 
 def _begins_anew(outlook: Outlook) -> bool:
@@ -283,7 +293,8 @@ def out_of_service_sentence(nodes: Sequence[NodeStart]) -> str:
         return "out of service after a start as it is: the node, or a part of it, as said above"
     empty = {name for each in start_consequences if each.kind is ConsequenceKind.EMPTY_AGAIN for name in each.lost}
     if empty:
-        return f"served after a start as it is, but empty: {first_names(sorted(empty, key=natural_order))}"
+        unless = "" if all(node.not_given == 0 for node in nodes) else f", {UNLESS_ELSEWHERE}"
+        return f"served after a start as it is, but empty: {first_names(sorted(empty, key=natural_order))}{unless}"
     return ""
 
 
