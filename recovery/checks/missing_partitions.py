@@ -52,7 +52,8 @@ def missing_partitions(
     `names` are all entries of `root`, with True for a directory or a link to one; `checkpoints` are the offsets by
     checkpoint file name. A partition is not missing if it has a `-delete`, `-future` or `-stray` directory. Nor is it
     if it is in another log directory of `facts.roots`, which the broker reports to the controller when it starts
-    (`ReplicaManager.maybeUpdateTopicAssignment`), or if the metadata places it in another log directory. Raises `StorageError` if one of those directories cannot be listed.
+    (`ReplicaManager.maybeUpdateTopicAssignment`), or if the metadata places it in another log directory. Raises
+    `StorageError` if one of those directories cannot be listed.
     """
     beside = (entry for other in facts.roots if other != root for entry in scan_directory(other) if entry.is_dir())
     own_names = (name for name, is_directory in names.items() if is_directory)

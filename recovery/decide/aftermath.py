@@ -24,7 +24,6 @@ from kafkalog.codec.names import (
     CLUSTER_METADATA_TOPIC,
     CONSUMER_OFFSETS_TOPIC,
     LEADER_EPOCH_CHECKPOINT,
-    TRANSACTION_STATE_TOPIC,
     DirectoryState,
     FileKind,
     PartitionName,
@@ -186,9 +185,8 @@ def transactions_staying_open(
                 continue
             first = entry.current_txn_first_offset
             detail = (
-                f"with its coordinator's log lost ({TRANSACTION_STATE_TOPIC}), the transaction of producer "
-                f"{entry.producer_id} that is open in {result.name} from offset {first} on never ends: consumers of "
-                "committed data do not get past it until it is aborted: "
+                f"read_committed consumers stop at offset {first} of {result.name}: nothing ends the transaction of "
+                f"producer {entry.producer_id}; abort it after the start: "
                 f"{abort_command_at(name.topic, name.partition, first)}"
             )
             yield LossConsequence(kind="transaction_stays_open", partition=result.name, detail=detail)
@@ -272,7 +270,7 @@ class _Stop(Struct, frozen=True, kw_only=True):
     producer_id: int
     transactional_id: str | None
     ended: str
-    """how it ended, to follow "a transaction, which"
+    """how it ended, to follow "the transaction"
     """
 
 
@@ -290,10 +288,10 @@ def _of_transactions(
     """
     for stop in _stops(before, after, result, name, coordinators, is_hurt=is_hurt):
         whose = f" ({stop.transactional_id})" if stop.transactional_id is not None else ""
-        where = "is among what is lost" if is_hurt else f"is not in {result.name}"
+        where = "lost" if is_hurt else "missing"
         detail = (
-            f"consumers of committed data stop at offset {stop.offset} of {result.name} (kafkalog transactions): the "
-            f"end marker of a transaction of producer {stop.producer_id}{whose}, which {stop.ended}, {where}"
+            f"read_committed consumers stop at offset {stop.offset} of {result.name}: the transaction of producer "
+            f"{stop.producer_id}{whose} {stop.ended}, but its end marker is {where} (kafkalog transactions)"
         )
         yield LossConsequence(kind="marker_lost", partition=result.name, detail=detail)
 

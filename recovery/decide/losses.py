@@ -11,8 +11,8 @@ from kafkalog.recovery.broker.node.answer import ConsequenceKind, NodeStart
 from kafkalog.recovery.decide.ways import Measured
 
 __all__ = [
-    "UNLESS_ELSEWHERE", "first_names", "lost_beside", "lost_text", "readable_text", "records_text", "repeats_text", "sentence_of_lost",
-    "skipped_text",
+    "UNLESS_ELSEWHERE", "first_names", "lost_beside", "lost_text", "readable_text", "records_text", "repeats_text",
+    "sentence_of_lost", "skipped_text",
 ]  # fmt: skip
 
 _NAMED = 3
@@ -121,7 +121,9 @@ def lost_beside(nodes: Iterable[NodeStart], findings: Iterable[Finding]) -> list
         words.append("all of the metadata, by the start after it: topics, settings and access control entries")
     elif kinds & {ConsequenceKind.METADATA_GOES_BACK, ConsequenceKind.METADATA_MAY_GO_BACK}:
         words.append("the end of the metadata log, if it had more")
-    return [*words, f"what was in {first_names(absent)}, of which there is no directory here{unless}"] if absent else words
+    if absent:
+        words.append(f"what was in {first_names(absent)}, of which there is no directory here{unless}")
+    return words
 
 
 def first_names(names: Sequence[str]) -> str:

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from kafkalog.codec.common.wording import counted
 from kafkalog.words.escapes import escape_controls
-from kafkalog.words.wrapping import folded, wrapped
+from kafkalog.words.wrapping import before_command, folded, wrapped
 
 __all__ = ["HEIGHT", "FirstScreen", "Loss", "paths_text"]
 
@@ -44,12 +44,14 @@ class Loss(Struct, frozen=True, kw_only=True):
     """when the lost records were written; empty if unknown"""
     by_eye: int = 0
     """number of records of the lost batches that can be decoded, although nothing proves them"""
+    look: str = ""
+    """command that prints the first of them"""
 
     @property
     def sentence(self) -> str:
         """The whole sentence."""
         written = f", written {self.written}" if self.written else ""
-        eye = f"; {counted(self.by_eye, 'record')} readable by eye, unproven" if self.by_eye else ""
+        eye = f"; {self.by_eye} of them can be shown (explain --records, below)" if self.by_eye else ""
         return f"  {self.place}: {self.offsets}{written}{eye}"
 
 
@@ -123,8 +125,9 @@ def paths_text(paths: Sequence[str]) -> str:
 
 
 def _cut(sentences: Sequence[str], most: int, width: int) -> list[str]:
-    """Wrap sentences into at most `most` lines of `width` columns. Each sentence gets about the same number of lines,
-    and one that is cut ends in an ellipsis. If not all sentences fit, the last line counts the others.
+    """Wrap sentences into at most `most` lines of `width` columns. Each sentence gets about the same number of lines.
+    If one is too long, a command at its end is left out; if it is still too long, it is cut and ends in an ellipsis. If
+    not all sentences fit, the last line counts the others.
     """
     lines: list[str] = []
     for number, sentence in enumerate(sentences):
@@ -134,6 +137,9 @@ def _cut(sentences: Sequence[str], most: int, width: int) -> list[str]:
             return [*lines, f"and {left} more, below"]
         parts = wrapped(escape_controls(sentence), width)
         share = min(share, most - len(lines))
+        head = before_command(sentence) if len(parts) > share else None
+        if head is not None:  # a part of a command would be a different command
+            parts = wrapped(escape_controls(f"{head} (see below)"), width)
         if len(parts) > share:
             parts = [*parts[: share - 1], _with_ellipsis(parts[share - 1], width)]
         lines += parts

@@ -110,7 +110,7 @@ def test_the_offset_at_which_consumers_of_committed_data_stop_is_on_the_first_sc
     checkpoint = root / "recovery-point-offset-checkpoint"
     checkpoint.write_text(checkpoint.read_text().replace("trades-41 0 211", "trades-41 0 0"))
     screen, _, _ = command("plan", root).out.partition("partitions that lose")
-    stops = re.findall(r"consumers of committed data stop at offset (\d+) of trades-41-0", " ".join(screen.split()))
+    stops = re.findall(r"read_committed consumers stop at offset (\d+) of trades-41-0", " ".join(screen.split()))
     assert stops
 
 

@@ -22,6 +22,7 @@ from kafkalog.recovery.modes.table import Mode
 from kafkalog.words.advice import told
 from kafkalog.words.commands import NOTHING_GIVEN, Given
 from kafkalog.words.escapes import escape_controls
+from kafkalog.words.finding_lines import finding_lines
 from kafkalog.words.insides import NOT_EXAMINED
 from kafkalog.words.next_step import NOTHING_TO_DO, mends_of, of_all_together, what_to_type
 from kafkalog.words.order import natural_order
@@ -231,10 +232,12 @@ def print_plan(plan: Plan, given: Given = NOTHING_GIVEN, *, every: bool = False,
         for partition in changing:
             if partition.is_cut_below_high_watermark:
                 writer.write(escape_controls(_below(partition)))
-        for finding in plan.findings:
-            writer.write(escape_controls(str(finding)))
+        for line, _alike in finding_lines(plan.findings):
+            writer.write(escape_controls(line))
         for sentence in screen.left_out(text_width()) if with_screen else (*screen.start, *screen.beyond_end):
             writer.write(escape_controls(sentence))
+        for loss in filter(lambda loss: loss.look, screen.losses):
+            writer.write(escape_controls(f"records of {loss.place} that nothing proves: {loss.look}"))
         if plan.topics.problem is not None:
             writer.write(escape_controls(plan.topics.problem))
         elif plan.topics.configs or plan.topics.broker_configs:

@@ -145,7 +145,7 @@ def plan_directory(
     checkpoints = read_checkpoints(after)
     if checkpoints is None:
         raise RecoveryRefused(
-            Sentence(f"a checkpoint of recovery points or log starts in {found.root} cannot be read; ", _repairs(found.root)),
+            Sentence("a checkpoint of recovery points or log starts cannot be read; ", _repairs(found.root)),
             reason="checkpoint",
         )
     live = {name: parsed for name in names if (parsed := _live(name)) is not None}
@@ -160,7 +160,8 @@ def plan_directory(
 
         def clean(group: Group) -> _Cleaned | _LeftAlone:
             (name,) = group
-            return _Pass(found.root, after, name, live[name], configs[name], rules.now_ms, checkpoints, checkpoint).result()
+            config, now_ms = configs[name], rules.now_ms
+            return _Pass(found.root, after, name, live[name], config, now_ms, checkpoints, checkpoint).result()
 
         for name, result in _each(found, chosen, clean, workers or Workers()):
             if isinstance(result, _LeftAlone):

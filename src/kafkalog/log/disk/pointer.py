@@ -96,8 +96,8 @@ def ends_of(root: str, run_id: str, *, is_foreign: bool = False) -> tuple[Advice
 
 def cut_short(root: str, run_id: str, *, is_foreign: bool = False, is_undo: bool = False) -> Sentence:
     """Return a sentence for the user: the recovery of the log directory `root` with the id `run_id` has begun and not
-    ended. It has advice how to complete or reverse the recovery. With `is_undo`, the sentence is about an unfinished undo of the recovery. With
-    `is_foreign`, it adds that the recovery was begun on another machine.
+    ended. It has advice how to complete or reverse the recovery. With `is_undo`, the sentence is about an unfinished
+    undo of the recovery. With `is_foreign`, it adds that the recovery was begun on another machine.
     """
     where = ", begun on another machine," if is_foreign else ""
     complete, reverse = ends_of(root, run_id, is_foreign=is_foreign)

@@ -89,7 +89,7 @@ class Loaded(Struct, frozen=True, kw_only=True):
 
 
 def _advice(directory: str) -> Sentence:
-    return Sentence("; let ", Advice("{}", Ask.RECOVER, {"root": directory}), " decide what to keep, then open it again")
+    return Sentence("; ", Advice("let {} decide what to keep, then open it again", Ask.RECOVER, {"root": directory}))
 
 
 def open_segment(
