@@ -60,7 +60,7 @@ class Unread(Struct, frozen=True):
         if before is not None and after is not None:
             if (self.newest_before or 0) > (self.oldest_after or 0):  # producers set the times
                 before, after = after, before
-            return [offsets, f"between {before} and {after}"]
+            return [offsets, f"at {before}" if before == after else f"between {before} and {after}"]
         if before is not None:
             return [offsets, f"after {before}"]
         return [offsets] if after is None else [offsets, f"before {after}"]

@@ -519,8 +519,8 @@ class _Start:
         if self.role is not Role.BROKER and self.files.stated_role is not None:
             return False
         self.condition = (
-            "the metadata log is not in these directories; what it says decides too, and a node that is a controller "
-            "begins its metadata from nothing without it and makes every partition -stray"
+            "if the metadata log, which is not in these directories, agrees; a controller that has lost it makes every "
+            "partition -stray"
         )
         return True
 
