@@ -125,6 +125,11 @@ class OneBatch(Struct, frozen=True):
         return header.records_count if isinstance(header, BatchHeader) and not header.is_control else 0
 
     @property
+    def final_base(self) -> int:
+        """First offset of the batch by its header; for an entry of magic 0 or 1 its offset."""
+        return self.single.header.first_offset
+
+    @property
     def is_cleaned(self) -> bool:
         """Whether the batch has fewer records than offsets by its header, as compaction leaves it. False for an entry
         of magic 0 or 1, whose header does not tell.

@@ -91,7 +91,10 @@ def missing_by_summaries(partition: Partition, segments: Sequence[SegmentSummary
     for summary, next_base in zip(segments, [*following, None], strict=False):
         missing.segment(summary.segment.base_offset, next_base, was_emptied=summary.segment.was_emptied())
         if summary.first_offset is not None and summary.last_offset is not None:
-            missing.batches(summary.first_offset, summary.last_offset, summary.gaps, is_cleaned=summary.is_cleaned)
+            missing.batches(
+                summary.first_offset, summary.last_offset, summary.gaps,
+                final=summary.final_base, is_cleaned=summary.is_cleaned,
+            )  # fmt: skip
         if summary.stop is not StopReason.END:
             missing.damaged()
     return missing_from(partition, missing)

@@ -284,6 +284,7 @@ def test_a_log_that_was_compacted_before_its_topic_changed_has_lost_nothing() ->
         missing.batches(0, 9)
         for number in range(1, gaps + 1):
             missing.batches(20 * number, 20 * number + 9, is_cleaned=is_cleaned)
+        missing.batches(20 * gaps + 10, 20 * gaps + 19)
         ranges = [(20 * number - 10, 20 * number - 1) for number in range(1, gaps + 1)]
         assert missing.found_if_uncleaned == ([] if is_cleaned or gaps > 16 else ranges)
 

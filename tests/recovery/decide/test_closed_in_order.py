@@ -146,4 +146,4 @@ def test_so_it_is_if_only_producer_snapshots_tell_which_transactions_had_ended(t
     (salvage,) = kafkalog.plan(Recovery(mode="salvage"), root)
     lost = [each.detail for each in salvage.consequences if each.kind == "marker_lost"]
     assert len(lost) == 3
-    assert all(f"which had ended by {105:020}.snapshot" in detail for detail in lost)
+    assert all(f"had ended by {105:020}.snapshot" in detail for detail in lost)

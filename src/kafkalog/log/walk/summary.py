@@ -46,6 +46,8 @@ class SegmentSummary(Struct, frozen=True, kw_only=True):
     stop: StopReason
     gaps: tuple[tuple[int, int], ...]
     """offset before and offset after each of the first gaps between batches, one more than `MOST_GAPS`"""
+    final_base: int | None
+    """first offset of the last batch; None if there is none"""
     is_cleaned: bool
     """whether a batch has fewer records than offsets"""
     findings: tuple[Finding, ...]
@@ -156,6 +158,7 @@ def summarize(
         valid_bytes=scanner.valid_bytes,
         stop=ended.stop,
         gaps=tuple(facts.gaps),
+        final_base=facts.final_base,
         is_cleaned=facts.is_cleaned,
         findings=tuple(facts.findings),
         ends_below=facts.ends_below if scanner.stop is StopReason.END else None,
@@ -180,6 +183,7 @@ class _Facts:
         self.codecs: Counter[str] = Counter()
         self.magics: Counter[int] = Counter()
         self.gaps: list[tuple[int, int]] = []
+        self.final_base: int | None = None
         self.is_cleaned = False
         self.first: int | None = None
         self.last: int | None = None
@@ -208,6 +212,7 @@ class _Facts:
             highest = self._segment.base_offset - 1 if self.last is None else self.last
             if run.final_offset < highest:
                 self.ends_below = ends_below(run.batch(0), highest).in_file(path)
+            self.final_base = run.final_base
             self._seen(run.lowest_offset(self._limits), run.final_offset)
         if times is not None:
             self._times(*times)
