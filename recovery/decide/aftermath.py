@@ -291,7 +291,7 @@ def _of_transactions(
         where = "lost" if is_hurt else "missing"
         detail = (
             f"read_committed consumers stop at offset {stop.offset} of {result.name}: the transaction of producer "
-            f"{stop.producer_id}{whose} {stop.ended}, but its end marker is {where} (kafkalog transactions)"
+            f"{stop.producer_id}{whose} {stop.ended}, but its end marker is {where}"
         )
         yield LossConsequence(kind="marker_lost", partition=result.name, detail=detail)
 

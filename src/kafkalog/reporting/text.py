@@ -19,7 +19,7 @@ from kafkalog.words.finding_lines import finding_lines
 from kafkalog.words.first_screen import FirstScreen, paths_text
 from kafkalog.words.next_step import what_to_type
 from kafkalog.words.outlook import Outlook, first_screen
-from kafkalog.words.wrapping import REPORT_WIDTH, folded
+from kafkalog.words.wrapping import REPORT_WIDTH, folded_with_command
 
 __all__ = ["screen_of", "text_of_report"]
 
@@ -61,14 +61,14 @@ def text_of_report(facts: ReportFacts) -> str:
     screen = screen_of(facts)
     lines = screen.lines(REPORT_WIDTH)
     for line in (*_left_out(screen), *_details(facts)):
-        lines += folded(escape_controls(line), REPORT_WIDTH)
+        lines += folded_with_command(escape_controls(line), REPORT_WIDTH)
     return "\n".join(lines) + "\n"
 
 
 def _left_out(screen: FirstScreen) -> Iterator[str]:
     sentences, commands = screen.left_out(REPORT_WIDTH), screen.commands_left_out(REPORT_WIDTH)
     if sentences or commands:
-        yield from ("", "in full, what is cut short above")
+        yield from ("", "in full, what is left out above")
     yield from sentences[:_LEFT_OUT]
     if len(sentences) > _LEFT_OUT:
         yield f"{len(sentences) - _LEFT_OUT} more: kafkalog plan names them"

@@ -14,15 +14,20 @@ _PLACES = 3
 
 
 def finding_lines(findings: Iterable[Finding]) -> Iterator[tuple[str, list[Finding]]]:
-    """Yield sentences about findings, each with the findings that it is about, in the order of their first ones. More
-    than three findings with the same code, severity and detail get one sentence, with their number and the first three
-    places. All others get a sentence each.
+    """Yield sentences about findings, each with the findings that it is about. More than three findings with the same
+    code, severity and detail get one sentence at the place of the first, with their number and the first three places.
+    All others get a sentence each, in their order.
     """
-    alike: dict[tuple[str, str, str], list[Finding]] = {}
+    findings, alike = list(findings), dict[tuple[str, str, str], list[Finding]]()
     for finding in findings:
         alike.setdefault((finding.severity, finding.code, finding.detail), []).append(finding)
-    for (severity, code, detail), group in alike.items():
-        for part in [group] if len(group) > _PLACES else [[finding] for finding in group]:
-            place = "; ".join(finding.place for finding in part[:_PLACES])
-            place = f"{len(part)} places: {place} and so on" if len(part) > 1 else place
-            yield f"{severity}: {code}{f' ({place})' if place else ''}: {told(detail)}", part
+    for finding in findings:
+        group = alike[finding.severity, finding.code, finding.detail]
+        place = finding.place
+        if len(group) <= _PLACES:
+            group = [finding]
+        elif finding is group[0]:
+            place = f"{len(group)} places: {'; '.join(each.place for each in group[:_PLACES])} and so on"
+        else:
+            continue
+        yield f"{finding.severity}: {finding.code}{f' ({place})' if place else ''}: {told(finding.detail)}", group

@@ -51,7 +51,7 @@ class Loss(Struct, frozen=True, kw_only=True):
     def sentence(self) -> str:
         """The whole sentence."""
         written = f", written {self.written}" if self.written else ""
-        eye = f"; {self.by_eye} of them can be shown (explain --records, below)" if self.by_eye else ""
+        eye = f"; {self.by_eye} can be shown (below)" if self.by_eye else ""
         return f"  {self.place}: {self.offsets}{written}{eye}"
 
 
@@ -99,8 +99,8 @@ class FirstScreen(Struct, frozen=True, kw_only=True):
         return [*head, *_some_losses(self.losses, room, width), *tail]
 
     def left_out(self, width: int) -> list[str]:
-        """Return the sentences that `lines` cuts or omits at this width, in full. Losses and commands are not
-        included.
+        """Return the sentences that `lines` cuts or omits at this width, in full, and the commands that show lost
+        records. Losses and commands to type are not included.
         """
         shown = set(self.lines(width))
         sentences = [
@@ -110,7 +110,13 @@ class FirstScreen(Struct, frozen=True, kw_only=True):
             *self.beyond_end,
             *([self.note] if self.note else []),
         ]
-        return [sentence for sentence in sentences if not shown.issuperset(wrapped(escape_controls(sentence), width))]
+        cut = [sentence for sentence in sentences if not shown.issuperset(wrapped(escape_controls(sentence), width))]
+        return [*cut, *self.looks]
+
+    @property
+    def looks(self) -> list[str]:
+        """Sentences, each with the command that shows lost records of one partition."""
+        return [f"records of {loss.place} that nothing proves: {loss.look}" for loss in self.losses if loss.look]
 
     def commands_left_out(self, width: int) -> list[str]:
         """Return the commands that `lines` leaves out at this width."""

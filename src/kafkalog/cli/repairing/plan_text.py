@@ -234,10 +234,9 @@ def print_plan(plan: Plan, given: Given = NOTHING_GIVEN, *, every: bool = False,
                 writer.write(escape_controls(_below(partition)))
         for line, _alike in finding_lines(plan.findings):
             writer.write(escape_controls(line))
-        for sentence in screen.left_out(text_width()) if with_screen else (*screen.start, *screen.beyond_end):
+        in_full = (*screen.start, *screen.beyond_end, *screen.looks)
+        for sentence in screen.left_out(text_width()) if with_screen else in_full:
             writer.write(escape_controls(sentence))
-        for loss in filter(lambda loss: loss.look, screen.losses):
-            writer.write(escape_controls(f"records of {loss.place} that nothing proves: {loss.look}"))
         if plan.topics.problem is not None:
             writer.write(escape_controls(plan.topics.problem))
         elif plan.topics.configs or plan.topics.broker_configs:
