@@ -28,7 +28,7 @@ from kafkalog.recovery.act.quick_undo_check import why_not_undoable
 __all__ = ["Standing", "StandingJson", "UnfinishedRun", "sentence_of_stranger", "standing"]
 
 
-class UnfinishedRun(Struct, frozen=True):
+class UnfinishedRun(Struct, frozen=True, kw_only=True):
     """A run, or the undo of one, that began and did not end."""
 
     run_id: str
@@ -120,7 +120,8 @@ def standing(root: PathLike, quarantine: PathLike | None = None) -> Standing:
     try:
         kept = Runs(path, None if quarantine is None else os.fspath(quarantine))
         unfinished = tuple(
-            UnfinishedRun(run.run_id, run.is_foreign, run.name != JOURNAL, path) for run in kept.unfinished()
+            UnfinishedRun(run_id=run.run_id, is_foreign=run.is_foreign, is_undo=run.name != JOURNAL, root=path)
+            for run in kept.unfinished()
         )
         notes += map(sentence_of_stranger, kept.strangers())
         ended: list[KeptRun] = [run for run in kept.all() if run.name == MANIFEST]

@@ -160,8 +160,8 @@ def plan_directory(
 
         def clean(group: Group) -> _Cleaned | _LeftAlone:
             (name,) = group
-            config, now_ms = configs[name], rules.now_ms
-            return _Pass(found.root, after, name, live[name], config, now_ms, checkpoints, checkpoint).result()
+            of_log = after, name, live[name], configs[name], rules.now_ms
+            return _Pass(*of_log, checkpoints, checkpoint, root=found.root).result()
 
         for name, result in _each(found, chosen, clean, workers or Workers()):
             if isinstance(result, _LeftAlone):
@@ -248,7 +248,6 @@ class _Pass:
 
     def __init__(
         self,
-        root: str,
         tree: Tree,
         directory: str,
         name: PartitionName,
@@ -256,6 +255,8 @@ class _Pass:
         now_ms: int,
         checkpoints: tuple[Offsets, Offsets],
         checkpoint: CleanerCheckpoint,
+        *,
+        root: str,
     ) -> None:
         self._repairs = _repairs(root)
         self._gives_id = Advice("{} gives it one", Ask.RECOVER_TOPIC_ID, {"root": root})
