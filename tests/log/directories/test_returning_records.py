@@ -64,3 +64,10 @@ def test_what_shows_them(entries: list[tuple[int, int]], log_start: int, expecte
     logs = {int(path.stem): path.read_bytes() for path in (brokers("4.3.0/segments")[0] / LOG).glob("*.log")}
     listed = [LeaderEpoch(epoch, start) for epoch, start in entries]
     assert returning_records(listed, log_start, logs, lambda base: BufferSource(logs[base])) == expected
+
+
+def test_a_log_whose_first_batch_begins_later_than_its_segment_has_none() -> None:
+    """A follower of a compacted log has such a first segment, and its epochs begin with the batch."""
+    log = (brokers("4.3.0/segments")[0] / LOG / f"{84:020d}.log").read_bytes()
+    assert returning_records([LeaderEpoch(0, 84)], 0, {80: log}, lambda base: BufferSource(log)) is None
+    assert returning_records([LeaderEpoch(0, 85)], 0, {80: log}, lambda base: BufferSource(log)) == (0, 84)

@@ -23,8 +23,8 @@ def returning_records(
     nothing shows any. `entries` are those of the epoch checkpoint, `bases` the base offsets of the segments, and
     `log_at` opens the log with a base offset.
 
-    They are shown by a first entry that begins above `log_start` and inside a segment whose first batch has its epoch:
-    that epoch began earlier. An epoch that begins with a segment proves nothing, because a start that finds no
+    They are shown by a first entry that begins above `log_start` and inside a segment whose first batch is below it and
+    has its epoch: that epoch began earlier. An epoch that begins with a segment proves nothing, because a start that finds no
     checkpoint lists the epochs of the segments that it recovers. Neither does a batch without an epoch: epochs of an
     upgraded log begin later. Reads the header of at most one batch. Raises `StorageError` if it cannot be read.
     """
@@ -34,9 +34,9 @@ def returning_records(
     base = max((base for base in bases if base < first.start_offset), default=None)
     batch = None if base is None else next(iter(Scanner(log_at(base))), None)
     header = None if batch is None else batch.header
-    if not isinstance(header, BatchHeader) or header.partition_leader_epoch != first.epoch:
+    if not isinstance(header, BatchHeader) or header.base_offset >= first.start_offset:
         return None
-    return log_start, first.start_offset - 1
+    return (log_start, first.start_offset - 1) if header.partition_leader_epoch == first.epoch else None
 
 
 def records_are_back(first: int, last: int) -> str:
