@@ -24,9 +24,9 @@ def returning_records(
     `log_at` opens the log with a base offset.
 
     They are shown by a first entry that begins above `log_start` and inside a segment whose first batch is below it and
-    has its epoch: that epoch began earlier. An epoch that begins with a segment proves nothing, because a start that finds no
-    checkpoint lists the epochs of the segments that it recovers. Neither does a batch without an epoch: epochs of an
-    upgraded log begin later. Reads the header of at most one batch. Raises `StorageError` if it cannot be read.
+    has its epoch: that epoch began earlier. An epoch that begins with a segment proves nothing, because a start that
+    finds no checkpoint lists the epochs of the segments that it recovers. Neither does a batch without an epoch: epochs
+    of an upgraded log begin later. Reads the header of at most one batch. Raises `StorageError` if it cannot be read.
     """
     first = min(entries, key=lambda entry: entry.start_offset, default=None)
     if first is None or first.start_offset <= log_start or first.start_offset in bases:
