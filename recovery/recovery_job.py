@@ -262,7 +262,7 @@ def refuse_completing(earlier: Earlier, rules: Rules) -> None:
                 reason="loss",
                 advice=[
                     Advice("{} completes it all the same", Ask.ACCEPT_LOSS),
-                    Advice("{} reverses it", Ask.UNDO, {"run": run.run_id}),
+                    Advice("{} reverses it", Ask.UNDO, {"root": run.journal.root, "run": run.run_id}),
                 ],
             )
 

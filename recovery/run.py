@@ -81,7 +81,7 @@ def in_place(request: Recovery) -> Recovery:
     if request.mode not in (Mode.SAFE, Mode.REMOTE):
         raise UsageError(
             Sentence(f"with a remote tier, a log directory is recovered in mode remote, not {request.mode}; in a copy, "
-                     "made with ", Ask.RECOVER_INTO, ", other modes follow after the tier's segments were put back")
+                     "made with ", Ask.INTO, ", other modes follow after the tier's segments were put back")
         )  # fmt: skip
     return structs.replace(request, mode=Mode.REMOTE)
 

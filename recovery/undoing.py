@@ -88,7 +88,7 @@ def runs_to_undo(request: Undo, paths: Sequence[PathLike]) -> list[tuple[PathLik
             f"the latest runs on these directories are {named}: say which one to undo",
             reason="several_runs",
             advice=[
-                Advice("{} undoes it", Ask.UNDO_OF, {"root": os.fspath(path), "run": run_id}) for path, run_id in latest
+                Advice("{} undoes it", Ask.UNDO, {"root": os.fspath(path), "run": run_id}) for path, run_id in latest
             ],
         )
     return [(path, run_id) for path, run_id in latest] or [(paths[0], None)]

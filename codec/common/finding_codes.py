@@ -64,8 +64,8 @@ class FindingCode(enum.StrEnum):
     OFFSET_GAP = "offset_gap"
     """offsets are missing; normal in compacted topics"""
     SEGMENT_MISSING = "segment_missing"
-    """offsets are missing between two segments of a log without other gaps: a segment or the end of one is missing, or
-    the first batches of one, if the topic is known not to be compacted
+    """offsets are missing between two segments of a log without other gaps: a segment or the end of one is missing; or
+    inside one, if the topic is known not to be compacted: batches are missing
     """
     SEGMENT_OVERLAP = "segment_overlap"
     """a segment reaches into the next one's offsets"""
@@ -702,7 +702,10 @@ SPECS: Mapping[FindingCode, FindingSpec] = {
             FindingCode.OFFSETS_BELOW_LOG_START,
             Severity.INFO,
             Family.DIRECTORY,
-            also={Severity.WARNING: "the leader epochs begin below the log start offset, which moves with them"},
+            also={
+                Severity.WARNING: "the leader epochs, which move with the log start offset, begin below it, or above "
+                "it, so that deleted records come back"
+            },
             advice="Records that were deleted; a broker removes their segments in time.",
         ),
         FindingSpec(

@@ -60,7 +60,7 @@ class Unread(Struct, frozen=True):
         if before is not None and after is not None:
             if (self.newest_before or 0) > (self.oldest_after or 0):  # producers set the times
                 before, after = after, before
-            return [offsets, f"between {before} and {after}"]
+            return [offsets, f"at {before}" if before == after else f"between {before} and {after}"]
         if before is not None:
             return [offsets, f"after {before}"]
         return [offsets] if after is None else [offsets, f"before {after}"]
@@ -187,10 +187,14 @@ class Finding(Struct, frozen=True):
         return replace(self, file=file)
 
     def __str__(self) -> str:
-        place = "" if self.position is None else f"byte {self.position}"
-        where = [part for part in (self.file, place, *self.offsets_and_times) if part]
-        at = f" ({', '.join(where)})" if where else ""
+        at = f" ({self.place})" if self.place else ""
         return f"{self.severity}: {self.code}{at}: {self.detail}"
+
+    @property
+    def place(self) -> str:
+        """File, position, offsets and times as text, those that are known; empty if none is."""
+        position = "" if self.position is None else f"byte {self.position}"
+        return ", ".join(part for part in (self.file, position, *self.offsets_and_times) if part)
 
     @property
     def offsets_and_times(self) -> list[str]:

@@ -124,6 +124,19 @@ class OneBatch(Struct, frozen=True):
         header = self.single.header
         return header.records_count if isinstance(header, BatchHeader) and not header.is_control else 0
 
+    @property
+    def final_base(self) -> int:
+        """First offset of the batch by its header; for an entry of magic 0 or 1 its offset."""
+        return self.single.header.first_offset
+
+    @property
+    def is_cleaned(self) -> bool:
+        """Whether the batch has fewer records than offsets by its header, as compaction leaves it. False for an entry
+        of magic 0 or 1, whose header does not tell.
+        """
+        header = self.single.header
+        return isinstance(header, BatchHeader) and 0 <= header.records_count <= header.last_offset_delta
+
     def ranges(self, limits: Limits = DEFAULT_LIMITS) -> Iterator[tuple[int, int, bool]]:
         """Yield once the first and last offset, and False: no offsets are missing in between."""
         yield self.lowest_offset(limits), self.final_offset, False

@@ -221,6 +221,16 @@ class BatchRun:
         for number in numbers:
             yield bases[number - 1] + deltas[number - 1], bases[number], self._window_start + positions[number]
 
+    @property
+    def final_base(self) -> int:
+        """First offset of the last batch by its header; for an entry of magic 0 or 1 its offset."""
+        return self.row(HeaderColumn.BASE_OFFSET)[-1]
+
+    @property
+    def is_cleaned(self) -> bool:
+        """Whether a batch has fewer records than offsets by its header, as compaction leaves it."""
+        return self.fact(RunFacts.LAST_CLEANED) >= 0
+
     def ranges(self, limits: Limits = DEFAULT_LIMITS) -> Iterator[tuple[int, int, bool]]:
         """Yield tuples of a first offset, a last offset, and a flag. If the offsets of the run increase, there is one
         tuple for the whole run; the flag is True if offsets are missing in it. Otherwise there is one tuple for each

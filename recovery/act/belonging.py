@@ -64,8 +64,9 @@ def refuse_copy(runs: Runs) -> str | None:
                 way = f"the run was half done when this was copied: complete or undo it in {recorded}, and copy again"
                 raise RecoveryRefused(f"{why}; {way}", reason="copy")
             own = f"remove {os.path.join(runs.root, POINTER)}, which makes this a directory of its own"
-            into = Advice(f"use {{}}, which works on a copy of its own, or {own}", Ask.RECOVER_INTO)
-            raise RecoveryRefused(why, reason="copy", advice=[into])
+            into = f"use {{}}, which works on a copy of its own, or {own}"
+            advice = Advice(into, Ask.RECOVER_INTO, {"root": runs.root})
+            raise RecoveryRefused(why, reason="copy", advice=[advice])
         case _Original.UNSEEN if not runs.moved:
             raise RecoveryRefused(
                 f"run {latest.run_id} in {latest.place} was on {recorded}, which cannot be looked at from here (it is "

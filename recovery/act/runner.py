@@ -109,7 +109,7 @@ def refuse_foreign(runs: Runs, allowed: str | None) -> None:
                 f"run {run.run_id} in {run.place} was begun on another machine and is not finished; if you do not know "
                 f"where it is from, move {run.directory} away",
                 reason="foreign",
-                advice=ends_of(run.run_id, is_foreign=True),
+                advice=ends_of(runs.root, run.run_id, is_foreign=True),
             )
 
 
@@ -306,7 +306,7 @@ def act(
         try:
             _, withheld = roll_forward(disks, located, withhold_marker, forgetting, progress.step_done)
         except StorageError as error:
-            error.add_note(str(cut_short(run_id)))
+            error.add_note(str(cut_short(root.root, run_id)))
             raise
         runs.reload()
         runs.end(root, run_id, stands=True)

@@ -93,7 +93,7 @@ class Transaction:
             raise RecoveryRefused(
                 f"run {run.run_id} was cut short; nothing was changed",
                 reason="unfinished",
-                advice=ends_of(run.run_id),
+                advice=ends_of(self.root, run.run_id),
             )
 
     def refuse_changed(self, expected: Survey, found: Survey) -> None:

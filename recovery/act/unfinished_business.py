@@ -28,7 +28,7 @@ from kafkalog.recovery.act.quick_undo_check import why_not_undoable
 __all__ = ["Standing", "StandingJson", "UnfinishedRun", "sentence_of_stranger", "standing"]
 
 
-class UnfinishedRun(Struct, frozen=True):
+class UnfinishedRun(Struct, frozen=True, kw_only=True):
     """A run, or the undo of one, that began and did not end."""
 
     run_id: str
@@ -37,11 +37,13 @@ class UnfinishedRun(Struct, frozen=True):
     """another machine began it: it is completed or undone only by name"""
     is_undo: bool = msgspec.field(name="undo")
     """it is the undo of the run that was interrupted"""
+    root: str = msgspec.field(name="path")
+    """the log directory"""
 
     @property
     def detail(self) -> Sentence:
         """Sentence that describes the business, and says what to do."""
-        return cut_short(self.run_id, is_foreign=self.is_foreign, is_undo=self.is_undo)
+        return cut_short(self.root, self.run_id, is_foreign=self.is_foreign, is_undo=self.is_undo)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +76,7 @@ class Standing:
         sentences += [str(said(run.detail, words)) for run in self.unfinished]
         sentences += self.notes
         if self.undoable is not None:
-            undo = Advice("{}", Ask.UNDO_OF, {"root": self.root, "run": self.undoable})
+            undo = Advice("{}", Ask.UNDO, {"root": self.root, "run": self.undoable})
             sentences.append(f"run {self.undoable} can be undone: {words(undo)}")
         if self.problem is not None:
             sentences.append(f"its recoveries are unknown: {self.problem}")
@@ -117,7 +119,10 @@ def standing(root: PathLike, quarantine: PathLike | None = None) -> Standing:
     notes = [] if commit is None else [commit]
     try:
         kept = Runs(path, None if quarantine is None else os.fspath(quarantine))
-        unfinished = tuple(UnfinishedRun(run.run_id, run.is_foreign, run.name != JOURNAL) for run in kept.unfinished())
+        unfinished = tuple(
+            UnfinishedRun(run_id=run.run_id, is_foreign=run.is_foreign, is_undo=run.name != JOURNAL, root=path)
+            for run in kept.unfinished()
+        )
         notes += map(sentence_of_stranger, kept.strangers())
         ended: list[KeptRun] = [run for run in kept.all() if run.name == MANIFEST]
     except (RecoveryRefused, StorageError) as error:

@@ -112,6 +112,7 @@ def node_start(
         else:
             releases = groups_from(_floor(context))
         newer = None if release is not None else _newer_than_known(context)
+        not_given = _not_given(context, role)
         answers = (newer,) if newer is not None else tuple(_answer(context, role, release) for release in releases)
         if role is Role.ZOOKEEPER_BROKER and len(set(answers)) == 1:
             releases, answers = releases[-1:], answers[-1:]
@@ -125,6 +126,7 @@ def node_start(
         releases=tuple(releases),
         answers=answers,
         fetches_metadata=_fetches_metadata(context, role),
+        not_given=not_given,
     )
 
 
@@ -332,6 +334,21 @@ def _fetches_metadata(context: _Context, role: Role) -> bool:
     return role is Role.BROKER and context.files.node_id not in voters and (is_stated or bool(voters))
 
 
+def _not_given(context: _Context, role: Role) -> int | None:
+    """Number of log directories that the broker has registered, by the metadata, and that were not given; 0 if the
+    properties name all. None if this is unknown: the metadata has no registration, or one without directories, or
+    a given directory has no id.
+    """
+    if context.files.are_all:
+        return 0
+    image = None if role is Role.ZOOKEEPER_BROKER else context.best().image
+    broker = None if image is None or context.files.node_id is None else image.brokers.get(context.files.node_id)
+    given = {meta.directory_id if isinstance(meta, MetaProperties) else None for meta in context.files.meta.values()}
+    if broker is None or not broker.directories or None in given:
+        return None
+    return len(set(broker.directories) - given)
+
+
 def _readable(files: NodeFiles) -> list[str]:
     return [root for root in files.roots if root not in files.unreadable and root not in files.missing]
 
@@ -502,8 +519,8 @@ class _Start:
         if self.role is not Role.BROKER and self.files.stated_role is not None:
             return False
         self.condition = (
-            "the metadata log is not in these directories; what it says decides too, and a node that is a controller "
-            "begins its metadata from nothing without it and makes every partition -stray"
+            "if the metadata log, which is not in these directories, agrees; a controller that has lost it makes every "
+            "partition -stray"
         )
         return True
 

@@ -16,7 +16,7 @@ from kafkalog.codec.names import (
 from kafkalog.log.directories.directory import LogDir
 from kafkalog.log.directories.missing_partitions import missing_directories
 from kafkalog.log.disk.files import scan_directory
-from kafkalog.recovery.facts.topic_facts import TopicFacts
+from kafkalog.recovery.facts.topic_facts import TopicFacts, directory_id_of
 
 __all__ = ["missing_partitions", "missing_partitions_of"]
 
@@ -52,7 +52,8 @@ def missing_partitions(
     `names` are all entries of `root`, with True for a directory or a link to one; `checkpoints` are the offsets by
     checkpoint file name. A partition is not missing if it has a `-delete`, `-future` or `-stray` directory. Nor is it
     if it is in another log directory of `facts.roots`, which the broker reports to the controller when it starts
-    (`ReplicaManager.maybeUpdateTopicAssignment`). Raises `StorageError` if one of those directories cannot be listed.
+    (`ReplicaManager.maybeUpdateTopicAssignment`), or if the metadata places it in another log directory. Raises
+    `StorageError` if one of those directories cannot be listed.
     """
     beside = (entry for other in facts.roots if other != root for entry in scan_directory(other) if entry.is_dir())
     own_names = (name for name, is_directory in names.items() if is_directory)
@@ -61,6 +62,8 @@ def missing_partitions(
         for directory in (*own_names, *(each.name for each in beside))
         if (name := parse_partition_directory(directory)) is not None
     }
+    own = directory_id_of(root)
+    there |= {key for key, directory in facts.assigned.items() if own is not None and directory != own}
     elsewhere = "" if facts.registered else ", or it is in a log directory that was not given"
     placed = facts.placed_in(root)
     return list(islice(missing_directories(there, names.keys(), checkpoints, placed, elsewhere), _MOST))

@@ -23,7 +23,7 @@ __all__ = ["missing_at_start", "missing_by_summaries", "missing_from", "missing_
 
 
 def missing_from(partition: Partition, collected: MissingOffsets) -> list[Finding]:
-    """Return the findings about missing segments of a partition, and about missing first batches of a segment if the
+    """Return the findings about missing segments of a partition, and about missing batches inside a segment if the
     topic is known not to be compacted. `collected` has the ranges of missing offsets that compaction does not explain
     (`missing_offsets_of`). Parts below the log start offset are left out.
 
@@ -91,7 +91,10 @@ def missing_by_summaries(partition: Partition, segments: Sequence[SegmentSummary
     for summary, next_base in zip(segments, [*following, None], strict=False):
         missing.segment(summary.segment.base_offset, next_base, was_emptied=summary.segment.was_emptied())
         if summary.first_offset is not None and summary.last_offset is not None:
-            missing.batches(summary.first_offset, summary.last_offset, has_gaps=summary.has_gaps)
+            missing.batches(
+                summary.first_offset, summary.last_offset, summary.gaps,
+                final=summary.final_base, is_cleaned=summary.is_cleaned,
+            )  # fmt: skip
         if summary.stop is not StopReason.END:
             missing.damaged()
     return missing_from(partition, missing)

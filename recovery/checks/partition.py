@@ -39,6 +39,7 @@ from kafkalog.codec.plain.insides import Insides, insides_of
 from kafkalog.codec.plain.records import decode_batch, first_offset_of, stored_records
 from kafkalog.codec.rules.batches import BatchVerdict
 from kafkalog.log.directories.partition import Partition
+from kafkalog.log.directories.returning_records import records_are_back, returning_records
 from kafkalog.log.disk.files import FileSource, ListedSource, real, unreadable
 from kafkalog.log.reading.ahead import ahead
 from kafkalog.log.storage.log_file import is_passed_over
@@ -169,12 +170,28 @@ class _PartitionVerifier:
         severity = Severity.WARNING if is_contradicted else Severity.INFO
         self._found(FindingCode.OFFSETS_BELOW_LOG_START, detail, path, offset, severity)
 
+    def _returning(self) -> None:
+        """Add a warning if records of a live log were deleted and are in it again."""
+        partition, paths = self.partition, {each.base_offset: each.path for each in self.partition.segments}
+        if not self._is_live:
+            return
+        with ExitStack() as opened:
+            back = returning_records(
+                partition.leader_epochs, partition.log_start_offset, paths,
+                lambda base: opened.enter_context(FileSource(paths[base])),
+            )  # fmt: skip
+        if back is not None:
+            path = os.path.join(partition.path, LEADER_EPOCH_CHECKPOINT)
+            code = FindingCode.OFFSETS_BELOW_LOG_START
+            self._found(code, records_are_back(*back), path, back[0], Severity.WARNING)
+
     def run(self) -> PartitionReport:
         segments = self.partition.segments
         for segment, following in zip(segments, [*segments[1:], None], strict=False):  # there may be none
             self._segment(segment, None if following is None else following.base_offset)
         if self._deleted is not None:
             self._below_log_start(*self._deleted)
+        self._returning()
         if self.report.log_end_offset >= self.partition.log_start_offset:  # else it says nothing of this log
             self.report.records -= self._deleted_records
         self._behind_damage()

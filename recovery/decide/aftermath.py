@@ -18,11 +18,12 @@ from kafkalog.codec.common.findings import Finding, FindingCode
 from kafkalog.codec.common.shell import shell_word
 from kafkalog.codec.common.wording import counted
 from kafkalog.codec.files.index_files import TIME_ENTRY, decode_producer_snapshot
+from kafkalog.codec.files.text import decode_leader_epochs
 from kafkalog.codec.model import ProducerEntry
 from kafkalog.codec.names import (
     CLUSTER_METADATA_TOPIC,
     CONSUMER_OFFSETS_TOPIC,
-    TRANSACTION_STATE_TOPIC,
+    LEADER_EPOCH_CHECKPOINT,
     DirectoryState,
     FileKind,
     PartitionName,
@@ -30,6 +31,7 @@ from kafkalog.codec.names import (
     parse_segment_file,
     segment_file,
 )
+from kafkalog.log.directories.returning_records import records_are_back, returning_records
 from kafkalog.log.storage import retention
 from kafkalog.log.storage.java import TooLargeError
 from kafkalog.log.storage.producers.snapshots import snapshot_offsets
@@ -53,11 +55,12 @@ class LossConsequence(Struct, frozen=True, kw_only=True):
     """What follows for others from where one partition's log ends, or from what it loses."""
 
     kind: Literal["groups_beyond_end", "marker_lost", "older_values_return", "retention", "end_goes_back",
-                  "transaction_stays_open", "aborted_records"]  # fmt: skip
+                  "transaction_stays_open", "aborted_records", "deleted_records_return"]  # fmt: skip
     """groups whose offsets lie beyond the log's end; a lost marker of a transaction that has ended; a compacted topic
     that has lost records; segments that retention deletes soon after the start, by a limit that is known; a log
     without records that will end below the offset at which it began; an open transaction whose coordinator has lost its
-    log; an overlapping segment from which readers of committed data get aborted records"""
+    log; an overlapping segment from which readers of committed data get aborted records; deleted records that consumers
+    get again, because the log start offset was not checkpointed before a kill"""
     partition: str
     """the partition directory"""
     detail: str
@@ -103,6 +106,23 @@ def consequences(
             )
             yield LossConsequence(kind="older_values_return", partition=result.name, detail=detail)
         yield from _of_retention(after, result, name, rules)
+        yield from _of_deleted_records(before, result)
+
+
+def _of_deleted_records(before: Tree, result: LoadedPartition) -> Iterator[LossConsequence]:
+    """Yield a `deleted_records_return` consequence if records of the log were deleted and are in it again after the
+    start. Raises `StorageError` if the log cannot be read.
+    """
+    path, logs = f"{result.name}/{LEADER_EPOCH_CHECKPOINT}", dict(before.logs(result.name))
+    try:
+        entries = decode_leader_epochs(before.read(path)) if path in before.files else []
+    except (FormatError, TooLargeError):
+        return
+    back = returning_records(entries, result.log_start_offset, logs, lambda base: before.source(logs[base]))
+    if back is not None:
+        yield LossConsequence(
+            kind="deleted_records_return", partition=result.name, detail=f"{result.name}: {records_are_back(*back)}"
+        )
 
 
 def of_overlaps(findings: Iterable[Finding], changed: Container[str]) -> Iterator[LossConsequence]:
@@ -165,9 +185,8 @@ def transactions_staying_open(
                 continue
             first = entry.current_txn_first_offset
             detail = (
-                f"with its coordinator's log lost ({TRANSACTION_STATE_TOPIC}), the transaction of producer "
-                f"{entry.producer_id} that is open in {result.name} from offset {first} on never ends: consumers of "
-                "committed data do not get past it until it is aborted: "
+                f"read_committed consumers stop at offset {first} of {result.name}: nothing ends the transaction of "
+                f"producer {entry.producer_id}; abort it after the start: "
                 f"{abort_command_at(name.topic, name.partition, first)}"
             )
             yield LossConsequence(kind="transaction_stays_open", partition=result.name, detail=detail)
@@ -251,7 +270,7 @@ class _Stop(Struct, frozen=True, kw_only=True):
     producer_id: int
     transactional_id: str | None
     ended: str
-    """how it ended, to follow "a transaction, which"
+    """how it ended, to follow "the transaction"
     """
 
 
@@ -269,10 +288,10 @@ def _of_transactions(
     """
     for stop in _stops(before, after, result, name, coordinators, is_hurt=is_hurt):
         whose = f" ({stop.transactional_id})" if stop.transactional_id is not None else ""
-        where = "is among what is lost" if is_hurt else f"is not in {result.name}"
+        where = "lost" if is_hurt else "missing"
         detail = (
-            f"consumers of committed data stop at offset {stop.offset} of {result.name} (kafkalog transactions): the "
-            f"end marker of a transaction of producer {stop.producer_id}{whose}, which {stop.ended}, {where}"
+            f"read_committed consumers stop at offset {stop.offset} of {result.name}: the transaction of producer "
+            f"{stop.producer_id}{whose} {stop.ended}, but its end marker is {where}"
         )
         yield LossConsequence(kind="marker_lost", partition=result.name, detail=detail)
 

@@ -11,11 +11,13 @@ from kafkalog.recovery.broker.node.answer import ConsequenceKind, NodeStart
 from kafkalog.recovery.decide.ways import Measured
 
 __all__ = [
-    "first_names", "lost_beside", "lost_text", "readable_text", "records_text", "repeats_text", "sentence_of_lost",
-    "skipped_text",
+    "UNLESS_ELSEWHERE", "first_names", "lost_beside", "lost_text", "readable_text", "records_text", "repeats_text",
+    "sentence_of_lost", "skipped_text",
 ]  # fmt: skip
 
 _NAMED = 3
+UNLESS_ELSEWHERE = "unless another of its log.dirs, which was not given, has them"
+"""of partitions that are in none of the given log directories of a broker"""
 
 
 def lost_text(found: Measured, number: Callable[[int], str] = str) -> str:
@@ -100,21 +102,28 @@ def lost_beside(nodes: Iterable[NodeStart], findings: Iterable[Finding]) -> list
     """Return phrases about losses that the recovery does not cause; they follow a sum of losses. Empty if there are
     none. They name partitions that lose something by the start of these nodes, and partitions with a PARTITION_MISSING
     finding that the start does not mention. They also name the metadata if the start treats it as empty, or its end if
-    the start goes back behind it.
+    the start goes back behind it. Losses that another log directory of the node may have are said to be so, unless all
+    of them are given.
     """
     starts = list(dict.fromkeys(nodes))
-    lost = sorted({name for start in starts for name in start.lost})
     of_start = [consequence for start in starts for answer in start.answers for consequence in answer.consequences]
+    unless = "" if starts and all(start.not_given == 0 for start in starts) else f", {UNLESS_ELSEWHERE}"
+    again = {name for each in of_start if each.kind is ConsequenceKind.EMPTY_AGAIN for name in each.lost}
+    unsure = sorted(again) if unless else []
+    lost = sorted({name for start in starts for name in start.lost}.difference(unsure))
     named = {name for consequence in of_start for name in consequence.names}
     files = (finding.file for finding in findings if finding.code is FindingCode.PARTITION_MISSING)
     absent = sorted({os.path.basename(file) for file in files if file is not None} - named)
     words = [f"all or part of {first_names(lost)} by the start after it"] if lost else []
+    words += [f"{first_names(unsure)}{unless}"] if unsure else []
     kinds = {consequence.kind for consequence in of_start}
     if ConsequenceKind.METADATA_OVERWRITTEN in kinds:
         words.append("all of the metadata, by the start after it: topics, settings and access control entries")
     elif kinds & {ConsequenceKind.METADATA_GOES_BACK, ConsequenceKind.METADATA_MAY_GO_BACK}:
         words.append("the end of the metadata log, if it had more")
-    return [*words, f"what was in {first_names(absent)}, of which there is no directory here"] if absent else words
+    if absent:
+        words.append(f"what was in {first_names(absent)}, of which there is no directory here{unless}")
+    return words
 
 
 def first_names(names: Sequence[str]) -> str:

@@ -10,6 +10,7 @@ import pytest
 
 from kafkalog.words.first_screen import FirstScreen, Loss
 from testkit.made.scenes import SCENES, metadata_elsewhere
+from testkit.recorded.broker_dirs import brokers, own_copy
 from testkit.running.command import Finished, kafkalog
 
 
@@ -56,6 +57,27 @@ def test_commands_for_two_directories_leave_nothing_to_do(with_properties: bool,
     later = {line["path"]: line for line in kafkalog("plan", "--json", *asked).objects}
     assert promised[str(data)]["changes"]
     assert not any(line["changes"] for line in later.values())
+
+
+def test_two_directories_of_a_broker_have_one_command_and_one_alone_is_not_the_whole(place: Path) -> None:
+    """The broker's first registration, in the metadata log, names its directories."""
+    data, other = own_copy(brokers("4.3.0/segments")[0], place / "data"), place / "other"
+    own = next(line for line in (data / "meta.properties").read_text().splitlines() if line.startswith("directory.id="))
+    moved = sorted(path.name for path in data.glob("quotes-22-*"))
+    assert moved
+    other.mkdir()
+    for name in moved:
+        (data / name).rename(other / name)
+    other_id = own.replace(own[-22:], "AAAAAAAAAAAAAAAAAAAAZg")
+    (other / "meta.properties").write_text((data / "meta.properties").read_text().replace(own, other_id))
+    for root in (data, other):
+        (root / ".kafka_cleanshutdown").unlink(missing_ok=True)
+    (line,) = printed(kafkalog("plan", data, other, columns=80), "kafkalog recover")
+    assert line == f"kafkalog recover {data} {other} --yes"
+    both = words(kafkalog("plan", data, other))
+    assert "unless another of its log.dirs" not in both
+    alone = words(kafkalog("plan", other, columns=80))
+    assert "lost with this plan: nothing" in alone
 
 
 def test_a_recovery_that_did_not_know_the_settings_of_topics_says_so(place: Path) -> None:

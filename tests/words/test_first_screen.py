@@ -76,7 +76,7 @@ def test_the_command_does_what_it_says(place: Path) -> None:
     assert words[0] == "kafkalog"
     done = kafkalog(*words[1:])
     assert done.code == 2
-    assert "this is done next, and `kafkalog undo` takes it back" in done.out
+    assert "this is done next, and it can be undone" in done.out
     assert kafkalog("verify", "data").code == 0
 
 

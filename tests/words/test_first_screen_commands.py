@@ -42,7 +42,7 @@ def test_batches_in_lost_and_found_come_before_a_loss_is_accepted(place: Path) -
     assert first < recover
     acted = " ".join(" ".join(screen("recover", "data", "--yes")).split())
     assert "lost+found/#131078 first" in acted
-    assert "(batches_outside, below); this is done next, and `kafkalog undo` takes it back" in acted
+    assert "(batches_outside, below); this is done next, and it can be undone" in acted
 
 
 def test_what_mends_a_quorum_is_a_command_of_its_own(place: Path) -> None:
@@ -78,7 +78,7 @@ def test_one_verdict_comes_before_the_plans_of_several_directories(place: Path) 
     verdict = planned[: planned.index("type this:")]
     assert verdict[0] == "plan for 4 log directories in mode safe"
     assert done[: len(verdict)] == verdict
-    assert done[len(verdict)] == "this is done next, and `kafkalog undo` takes it back"
+    assert done[len(verdict)] == "this is done next, and it can be undone"
 
 
 def test_a_plan_has_no_rows_of_partitions_that_keep_their_logs(place: Path) -> None:

@@ -218,6 +218,8 @@ class NodeStart(Struct, frozen=True, kw_only=True):
     """one for each of `releases`"""
     fetches_metadata: bool = False
     """whether the node is certainly no voter, so that it fetches its metadata log again if that is missing"""
+    not_given: int | None = None
+    """number of its log directories that are not among `roots`; None if unknown"""
 
     @property
     def grouped(self) -> Sequence[tuple[str, NodeAnswer]]:

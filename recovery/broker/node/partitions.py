@@ -30,6 +30,7 @@ from kafkalog.codec.names import (
 )
 from kafkalog.codec.plain.scanner import Scanner
 from kafkalog.log.directories.log_settings import LogSettings
+from kafkalog.log.disk.pointer import epoch_before_runs
 from kafkalog.log.storage.checkpoint_file import read_offset_checkpoint
 from kafkalog.log.storage.java import JavaError, JavaIOError, TooLargeError
 from kafkalog.log.storage.tree import Tree
@@ -276,7 +277,7 @@ def consequences_of_older_metadata(
     more = f", and {len(later) - 1} more" if len(later) > 1 else ""
     detail = (
         f"the metadata is older than the logs ({first.name}: leader epoch {last}, known {known}{more}): look for a "
-        "newer copy of it before"
+        "newer copy of it before (runbook: kraft-files)"
     )
     names = tuple(directory.name for directory, _last, _known in later)
     return [
@@ -292,8 +293,9 @@ def consequences_of_older_logs(
     """Return one OLDER_LOGS consequence if logs of which node `node_id` has the only replica do not know a leader epoch
     in which it led them, by the metadata `image`; else an empty list. A leader writes its epoch into
     `leader-epoch-checkpoint` before it serves clients, so in this case the log was restored from an older copy. A log
-    directory that was not stopped in order is left out: a crash may lose that file. Raises `StorageError` if a log
-    directory cannot be read.
+    directory that was not stopped in order is left out: a crash may lose that file. So is a log whose epoch a recovery
+    has removed from the file, as a start does if no record has it (`LeaderEpochFileCache.truncateFromEnd`). Raises
+    `StorageError` if a log directory cannot be read.
     """
     older = []
     for directory in directories:
@@ -304,7 +306,7 @@ def consequences_of_older_logs(
             continue
         led = replica.leader_epoch if replica.leader == node_id else replica.leader_epoch - 1
         last = max((entry.epoch for entry in _leader_epochs(tree, directory)), default=None)
-        if last is not None and last < led:
+        if last is not None and max(last, epoch_before_runs(directory.root, directory.name)) < led:
             older.append((directory, last, led))
     if not older:
         return []
@@ -312,7 +314,8 @@ def consequences_of_older_logs(
     more = f", and {len(older) - 1} more" if len(older) > 1 else ""
     detail = (
         f"logs are older than the metadata ({first.name}: led in leader epoch {led}, its log knows {known}{more}): "
-        "they may come from an older copy, without what was written since; look for newer copies of them before"
+        "they may come from an older copy, without what was written since; look for newer copies of them before "
+        "(runbook: backup)"
     )
     names = tuple(directory.name for directory, _last, _led in older)
     return [StartConsequence(kind=ConsequenceKind.OLDER_LOGS, detail=detail, file=first.path, names=names)]

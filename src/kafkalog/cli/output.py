@@ -9,7 +9,6 @@ from types import TracebackType
 from typing import TYPE_CHECKING, BinaryIO, ClassVar, Self
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from kafkalog.cli.width import terminal_width
 from kafkalog.codec.common.findings import Finding, Severity
@@ -181,23 +180,20 @@ def said(text: str) -> str:
 
 
 def report_findings(findings: Iterable[Finding]) -> bool:
-    """Print the warnings and errors among the findings on standard error, one sentence each. If offsets cannot be read,
+    """Print the warnings and errors among the findings on standard error (`finding_lines`). If offsets cannot be read,
     also print commands with which a consumer group skips them. Findings of severity INFO are omitted. Return whether
     there was a warning or an error.
     """
-    from kafkalog.words.advice import told  # other output has no advice in it
+    from kafkalog.words.finding_lines import finding_lines  # other output has no findings
 
-    serious, unread = False, list[Finding]()
-    for finding in findings:
-        if finding.severity is Severity.INFO:
-            continue
-        serious = True
-        unread += [finding] if finding.last_offset is not None else []
-        sys.stderr.write(said(str(replace(finding, detail=told(finding.detail)))))
+    serious = [finding for finding in findings if finding.severity is not Severity.INFO]
+    unread = [finding for finding in serious if finding.last_offset is not None]
+    for line, _alike in finding_lines(serious):
+        sys.stderr.write(said(line))
     if unread:
         from kafkalog.cli.seeking import seeks_past
 
         for line in seeks_past(unread):
             sys.stderr.write(said(line))
     sys.stderr.flush()
-    return serious
+    return bool(serious)

@@ -68,7 +68,7 @@ class LossRow(Struct, frozen=True, kw_only=True):
         """The whole row as one line."""
         words = [("permanently", self.permanently), ("by a simple start", self.by_start), ("written", self.written)]
         told = [f"{name} {text}" for name, text in words if text]
-        eye = f"; {self.by_eye} readable by eye, unproven" if self.by_eye else ""
+        eye = f"; {self.by_eye} can be shown (explain --records)" if self.by_eye else ""
         return f"{self.partition}: {', '.join(told)}{eye}"
 
 

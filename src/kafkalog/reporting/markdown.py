@@ -120,7 +120,7 @@ def _losses(facts: ReportFacts) -> Iterator[str]:
     yield "### Lost records"
     yield ""
     has_eye = any(each.by_eye for each in rows)
-    eye = " readable by eye, unproven |" if has_eye else ""
+    eye = " can be shown by `explain --records` |" if has_eye else ""
     yield f"| topic-partition | lost permanently | lost by a simple start | written |{eye}"
     yield f"|---|---|---|---|{'---:|' if has_eye else ''}"
     for row in rows[:_LOSSES]:

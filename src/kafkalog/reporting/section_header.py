@@ -76,7 +76,7 @@ def _losses(facts: ReportFacts) -> Markup | None:
     found = loss_rows(facts)
     has_eye = any(loss_row.by_eye for loss_row in found)
     columns = ["topic-partition", "lost permanently", "lost by a simple start", "written",
-               *(["readable by eye, unproven"] if has_eye else [])]  # fmt: skip
+               *(["can be shown by explain --records"] if has_eye else [])]  # fmt: skip
     rows: list[list[Content]] = [
         [code(row.partition), *(element("span", cell) for cell in (row.permanently, row.by_start, row.written)),
          *([element("span", row.by_eye)] if has_eye else [])]

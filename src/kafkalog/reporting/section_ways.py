@@ -28,7 +28,7 @@ from kafkalog.words.ways import label_of, needs_of, needs_text
 __all__ = ["forecast_text", "kept_text", "lost_text", "ways_section"]
 
 _MOST_PARTITIONS = 20
-_UNDO = "What it removes goes to quarantine, and `kafkalog undo` puts it back. Stop the broker first."
+_UNDO = "What it removes goes to quarantine, and an undo puts it back. Stop the broker first."
 
 
 def ways_section(facts: ReportFacts) -> Section | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 
 from kafkalog.codec.common.wording import counted
 from kafkalog.inspect.facts import Planned, ReportFacts
@@ -14,10 +15,11 @@ from kafkalog.reporting.verdict import verdict_of
 from kafkalog.words.commands import Given
 from kafkalog.words.escapes import escape_controls
 from kafkalog.words.fields import explain_command
+from kafkalog.words.finding_lines import finding_lines
 from kafkalog.words.first_screen import FirstScreen, paths_text
 from kafkalog.words.next_step import what_to_type
 from kafkalog.words.outlook import Outlook, first_screen
-from kafkalog.words.wrapping import REPORT_WIDTH, folded
+from kafkalog.words.wrapping import REPORT_WIDTH, folded_with_command
 
 __all__ = ["screen_of", "text_of_report"]
 
@@ -59,14 +61,14 @@ def text_of_report(facts: ReportFacts) -> str:
     screen = screen_of(facts)
     lines = screen.lines(REPORT_WIDTH)
     for line in (*_left_out(screen), *_details(facts)):
-        lines += folded(escape_controls(line), REPORT_WIDTH)
+        lines += folded_with_command(escape_controls(line), REPORT_WIDTH)
     return "\n".join(lines) + "\n"
 
 
 def _left_out(screen: FirstScreen) -> Iterator[str]:
     sentences, commands = screen.left_out(REPORT_WIDTH), screen.commands_left_out(REPORT_WIDTH)
     if sentences or commands:
-        yield from ("", "in full, what is cut short above")
+        yield from ("", "in full, what is left out above")
     yield from sentences[:_LEFT_OUT]
     if len(sentences) > _LEFT_OUT:
         yield f"{len(sentences) - _LEFT_OUT} more: kafkalog plan names them"
@@ -84,12 +86,13 @@ def _details(facts: ReportFacts) -> Iterator[str]:
             yield f"  {row.sentence}"
     if facts.findings:
         yield from ("", "findings")
-    for damage in facts.damages[:_FINDINGS]:
-        yield str(damage.finding)
-        command = explain_command(damage.finding)
+    left = len(facts.findings)
+    for line, alike in islice(finding_lines(damage.finding for damage in facts.damages), _FINDINGS):
+        yield line
+        left -= len(alike)
+        command = explain_command(alike[0])
         if command is not None:
             yield f"  {command}"
-    left = len(facts.findings) - min(_FINDINGS, len(facts.damages))
     if left > 0:
         yield f"{counted(left, 'more finding')}: kafkalog verify lists all"
     runs = [(root, run) for root, run_infos in facts.runs for run in run_infos]

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from kafkalog.codec.common.wording import counted
 from kafkalog.words.escapes import escape_controls
-from kafkalog.words.wrapping import folded, wrapped
+from kafkalog.words.wrapping import before_command, folded, wrapped
 
 __all__ = ["HEIGHT", "FirstScreen", "Loss", "paths_text"]
 
@@ -44,12 +44,14 @@ class Loss(Struct, frozen=True, kw_only=True):
     """when the lost records were written; empty if unknown"""
     by_eye: int = 0
     """number of records of the lost batches that can be decoded, although nothing proves them"""
+    look: str = ""
+    """command that prints the first of them"""
 
     @property
     def sentence(self) -> str:
         """The whole sentence."""
         written = f", written {self.written}" if self.written else ""
-        eye = f"; {counted(self.by_eye, 'record')} readable by eye, unproven" if self.by_eye else ""
+        eye = f"; {self.by_eye} can be shown (below)" if self.by_eye else ""
         return f"  {self.place}: {self.offsets}{written}{eye}"
 
 
@@ -97,8 +99,8 @@ class FirstScreen(Struct, frozen=True, kw_only=True):
         return [*head, *_some_losses(self.losses, room, width), *tail]
 
     def left_out(self, width: int) -> list[str]:
-        """Return the sentences that `lines` cuts or omits at this width, in full. Losses and commands are not
-        included.
+        """Return the sentences that `lines` cuts or omits at this width, in full, and the commands that show lost
+        records. Losses and commands to type are not included.
         """
         shown = set(self.lines(width))
         sentences = [
@@ -108,7 +110,13 @@ class FirstScreen(Struct, frozen=True, kw_only=True):
             *self.beyond_end,
             *([self.note] if self.note else []),
         ]
-        return [sentence for sentence in sentences if not shown.issuperset(wrapped(escape_controls(sentence), width))]
+        cut = [sentence for sentence in sentences if not shown.issuperset(wrapped(escape_controls(sentence), width))]
+        return [*cut, *self.looks]
+
+    @property
+    def looks(self) -> list[str]:
+        """Sentences, each with the command that shows lost records of one partition."""
+        return [f"records of {loss.place} that nothing proves: {loss.look}" for loss in self.losses if loss.look]
 
     def commands_left_out(self, width: int) -> list[str]:
         """Return the commands that `lines` leaves out at this width."""
@@ -123,8 +131,9 @@ def paths_text(paths: Sequence[str]) -> str:
 
 
 def _cut(sentences: Sequence[str], most: int, width: int) -> list[str]:
-    """Wrap sentences into at most `most` lines of `width` columns. Each sentence gets about the same number of lines,
-    and one that is cut ends in an ellipsis. If not all sentences fit, the last line counts the others.
+    """Wrap sentences into at most `most` lines of `width` columns. Each sentence gets about the same number of lines.
+    If one is too long, a command at its end is left out; if it is still too long, it is cut and ends in an ellipsis. If
+    not all sentences fit, the last line counts the others.
     """
     lines: list[str] = []
     for number, sentence in enumerate(sentences):
@@ -134,6 +143,9 @@ def _cut(sentences: Sequence[str], most: int, width: int) -> list[str]:
             return [*lines, f"and {left} more, below"]
         parts = wrapped(escape_controls(sentence), width)
         share = min(share, most - len(lines))
+        head = before_command(sentence) if len(parts) > share else None
+        if head is not None:  # a part of a command would be a different command
+            parts = wrapped(escape_controls(f"{head} (see below)"), width)
         if len(parts) > share:
             parts = [*parts[: share - 1], _with_ellipsis(parts[share - 1], width)]
         lines += parts

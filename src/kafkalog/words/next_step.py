@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from kafkalog.codec.common.shell import shell_line
 from kafkalog.codec.common.wording import counted
 from kafkalog.codec.names import parse_partition_directory
-from kafkalog.recovery.broker.node.answer import NodeStart, StartOutcome
+from kafkalog.recovery.broker.node.answer import ConsequenceKind, NodeStart, StartOutcome
 from kafkalog.recovery.decide.losses import sentence_of_lost
 from kafkalog.recovery.decide.ways import RecoveryWay
 from kafkalog.recovery.facts.metadata_copies import IN_PLACE_OF_A_WAY
@@ -29,11 +29,12 @@ __all__ = [
 
 TYPE_THIS: Final = "type this:"
 FIRST_END_THE_RUN: Final = (
-    "first end the run that was cut short: `kafkalog recover` completes it and does no more, `kafkalog undo` takes "
-    "it back; if a broker was started since, `recover` sets the run aside; then ask again"
+    "first end the run that was cut short, and then ask again: the first command completes it and does no more (if a "
+    "broker was started since, it sets the run aside), the second takes it back:"
 )
 NOT_NEEDED: Final = "the broker was stopped cleanly and would start on this as it is: a recovery is not needed"
 NOTHING_TO_DO: Final = "nothing to do"
+_LOOK_FIRST = "before a start, look for the newer copy that is spoken of above; recover has nothing to do here"
 _STOP_FIRST = "stop the broker, or wait for the recovery, that holds the lock; then look at the plan again, and "
 _DONE = "nothing is left to do here: what is missing is not in these files; another copy may have it"
 _NOT_IN_THE_LOGS = (
@@ -106,7 +107,7 @@ def what_to_type(plan: Outlined, given: Given) -> tuple[str, list[str]]:
 
 def _next_step(plan: Outlined, given: Given) -> tuple[str, list[str]]:
     if plan.waits_for_a_run:
-        return FIRST_END_THE_RUN, []
+        return FIRST_END_THE_RUN, [f"kafkalog {verb} {shell_line([plan.root])}" for verb in ("recover", "undo")]
     if plan.choice.better_copies:
         first, *more = plan.choice.better_copies
         named = os.path.basename if first.is_in_one_directory else os.fspath
@@ -174,6 +175,10 @@ def _beside_the_logs(
         return (TYPE_THIS, [identity]) if identity is not None else (f"what is left: {plan.note_of_identity}", [])
     if mended:
         return f"{mended[0].words}:", [mended[0].command]
+    consequences = () if plan.node is None else (each for answer in plan.node.judged for each in answer.consequences)
+    doubtful = (ConsequenceKind.METADATA_MAY_GO_BACK, ConsequenceKind.OLDER_LOGS)
+    if any(each.kind in doubtful and each.names for each in consequences):
+        return _LOOK_FIRST, []
     if best is not None:
         return done_of(best, plan.node), []
     if not plan.is_worth_a_look:
@@ -206,7 +211,7 @@ def of_all_together(plans: Sequence[Outlined], given: Given) -> Given:
     options = set()
     for plan in plans:
         start = ["kafkalog", "recover", plan.root]
-        for command in what_to_type(plan, given)[1]:
+        for command in what_to_type(plan, replace(given, together=(plan.root,)))[1]:
             words = shlex.split(command)
             options.add(tuple(words[len(start):]) if words[: len(start)] == start else (command,))  # fmt: skip
     does_for_all = len(options) == 1 and not any(each.asked_for for each in plans)

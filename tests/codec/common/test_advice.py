@@ -10,14 +10,14 @@ from kafkalog.codec.common.errors import RecoveryRefused, UsageError
 from kafkalog.words.advice import in_options, told
 
 LIVE = Sentence("/a{}/--into is live: extract it with ", Ask.INTO)
-UNDONE = Sentence(Advice("{} restores the run", Ask.UNDO, {"run": "r1"}))
+UNDONE = Sentence(Advice("{} restores the run", Ask.UNDO, {"root": "/d r", "run": "r1"}))
 
 
 def test_text_is_for_python_and_only_advice_is_said_in_other_words() -> None:
     assert LIVE == "/a{}/--into is live: extract it with into"
     assert told(LIVE) == "/a{}/--into is live: extract it with --into"
-    assert UNDONE == "undo(Undo(run_ids=['r1']), directory) restores the run"
-    assert told(UNDONE) == "`undo --run r1` restores the run"
+    assert UNDONE == "undo(Undo(run_ids=['r1']), '/d r') restores the run"
+    assert told(UNDONE) == "`kafkalog undo '/d r' --run r1` restores the run"
 
 
 def test_sentences_are_put_together_and_sent_to_other_processes() -> None:

@@ -160,8 +160,8 @@ def test_a_log_that_a_start_would_cut_is_left_as_it_is(tmp_path: Path) -> None:
     before = stamps(root)
     result = compacted(root)
     why = result.done.declined["t-0"]
-    assert why.endswith("; recover(directory) repairs it")
-    assert told(why).endswith("; `recover` repairs it")
+    assert why.endswith(f"; recover({str(root)!r}) repairs it")
+    assert told(why).endswith(f"; `kafkalog recover {root}` repairs it")
     assert not result.changed
     assert stamps(root) == before
 

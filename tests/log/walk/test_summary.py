@@ -43,7 +43,7 @@ def test_gaps_are_told_one_by_one_and_hide_nothing(
     gaps = [each for each in found.findings if each.code is FindingCode.OFFSET_GAP]
     assert [(each.position, each.offset, each.detail) for each in gaps] == expected
     assert {each.severity for each in found.findings} <= {Severity.INFO}
-    assert found.has_gaps is bool(expected)
+    assert bool(found.gaps) is bool(expected)
     assert (found.batches, found.last_offset, found.valid_bytes) == (len(batches), before, sum(map(len, batches)))
 
 

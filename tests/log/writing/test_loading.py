@@ -110,7 +110,7 @@ def test_what_is_refused_is_left_as_it_is_with_the_marker(path: Path, clean: boo
     data[-1] ^= 1
     last.write_bytes(data)
     before = contents(path.parent)
-    with pytest.raises(kafkalog.FormatError, match=r"; let recover\(directory\) decide") as raised:
+    with pytest.raises(kafkalog.FormatError, match=rf"; let recover\({str(path)!r}\) decide") as raised:
         kafkalog.Log.open(path, CONFIG)
     assert raised.value.code == "crc_mismatch"
     assert raised.value.position == len(data) // 2
@@ -123,7 +123,7 @@ def test_what_is_refused_is_left_as_it_is_with_the_marker(path: Path, clean: boo
 def test_a_name_that_stops_a_broker_or_is_left_of_a_compaction_is_refused(path: Path, name: str) -> None:
     (path / name).touch()
     before = contents(path.parent)
-    with pytest.raises(kafkalog.UsageError, match=r"; let recover\(directory\) decide") as raised:
+    with pytest.raises(kafkalog.UsageError, match=rf"; let recover\({str(path)!r}\) decide") as raised:
         kafkalog.Log.open(path, CONFIG)
     assert str(path / name) in str(raised.value)
     assert contents(path.parent) == before

@@ -241,6 +241,54 @@ def test_the_first_batches_of_a_segment_are_missed_where_the_topic_is_known_not_
     assert kafkalog(*exported).code in (0, 1)
 
 
+def test_batches_inside_a_segment_are_missed_where_the_topic_is_known_not_to_be_compacted(root: Path) -> None:
+    """A broker gives every offset of such a topic; 4.3.0 recorded these."""
+    log = sorted((root / "sessions-20-0").glob("*.log"))[1]
+    data = log.read_bytes()
+    _first, gone, following = scan(data).batches[:3]
+    log.write_bytes(data[: gone.position] + data[following.position :])
+    first, last = gone.header.first_offset, gone.last_offset
+    where = "and this topic is not compacted: batches inside this segment are gone"
+    detail = f"offsets {first} to {last} are missing, {where}"
+    (found,) = (each for each in verify(root).findings if each.code is CODE)
+    assert (found.detail, found.file, found.offset) == (detail, str(log), first)
+    (made,) = plan(root)
+    lost = {way.way: [(each.first, each.last) for each in way.measured.lost] for way in made.choice.ways}
+    assert lost["safe"] == lost["kafka"] == [(first, last)]
+    assert detail in " ".join(kafkalog("ls", root).err.split())
+    shutil.rmtree(root / "__cluster_metadata-0")
+    assert CODE not in {each.code for each in verify(root).findings}, "compaction may have removed them"
+
+
+@pytest.mark.parametrize("fault", ["segment under a lower name", "two segments in one file"])
+def test_what_overlaps_is_not_missing_too(fault: str, root: Path) -> None:
+    """All records are there: only the file's name, or its length, is wrong."""
+    first, second = sorted((root / "sessions-20-0").glob("*.log"))[:2]
+    if fault == "segment under a lower name":
+        for path in second.parent.glob(f"{second.stem}.*"):
+            path.rename(path.with_name(f"{int(second.stem) - 3:020d}{path.suffix}"))
+    else:
+        first.write_bytes(first.read_bytes() + second.read_bytes())
+        second.write_bytes(b"")
+    for command in ("ls", "verify", "plan"):
+        finished = kafkalog(command, root)
+        assert "segment_overlap" in finished.out + finished.err
+        assert "segment_missing" not in finished.out + finished.err, command
+
+
+def test_a_log_that_was_compacted_before_its_topic_changed_has_lost_nothing() -> None:
+    """A batch with fewer records than offsets, or many gaps, is what the cleaner leaves."""
+    for gaps, is_cleaned in ((1, False), (16, False), (17, False), (1, True)):
+        missing = MissingOffsets()
+        missing.segment(0, None)
+        missing.batches(0, 9)
+        for number in range(1, gaps + 1):
+            missing.batches(20 * number, 20 * number + 9, is_cleaned=is_cleaned)
+        missing.batches(20 * gaps + 10, 20 * gaps + 19)
+        ranges = [(20 * number - 10, 20 * number - 1) for number in range(1, gaps + 1)]
+        assert missing.found_if_uncleaned == ([] if is_cleaned or gaps > 16 else ranges)
+
+
 def test_the_first_batches_of_a_segment_of_a_compacted_topic_are_not_missed(tmp_path: Path) -> None:
     root = own_copy(brokers("4.3.0/compact")[0], tmp_path / "broker")
     for directory in sorted(root.glob("ledger-*")):

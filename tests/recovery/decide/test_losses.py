@@ -11,10 +11,19 @@ from typing import cast
 import pytest
 
 import kafkalog as library
+from kafkalog.recovery.broker.node.answer import (
+    ConsequenceKind,
+    NodeAnswer,
+    NodeStart,
+    Role,
+    StartConsequence,
+    StartOutcome,
+)
+from kafkalog.recovery.broker.node.releases import release_of
 from kafkalog.recovery.decide.choice import ranges_text
 from kafkalog.recovery.decide.choosing import _WayDescriber
 from kafkalog.recovery.decide.counting import Comparer, WayResult
-from kafkalog.recovery.decide.losses import lost_text, readable_text, repeats_text, sentence_of_lost
+from kafkalog.recovery.decide.losses import lost_beside, lost_text, readable_text, repeats_text, sentence_of_lost
 from kafkalog.recovery.decide.ways import LostRange, Measured, total
 from testkit.made.batches import batch, record
 from testkit.made.tens import log_of_tens, ten
@@ -265,3 +274,19 @@ def test_a_way_that_leaves_no_offsets_to_the_remote_tier_names_none() -> None:
     describer = _WayDescriber(cast(Comparer, before), [])
     text = describer.left_to_remote(WayResult(request=None, tree=None), [])
     assert text.startswith("what is lost here is in the remote tier, by ")
+
+
+@pytest.mark.parametrize(("not_given", "is_sure"), [(0, True), (None, False), (1, False)])
+def test_partitions_of_a_log_directory_that_was_not_given_are_not_called_lost(
+    not_given: int | None, is_sure: bool
+) -> None:
+    """Kafka 3.9.1 with two log directories and metadata of 3.6, which has no directory ids, starts with all of them."""
+    again = StartConsequence(kind=ConsequenceKind.EMPTY_AGAIN, detail="", names=("t-1",), lost=("t-1",))
+    answer = NodeAnswer(outcome=StartOutcome.STARTS, consequences=(again,))
+    start = NodeStart(
+        roots=("/d1",), role=Role.COMBINED, node_id=1, releases=(release_of("3.9"),), answers=(answer,),
+        not_given=not_given,
+    )  # fmt: skip
+    said = "all or part of 1 partition (t-1) by the start after it"
+    unsure = "1 partition (t-1), unless another of its log.dirs, which was not given, has them"
+    assert lost_beside([start], []) == [said if is_sure else unsure]

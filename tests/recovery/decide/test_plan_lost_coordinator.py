@@ -45,10 +45,20 @@ def test_each_open_transaction_of_a_lost_coordinator_is_named(
         if not is_emptied:
             shutil.rmtree(root / f"{STATE}-{number}")
     found = told(root)
-    named = {(name, int(detail.partition("transaction of producer ")[2].split()[0]))
+    named = {(name, int(detail.partition("transaction of producer ")[2].split(";")[0]))
              for name, details in found.items() for detail in details}  # fmt: skip
     assert named == expected
     assert len(lost) == 1 or named
     printed = " ".join(kafkalog("plan", root).out.split())
     assert "out of service after a start as it is" not in printed
     assert ("served after a start as it is, but empty" in printed) is not is_emptied
+
+
+def test_the_first_screen_has_the_whole_sentence_and_the_command_is_below_it(root: Path) -> None:
+    for number in (0, 1):
+        shutil.rmtree(root / f"{STATE}-{number}")
+    detail = next(iter(told(root).values()))[0]
+    sentence, command = detail.split(": kafka-transactions.sh ")
+    screen, _, rest = kafkalog("plan", root, columns=80).out.partition("\n\n")
+    assert f"{sentence} (see below)" in " ".join(screen.split())
+    assert f"kafka-transactions.sh {command}" in " ".join(rest.replace("\\\n", " ").split())

@@ -172,8 +172,10 @@ def test_a_run_that_was_cut_short_is_a_finding(tmp_path: Path, monkeypatch: pyte
         finished = kafkalog(*words, root)
         told = (tmp_path / "report.html").read_text() if words[0] == "report" else finished.err
         assert (finished.code, f"run {run} was cut short" in told, "run_unfinished" in told) == (1, True, True), words
-    advice = f"run {run} was cut short: `recover` completes it, `undo --run {run}` reverses it"
-    assert advice in kafkalog("verify", root).err
+    advice = f"`kafkalog recover {root}` completes it, `kafkalog undo {root} --run {run}` reverses it"
+    assert f"run {run} was cut short: {advice}" in kafkalog("verify", root).err
+    assert advice in kafkalog("runs", root).out
+    assert advice.replace(", ", "; ") in kafkalog("compact", root, "--yes").err
     undo(Undo(run_ids=[run]), root)
     assert FindingCode.RUN_UNFINISHED not in [each.code for each in verify(root).findings]
 

@@ -20,6 +20,7 @@ from kafkalog.cli.tables import MANY, Column, Kind, print_table, size_text
 from kafkalog.codec.common.errors import UsageError
 from kafkalog.codec.common.findings import FindingJson
 from kafkalog.codec.common.shapes import shaped
+from kafkalog.codec.common.shell import shell_word
 from kafkalog.codec.common.wording import counted
 from kafkalog.codec.files.text import LeaderEpochJson
 from kafkalog.codec.names import DirectoryState, may_be_cut
@@ -30,6 +31,7 @@ from kafkalog.log.directories.partition import Partition
 from kafkalog.log.directories.selection import Selection
 from kafkalog.log.walk.summary import segment_line
 from kafkalog.recovery.act.unfinished_business import Standing, StandingJson
+from kafkalog.recovery.decide.losses import first_names
 from kafkalog.tiers.tiering import TieringJson
 from kafkalog.words.advice import in_options
 from kafkalog.words.cut_names import cut_name_text
@@ -231,16 +233,20 @@ def _paragraph(summaries: Sequence[PartitionHealth]) -> list[str]:
 
 
 def _print_deleted(summaries: list[PartitionHealth]) -> None:
-    """Print one line for each partition with segments marked for deletion (`.deleted`): their number and total size.
-    Prints nothing for other partitions. Raises `OSError` if a file cannot be examined.
+    """Print a sentence for each log directory with segments marked for deletion (`.deleted`): their number and total
+    size, the first partitions, and the command that shows them. Raises `OSError` if a file cannot be examined.
     """
+    waiting: dict[str, dict[str, list[int]]] = {}
+    for partition in (summary.partition for summary in summaries):
+        sizes = [segment.size for segment in deleted_segments(partition)]
+        if sizes:
+            root, name = os.path.split(partition.path)
+            waiting.setdefault(root or ".", {})[name] = sizes
     with SentenceWriter() as writer:
-        for summary in summaries:
-            segments = deleted_segments(summary.partition)
-            if segments:
-                path, total = escape_controls(summary.partition.path), sum(segment.size for segment in segments)
-                count = f"{len(segments)} deleted segments" if len(segments) > 1 else "1 deleted segment"
-                writer.write(f"{path} holds {count} of {size_text(total)}: `kafkalog undelete` shows what is in them")
+        for root, by_name in waiting.items():
+            sizes = [size for sizes in by_name.values() for size in sizes]
+            held = f"{counted(len(sizes), 'deleted segment')} of {size_text(sum(sizes))} in {first_names([*by_name])}"
+            writer.write(escape_controls(f"{held}; to see what is in them: kafkalog undelete {shell_word(root)}"))
 
 
 def _print_cut_names(summaries: list[PartitionHealth]) -> None:

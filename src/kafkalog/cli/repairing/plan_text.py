@@ -22,6 +22,7 @@ from kafkalog.recovery.modes.spec import ExaminedSegments
 from kafkalog.words.advice import told
 from kafkalog.words.commands import NOTHING_GIVEN, Given
 from kafkalog.words.escapes import escape_controls
+from kafkalog.words.finding_lines import finding_lines
 from kafkalog.words.insides import NOT_EXAMINED
 from kafkalog.words.next_step import NOTHING_TO_DO, mends_of, of_all_together, what_to_type
 from kafkalog.words.order import natural_order
@@ -230,9 +231,10 @@ def print_plan(plan: Plan, given: Given = NOTHING_GIVEN, *, every: bool = False,
         for partition in changing:
             if partition.is_cut_below_high_watermark:
                 writer.write(escape_controls(_below(partition)))
-        for finding in plan.findings:
-            writer.write(escape_controls(str(finding)))
-        for sentence in screen.left_out(text_width()) if with_screen else (*screen.start, *screen.beyond_end):
+        for line, _alike in finding_lines(plan.findings):
+            writer.write(escape_controls(line))
+        in_full = (*screen.start, *screen.beyond_end, *screen.looks)
+        for sentence in screen.left_out(text_width()) if with_screen else in_full:
             writer.write(escape_controls(sentence))
         if plan.topics.problem is not None:
             writer.write(escape_controls(plan.topics.problem))

@@ -18,10 +18,12 @@ from kafkalog.cli.shapes.runs_lines import PurgeLine, RunsLine, run_line
 from kafkalog.cli.tables import Column, Kind, print_table
 from kafkalog.codec.common.errors import UsageError
 from kafkalog.codec.common.wording import counted
+from kafkalog.log.disk.pointer import cut_short
 from kafkalog.recovery.act.history import RunInfo, RunState, root_of_runs, runs, runs_of_each
 from kafkalog.recovery.act.purging import PurgeResult, purge, purgeable
 from kafkalog.recovery.facts.places import log_directories
 from kafkalog.recovery.facts.run_requests import Purge
+from kafkalog.words.advice import told
 from kafkalog.words.escapes import escape_controls
 from kafkalog.words.exit_codes import ExitCode
 
@@ -89,9 +91,8 @@ def _print_runs(root: str, run_infos: Sequence[RunInfo]) -> None:
             what = info.state if info.state is RunState.UNREADABLE else "cannot be undone"
             _print(f"{info.run_id} {what}: {escape_controls(info.why_not)}")
         if info.is_unfinished:
-            complete = f"recover --complete {info.run_id}" if info.is_foreign else "recover"
-            does = "completes it too" if info.state is RunState.UNDO_CUT_SHORT else "reverses it"
-            _print(f"{info.run_id} {info.state}: `{complete}` completes it, `undo --run {info.run_id}` {does}")
+            of_undo = info.state is RunState.UNDO_CUT_SHORT
+            _print(escape_controls(told(cut_short(root, info.run_id, is_foreign=info.is_foreign, is_undo=of_undo))))
 
 
 def _machine(run: RunInfo) -> str:

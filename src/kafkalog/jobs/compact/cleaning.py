@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from msgspec import Struct, structs
 
-from kafkalog.codec.common.advice import Ask, Sentence
+from kafkalog.codec.common.advice import Advice, Ask, Sentence
 from kafkalog.codec.common.errors import FormatError, RecoveryRefused
 from kafkalog.codec.common.findings import Finding, FindingCode, Severity
 from kafkalog.codec.common.limits import MIB
@@ -47,10 +47,8 @@ from kafkalog.recovery.safe.normalize import read_high_watermarks
 __all__ = ["CompactedPartition", "CompactionPlan", "CompactionRules", "plan_directory"]
 
 MODE = "compact"
-_ADVICE = Sentence(Ask.RECOVER, " repairs it")
 _MOST_GROWTH = 4
 """Most bytes that a process writes of a partition, as a multiple of the bytes of its logs."""
-_GIVE_ID = Sentence(Ask.RECOVER_TOPIC_ID, " gives it one")
 
 
 class CompactionRules(Struct, frozen=True, kw_only=True):
@@ -147,7 +145,7 @@ def plan_directory(
     checkpoints = read_checkpoints(after)
     if checkpoints is None:
         raise RecoveryRefused(
-            Sentence(f"a checkpoint of recovery points or log starts in {found.root} cannot be read; ", _ADVICE),
+            Sentence("a checkpoint of recovery points or log starts cannot be read; ", _repairs(found.root)),
             reason="checkpoint",
         )
     live = {name: parsed for name in names if (parsed := _live(name)) is not None}
@@ -162,7 +160,8 @@ def plan_directory(
 
         def clean(group: Group) -> _Cleaned | _LeftAlone:
             (name,) = group
-            return _Pass(after, name, live[name], configs[name], rules.now_ms, checkpoints, checkpoint).result()
+            of_log = after, name, live[name], configs[name], rules.now_ms
+            return _Pass(*of_log, checkpoints, checkpoint, root=found.root).result()
 
         for name, result in _each(found, chosen, clean, workers or Workers()):
             if isinstance(result, _LeftAlone):
@@ -256,7 +255,11 @@ class _Pass:
         now_ms: int,
         checkpoints: tuple[Offsets, Offsets],
         checkpoint: CleanerCheckpoint,
+        *,
+        root: str,
     ) -> None:
+        self._repairs = _repairs(root)
+        self._gives_id = Advice("{} gives it one", Ask.RECOVER_TOPIC_ID, {"root": root})
         self._tree = tree.part(directory)
         self._directory = directory
         self._key = name.topic, name.partition
@@ -351,7 +354,7 @@ class _Pass:
         """
         names = self._tree.all_names(self._directory)
         if any(name.endswith(SWAP) for name in names):
-            raise _LeftAloneError(Sentence("a compaction of it was interrupted; ", _ADVICE))
+            raise _LeftAloneError(Sentence("a compaction of it was interrupted; ", self._repairs))
         bases = sorted(
             parsed.base_offset
             for parsed in map(parse_segment_file, names)
@@ -365,7 +368,11 @@ class _Pass:
                 name, parsed.base_offset, next((base for base in bases if base > parsed.base_offset), None)
             )
             if finding is not None:
-                raise _damaged(finding)
+                raise self._damaged(finding)
+
+    def _damaged(self, finding: Finding) -> _LeftAloneError:
+        why = Sentence(f"it is damaged ({finding}), and cleaning would hide that; ", self._repairs)
+        return _LeftAloneError(why, finding)
 
     def _first_damage(self, name: str, base: int, next_base: int | None) -> Finding | None:
         path = f"{self._directory}/{name}"
@@ -381,10 +388,10 @@ class _Pass:
             why = Sentence(f"a broker would not open it ({error}); ", self._way_out(untouched))
             raise _LeftAloneError(why) from error
         if self._logs() != before:
-            raise _LeftAloneError(Sentence("a broker's start would change its log; ", _ADVICE))
+            raise _LeftAloneError(Sentence("a broker's start would change its log; ", self._repairs))
         if is_kraft(self._tree) and topic_id_or_none(self._tree, self._directory) is None:
             unknown = "it has no topic id, so that a broker would not recognize it as its own; "
-            raise _LeftAloneError(Sentence(unknown, _GIVE_ID))
+            raise _LeftAloneError(Sentence(unknown, self._gives_id))
         return loader, loaded
 
     def _loader(self, tree: Tree, config: CleanerConfig) -> LogLoader:
@@ -411,11 +418,11 @@ class _Pass:
             index_interval_bytes=max(config.index_interval_bytes, usual.index_interval_bytes),
         )
         if roomy == config:
-            return _ADVICE
+            return self._repairs
         try:
             self._loader(untouched, roomy).load()
         except JavaError:
-            return _ADVICE
+            return self._repairs
         return (
             f"segment.index.bytes={config.segment_index_bytes} does not fit its indexes (index.interval.bytes="
             f"{config.index_interval_bytes}): give the settings that its topic had, or a larger segment.index.bytes"
@@ -429,7 +436,7 @@ class _Pass:
         except FormatError as error:
             code = FindingCode(error.code) if error.code else FindingCode.MESSAGE_INVALID
             finding = Finding(code, Severity.ERROR, error.position, None, error.message, error.source)
-            raise _damaged(finding.in_file(finding.file or self._directory)) from error
+            raise self._damaged(finding.in_file(finding.file or self._directory)) from error
         except (OffsetOverflowError, JavaIOError) as error:
             raise _LeftAloneError(f"a broker's cleaner would fail at it ({error})") from error
         except JavaError as error:
@@ -447,5 +454,5 @@ def _size(log: CleanableLog) -> int:
     return sum(segment.log.size for segment in log.segments.all())
 
 
-def _damaged(finding: Finding) -> _LeftAloneError:
-    return _LeftAloneError(Sentence(f"it is damaged ({finding}), and cleaning would hide that; ", _ADVICE), finding)
+def _repairs(root: str) -> Sentence:
+    return Sentence(Advice("{} repairs it", Ask.RECOVER, {"root": root}))

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from kafkalog.cluster.kraft.metadata_image import MetadataImage
 from kafkalog.cluster.kraft.quorum import KnownVoter, Quorum
 from kafkalog.cluster.kraft.quorum_log import QuorumLog
-from kafkalog.codec.common.advice import Ask, Sentence
+from kafkalog.codec.common.advice import Advice, Ask, Sentence
 from kafkalog.codec.common.errors import RecoveryRefused
 from kafkalog.codec.common.findings import FindingCode, Severity
 from kafkalog.codec.common.wording import counted
@@ -324,7 +324,7 @@ def refuse_damage(best: QuorumLog, wanted: QuorumRecovery, image: MetadataImage)
             Sentence(
                 f"{best.root}: its metadata log is damaged after offset {best.end}, and a controller would take what "
                 "is before that for empty; see what ",
-                Ask.PLAN_METADATA,
+                Advice("{}", Ask.PLAN_METADATA, {"root": best.root}),
                 " can do about it (",
                 Ask.REPAIR_BITS,
                 "), or ",
@@ -337,7 +337,7 @@ def refuse_damage(best: QuorumLog, wanted: QuorumRecovery, image: MetadataImage)
             Sentence(
                 f"the metadata log in {best.root} is damaged after offset {best.end}, and "
                 f"{counted(best.records_behind_damage, 'record')} behind the damage would be cut off: see what ",
-                Ask.PLAN_METADATA,
+                Advice("{}", Ask.PLAN_METADATA, {"root": best.root}),
                 " can do about it (",
                 Ask.REPAIR_BITS,
                 "), give another copy, or give these records up with ",

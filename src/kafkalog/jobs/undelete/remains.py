@@ -11,7 +11,7 @@ from contextlib import ExitStack
 from msgspec import Struct
 from msgspec.structs import replace
 
-from kafkalog.codec.common.advice import Advice, Ask, Sentence
+from kafkalog.codec.common.advice import Ask, Sentence
 from kafkalog.codec.common.errors import FormatError, StorageError
 from kafkalog.codec.common.findings import StopReason
 from kafkalog.codec.model import BatchHeader, Codec, RecordBatch
@@ -355,8 +355,7 @@ def _judged(
     if run_id is not None:
         kind = RemainsKind.QUARANTINE
         outcome = Sentence("can only be extracted, with ", Ask.UNDELETE_INTO)
-        undone = Advice("{} restores the whole run, if that is possible", Ask.UNDO, {"run": run_id})
-        why_not = Sentence(undone)
+        why_not = f"undoing run {run_id} restores all that it removed, if that is possible"
     elif name.state in _UNWANTED:
         kind = RemainsKind.DIRECTORY if name.state is DirectoryState.DELETE else RemainsKind.STRAY
         outcome, why_not = _of_directory(found, files, str(name))

@@ -22,22 +22,26 @@ def missing_segments(
     and last offset (inclusive) of each range, from `MissingOffsets`. Offsets below `log_start` are ignored.
 
     `bases` are the base offsets of existing segments. If a range begins at one of them, that segment is empty or has
-    lost its first batches, and the finding names it. Otherwise the finding names the segment after the range.
-    `is_compacted` says that the log is compacted and that the cleaner has not reached these ranges.
+    lost its first batches, and the finding names it. If it ends where a segment begins, the finding names that one.
+    Otherwise batches inside a segment are missing, which callers pass only if the topic is known not to be compacted,
+    and the finding names this segment. `is_compacted` says that the log is compacted and that the cleaner has not
+    reached these ranges.
     """
-    why_sure = "where the cleaner has not been" if is_compacted else "and no others in this log are"
-    there = frozenset(bases)
+    there = sorted(bases)
+    has_inside = any(last + 1 not in there and any(base < last for base in there) for _first, last in missing)
+    sure = "and this topic is not compacted" if has_inside else "and no others in this log are"
+    sure = "where the cleaner has not been" if is_compacted else sure
     for first, last in missing:
         if last >= log_start:
-            is_head = first in there and last + 1 not in there
-            is_emptied = first in there and not is_head
-            gone = "a segment before this one is gone, or the end of it"
-            why = "the first batches of this segment are gone" if is_head else (
-                "this segment holds none of them" if is_emptied else gone
+            begins, is_inside = first in there, last + 1 not in there and any(base < last for base in there)
+            why = "the first batches of this segment are gone" if begins and is_inside else (
+                "this segment holds none of them" if begins
+                else "batches inside this segment are gone" if is_inside
+                else "a segment before this one is gone, or the end of it"
             )  # fmt: skip
-            sure = "and this topic is not compacted" if is_head else why_sure
+            base = max(base for base in there if base <= first) if begins or is_inside else last + 1
             detail = f"offsets {max(first, log_start)} to {last} are missing, {sure}: {why}"
-            path = f"{directory}/{segment_file(last + 1 if why is gone else first, FileKind.LOG)}"
+            path = f"{directory}/{segment_file(base, FileKind.LOG)}"
             unread = Unread(max(first, log_start), last)
             yield Finding.of(FindingCode.SEGMENT_MISSING, None, unread.first_offset, detail, path,
                           unread=unread)  # fmt: skip

@@ -90,7 +90,7 @@ def refuse_half_done(path: str) -> None:
         raise RecoveryRefused(
             f"run {run_id} has left {path} half done; nothing was changed",
             reason="unfinished",
-            advice=ends_of(run_id),
+            advice=ends_of(path, run_id),
         )
     for sentence in runs_of_other_versions(path, pointer):
         raise RecoveryRefused(f"{sentence}; nothing was changed", reason="unfinished")

@@ -15,6 +15,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections.abc import Iterator
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -40,6 +41,7 @@ __all__ = [
     "Pointer",
     "cut_short",
     "ends_of",
+    "epoch_before_runs",
     "findings_of_half_done",
     "half_done",
     "is_run_id",
@@ -83,22 +85,22 @@ def new_owner() -> str:
     return os.urandom(16).hex()
 
 
-def ends_of(run_id: str, *, is_foreign: bool = False) -> tuple[Advice, Advice]:
-    """Return two pieces of advice about an interrupted execution: to complete it, and to reverse it. If `is_foreign`,
-    another machine began it, and the advice on completing names the execution.
+def ends_of(root: str, run_id: str, *, is_foreign: bool = False) -> tuple[Advice, Advice]:
+    """Return two pieces of advice about an interrupted execution on the log directory `root`: to complete it, and to
+    reverse it. If `is_foreign`, another machine began it, and the advice on completing names the execution.
     """
     complete = Ask.COMPLETE if is_foreign else Ask.RECOVER
-    run = {"run": run_id}
+    run = {"root": root, "run": run_id}
     return Advice("{} completes it", complete, run), Advice("{} reverses it", Ask.UNDO, run)
 
 
-def cut_short(run_id: str, *, is_foreign: bool = False, is_undo: bool = False) -> Sentence:
-    """Return a sentence for the user: the recovery with the id `run_id` has begun and not ended. It has advice how to
-    complete or reverse the recovery. With `is_undo`, the sentence is about an unfinished undo of the recovery. With
-    `is_foreign`, it adds that the recovery was begun on another machine.
+def cut_short(root: str, run_id: str, *, is_foreign: bool = False, is_undo: bool = False) -> Sentence:
+    """Return a sentence for the user: the recovery of the log directory `root` with the id `run_id` has begun and not
+    ended. It has advice how to complete or reverse the recovery. With `is_undo`, the sentence is about an unfinished
+    undo of the recovery. With `is_foreign`, it adds that the recovery was begun on another machine.
     """
     where = ", begun on another machine," if is_foreign else ""
-    complete, reverse = ends_of(run_id, is_foreign=is_foreign)
+    complete, reverse = ends_of(root, run_id, is_foreign=is_foreign)
     if is_undo:
         begin = f"the undo of run {run_id}{where} was cut short: "
         return Sentence(begin, replace(complete, text="{}"), " or ", replace(reverse, text="{} completes it"))
@@ -158,7 +160,7 @@ def half_done(root: str) -> list[Sentence]:
         directories = [os.path.join(place, run) for place in _places(root, pointer)]
         names = [name for name in _BEGUN if any(os.path.lexists(os.path.join(place, name)) for place in directories)]
         if names:
-            sentences.append(cut_short(run, is_undo=names[0] != JOURNAL))
+            sentences.append(cut_short(root, run, is_undo=names[0] != JOURNAL))
     return [*sentences, *map(Sentence, runs_of_other_versions(root, pointer))]
 
 
@@ -209,11 +211,31 @@ def logs_cut_by_runs(root: str) -> dict[str, LogCut]:
     something. Quarantines that cannot be listed are ignored, and so are recoveries without a readable manifest, for
     example after an undo. Empty if the pointer file cannot be read.
     """
+    cuts: dict[str, LogCut] = {}
+    for directory, time_ns in _completed(root):
+        for path in _logs_taken(os.path.join(directory, MANIFEST)):
+            cut = LogCut(time_ns, _epoch_before(directory, path))
+            if path not in cuts or cuts[path].time_ns <= cut.time_ns:
+                cuts[path] = cut
+    return cuts
+
+
+def epoch_before_runs(root: str, partition: str) -> int:
+    """Return the highest leader epoch in the epoch checkpoints of the directory `partition` that completed recoveries
+    of the log directory `root` have replaced and keep; -1 if there is none. Quarantines that cannot be listed are
+    ignored.
+    """
+    return max((_epoch_before(directory, partition) for directory, _time_ns in _completed(root)), default=-1)
+
+
+def _completed(root: str) -> Iterator[tuple[str, int]]:
+    """Yield the directory of each completed recovery of `root` that a quarantine keeps, and its time in ns since
+    1970.
+    """
     try:
         pointer = read_pointer(root)
     except RecoveryRefused:
-        return {}
-    cuts: dict[str, LogCut] = {}
+        return
     for place in _places(root, pointer):
         try:
             names = sorted(filter(is_run_id, os.listdir(place)))
@@ -221,11 +243,8 @@ def logs_cut_by_runs(root: str) -> dict[str, LogCut]:
             continue
         for directory in (os.path.join(place, run) for run in names):
             status = status_of(os.path.join(directory, MANIFEST))
-            for path in () if status is None else _logs_taken(os.path.join(directory, MANIFEST)):
-                cut = LogCut(0 if status is None else status.st_mtime_ns, _epoch_before(directory, path))
-                if path not in cuts or cuts[path].time_ns <= cut.time_ns:
-                    cuts[path] = cut
-    return cuts
+            if status is not None:
+                yield directory, status.st_mtime_ns
 
 
 def _epoch_before(run: str, partition: str) -> int:

@@ -6,12 +6,17 @@ segments proves nothing.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from kafkalog.codec.common.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.common.source import Source
 from kafkalog.codec.files.index_files import TIME_ENTRY
 from kafkalog.codec.headers.one_batch import AnyRun
 
-__all__ = ["MissingOffsets", "was_emptied"]
+__all__ = ["MOST_GAPS", "MissingOffsets", "was_emptied"]
+
+MOST_GAPS = 16
+"""Most gaps inside segments that are reported. A log with more was compacted while its topic had that setting."""
 
 
 def was_emptied(log_size: int, time_index: Source | None) -> bool:
@@ -43,25 +48,41 @@ class MissingOffsets:
         """whether the previous batch began above the expected offset, or below it"""
         self._leapt_to = 0
         """first offset of the last batch that began above the expected one"""
+        self._is_cleaned = False
+        """whether a batch has fewer records than offsets, which only compaction leaves"""
+        self._final: int | None = None
+        """first offset of the last batch, if no segment has begun after it"""
         self._between: list[tuple[int, int]] = []
-        self._heads: list[tuple[int, int]] = []
-        """ranges between the base offset of a segment and its first batch"""
-        self._is_head = False
-        """whether no batch of the current segment has come yet"""
+        self._inside: list[tuple[int, int]] = []
+        """ranges inside segments, also before the first batch"""
+        self._beyond: list[tuple[int, int]] = []
+        """ranges of batches at or above the base offset of the next segment"""
 
     @property
     def found(self) -> list[tuple[int, int]]:
         """First and last offset (inclusive) of each range missing between two segments; empty if there are other
         gaps.
         """
-        return [] if self._gaps else list(self._between)
+        return [] if self._gaps else self._absent(self._between)
 
     @property
     def found_if_uncleaned(self) -> list[tuple[int, int]]:
-        """Ranges of `found`, and those between the base offset of a segment and its first batch, for a log that the
-        cleaner never reached: it alone removes the first batches of a segment. Sorted; empty if there are other gaps.
+        """Ranges of `found`, and those inside segments, for a log that the cleaner never reached: it alone removes
+        batches from a segment. Sorted. Only those of `found` if a batch or the number of gaps shows that it was there.
+        A gap before the last batch of the log is left out: its offset, which no checksum covers, may be wrong.
         """
-        return [] if self._gaps > len(self._heads) else sorted({*self._between, *self._heads})
+        is_cleaned = self._is_cleaned or self._gaps > len(self._inside)
+        inside = [gap for gap in self._inside if gap[1] + 1 != self._final]
+        return self.found if is_cleaned else self._absent({*self._between, *inside})
+
+    def _absent(self, ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+        """Return the ranges without what the segment before holds beyond its end, which has a finding of its own."""
+        left = list(ranges)
+        for low, high in self._beyond:
+            below = [(first, min(last, low - 1)) for first, last in left]
+            above = [(max(first, high + 1), last) for first, last in left]
+            left = [(first, last) for first, last in (*below, *above) if first <= last]
+        return sorted(set(left))
 
     def segment(self, base: int, next_base: int | None, *, was_emptied: bool = False) -> None:
         """Begin the next segment, with base offset `base`. Note the offsets that are missing between the previous batch
@@ -76,27 +97,46 @@ class MissingOffsets:
             self._between.append((first, base - 1))
         self._was_emptied = was_emptied
         self._is_hurt = self._leapt = self._went_back = False
-        self._is_head = True
+        self._final = None
         self._next_base = next_base
         self._next_offset = max(self._next_offset, base)
 
-    def batches(self, first: int, last: int, *, has_gaps: bool = False) -> None:
-        """Record one or several consecutive batches with offsets from `first` to `last` (inclusive). `has_gaps` says
-        that offsets are missing between these batches. A gap between or before them may mean that the log is compacted:
-        `found` is then empty. Gaps below `cleaned_until` and gaps that damage or a wrong offset explains do not count.
+    def batches(
+        self,
+        first: int,
+        last: int,
+        gaps: Iterable[tuple[int, int]] = (),
+        *,
+        final: int | None = None,
+        is_cleaned: bool = False,
+    ) -> None:
+        """Record one or several consecutive batches with offsets from `first` to `last` (inclusive). `gaps` are the
+        offset before and the offset after each gap between these batches. A gap between or before them may mean that
+        the log is compacted: `found` is then empty. Gaps below `cleaned_until` and gaps that damage or a wrong offset
+        explains do not count. `final` is the first offset of the last of these batches; None: there is only one.
+        `is_cleaned` says that a batch has fewer records than offsets.
         """
         leaps = self._has_batches and first > self._next_offset
         goes_back = self._has_batches and first < self._next_offset
+        is_beyond = self._next_base is not None and first >= self._next_base
+        if self._next_base is not None and last >= self._next_base:
+            low = max(first, self._next_base)
+            if self._beyond and self._beyond[-1][1] + 1 == low:
+                low, _ = self._beyond.pop()
+            self._beyond = [*self._beyond[-MOST_GAPS:], (low, last)]
         if goes_back and self._leapt:
             self._gaps -= 1  # not a gap: the previous batch had a wrong offset
-            self._heads = [head for head in self._heads if head[1] + 1 != self._leapt_to]
-        self._leapt = leaps and not self._is_hurt and not self._went_back and first > self._cleaned_until
+            self._inside = [gap for gap in self._inside if gap[1] + 1 != self._leapt_to]
+        is_sure = not (is_beyond or self._is_hurt or self._went_back)
+        self._leapt = leaps and is_sure and first > self._cleaned_until
         if self._leapt:
             self._leapt_to = first
-            self._heads += [(max(self._next_offset, self._cleaned_until), first - 1)] if self._is_head else []
-        self._is_head = False
-        self._gaps += self._leapt + (has_gaps and last > self._cleaned_until)
-        self._went_back = goes_back
+            self._gap(self._next_offset, first)
+        for before, following in gaps:
+            self._gap(before + 1, following)
+        self._is_cleaned = self._is_cleaned or is_cleaned
+        self._final = first if final is None else final
+        self._went_back = goes_back or is_beyond
         self._has_batches, self._is_hurt = True, False
         end = last + 1 if self._next_base is None else min(last + 1, self._next_base)
         if first < end:  # else an offset that was damaged: what follows is lower
@@ -105,7 +145,16 @@ class MissingOffsets:
     def run(self, run: AnyRun, limits: Limits = DEFAULT_LIMITS) -> None:
         """Record all batches of a run, with the gaps between them."""
         for first, last, has_gaps in run.ranges(limits):
-            self.batches(first, last, has_gaps=has_gaps)
+            gaps = ((before, following) for before, following, _position in run.gaps() if before >= first)
+            self.batches(first, last, gaps if has_gaps else (), final=run.final_base, is_cleaned=run.is_cleaned)
+
+    def _gap(self, first: int, following: int) -> None:
+        """Count a gap from offset `first` to the offset before `following`, unless compaction may have made it."""
+        is_beyond = self._next_base is not None and following >= self._next_base
+        if following > self._cleaned_until and not is_beyond:
+            self._gaps += 1
+            if len(self._inside) < MOST_GAPS:
+                self._inside.append((max(first, self._cleaned_until), following - 1))
 
     def damaged(self, last: int | None = None) -> None:
         """Record that bytes of the current segment cannot be read. `last` is the last offset in them, if it is certain;
@@ -113,7 +162,6 @@ class MissingOffsets:
         next valid batch are attributed to the damage.
         """
         self._is_hurt = last is None
-        self._is_head = False
         self._leapt = self._went_back = False
         if last is not None:
             self._has_batches = True

@@ -17,6 +17,7 @@ from kafkalog.codec.rules.batches import BatchVerdict, gap
 from kafkalog.log.disk.files import FileSource
 from kafkalog.log.walk.cursor import Cursor
 from kafkalog.log.walk.ending import ends_below
+from kafkalog.log.walk.missing import MOST_GAPS
 from kafkalog.log.walk.segment import Segment
 
 if TYPE_CHECKING:
@@ -43,8 +44,12 @@ class SegmentSummary(Struct, frozen=True, kw_only=True):
     valid_bytes: int
     """position after the last valid batch"""
     stop: StopReason
-    has_gaps: bool
-    """whether offsets are missing between batches"""
+    gaps: tuple[tuple[int, int], ...]
+    """offset before and offset after each of the first gaps between batches, one more than `MOST_GAPS`"""
+    final_base: int | None
+    """first offset of the last batch; None if there is none"""
+    is_cleaned: bool
+    """whether a batch has fewer records than offsets"""
     findings: tuple[Finding, ...]
     ends_below: Finding | None = None
     """finding about a last batch that ends below an earlier one, which is wrong at the end of a log because a broker
@@ -152,7 +157,9 @@ def summarize(
         magics=dict(sorted(facts.magics.items())),
         valid_bytes=scanner.valid_bytes,
         stop=ended.stop,
-        has_gaps=facts.has_gaps,
+        gaps=tuple(facts.gaps),
+        final_base=facts.final_base,
+        is_cleaned=facts.is_cleaned,
         findings=tuple(facts.findings),
         ends_below=facts.ends_below if scanner.stop is StopReason.END else None,
     )
@@ -175,7 +182,9 @@ class _Facts:
         self.findings: list[Finding] = []
         self.codecs: Counter[str] = Counter()
         self.magics: Counter[int] = Counter()
-        self.has_gaps = False
+        self.gaps: list[tuple[int, int]] = []
+        self.final_base: int | None = None
+        self.is_cleaned = False
         self.first: int | None = None
         self.last: int | None = None
         self.first_time: int | None = None
@@ -193,14 +202,17 @@ class _Facts:
         self.codecs.update(codecs)
         self.magics[run.magic] += len(run)
         for before, first, position in run.gaps():
-            self.has_gaps = True
+            if before >= run.first_offset:
+                self._gap(before, first)
             code, detail = gap(before, first)
             self.findings.append(Finding(code, Severity.INFO, position, first, detail, path))
+        self.is_cleaned = self.is_cleaned or run.is_cleaned
         self.ends_below = None
         if run.verdict is not BatchVerdict.DISPLACED:
             highest = self._segment.base_offset - 1 if self.last is None else self.last
             if run.final_offset < highest:
                 self.ends_below = ends_below(run.batch(0), highest).in_file(path)
+            self.final_base = run.final_base
             self._seen(run.lowest_offset(self._limits), run.final_offset)
         if times is not None:
             self._times(*times)
@@ -208,8 +220,13 @@ class _Facts:
     def _seen(self, first: int, last: int) -> None:
         if self.first is None:
             self.first = first
-        self.has_gaps = self.has_gaps or (self.last is not None and first > self.last + 1)
+        if self.last is not None and first > self.last + 1:
+            self._gap(self.last, first)
         self.last = last if self.last is None else max(self.last, last)
+
+    def _gap(self, before: int, following: int) -> None:
+        if len(self.gaps) <= MOST_GAPS:
+            self.gaps.append((before, following))
 
     def _times(self, first: int, last: int) -> None:
         self.first_time = first if self.first_time is None else min(self.first_time, first)

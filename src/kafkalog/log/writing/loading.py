@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager, contextmanager
 from msgspec import Struct
 from msgspec.structs import replace
 
-from kafkalog.codec.common.advice import Ask, Sentence
+from kafkalog.codec.common.advice import Advice, Ask, Sentence
 from kafkalog.codec.common.errors import FormatError, UsageError
 from kafkalog.codec.common.findings import Severity
 from kafkalog.codec.files.index_files import (
@@ -67,7 +67,6 @@ __all__ = [
 ]
 
 _BEGIN_WITH_AN_OFFSET = (FileKind.LOG, *INDEX_KINDS, CLEANED, SWAP)
-_ADVICE = Sentence("; let ", Ask.RECOVER, " decide what to keep, then open it again")
 
 
 class SealedSegment(Struct, frozen=True):
@@ -89,6 +88,10 @@ class Loaded(Struct, frozen=True, kw_only=True):
     producers: ProducerStateManager
 
 
+def _advice(directory: str) -> Sentence:
+    return Sentence("; ", Advice("let {} decide what to keep, then open it again", Ask.RECOVER, {"root": directory}))
+
+
 def open_segment(
     disk: Disk, directory: str, base_offset: int, config: LogConfig, now_ms: int, *, create: bool
 ) -> LogSegment:
@@ -100,7 +103,7 @@ def open_segment(
     try:
         segment = LogSegment(disk, directory, base_offset, config, create=create, created_ms=now_ms, indexes_first=True)
     except JavaError as error:
-        raise FormatError(Sentence(str(error), _ADVICE), source=directory) from error
+        raise FormatError(Sentence(str(error), _advice(directory)), source=directory) from error
     if segment.transaction_index.torn_bytes:
         segment.close_handlers()
         raise _torn(segment.path(FileKind.TRANSACTION_INDEX))
@@ -155,14 +158,14 @@ def _refuse_oddities(directory: str) -> None:
         parsed = parse_segment_file(entry.name)
         is_ours = parsed is not None or entry.name == LEADER_EPOCH_CHECKPOINT
         if is_ours and not entry.is_file(follow_symlinks=False):
-            raise UsageError(Sentence(f"{entry.path} is not a regular file", _ADVICE))
+            raise UsageError(Sentence(f"{entry.path} is not a regular file", _advice(directory)))
         if parsed is not None and parsed.pending in (SWAP, CLEANED):
-            raise UsageError(Sentence(f"{entry.path} is from a compaction that was interrupted", _ADVICE))
+            raise UsageError(Sentence(f"{entry.path} is from a compaction that was interrupted", _advice(directory)))
         if parsed is not None and not parsed.pending and entry.name != segment_file(parsed.base_offset, parsed.kind):
-            raise UsageError(Sentence(f"{entry.path} is not named as Kafka names it", _ADVICE))
+            raise UsageError(Sentence(f"{entry.path} is not named as Kafka names it", _advice(directory)))
         if entry.name.endswith(_BEGIN_WITH_AN_OFFSET) and parse_offset(entry.name) is None:
             fault = "has a name that stops a broker: it does not begin with an offset"
-            raise UsageError(Sentence(f"{entry.path} {fault}", _ADVICE))
+            raise UsageError(Sentence(f"{entry.path} {fault}", _advice(directory)))
 
 
 class _Check:
@@ -203,7 +206,7 @@ class _Check:
         with FileSource(path) as source:
             finding, end = first_damage(source, base, next((other for other in self._bases if other > base), None))
         if finding is not None:
-            why = Sentence(finding.detail, _ADVICE)
+            why = Sentence(finding.detail, _advice(self._directory))
             raise FormatError(why, position=finding.position, source=path, code=finding.code)
         return end
 
@@ -292,7 +295,7 @@ def load(
     check = _Check(partition)
     end = check(clean=request.clean, recovery_point=request.recovery_point)
     if log_start > end:
-        raise UsageError(Sentence(f"the log start offset {log_start} is after the log end {end}", _ADVICE))
+        raise UsageError(Sentence(f"the log start offset {log_start} is after the log end {end}", _advice(directory)))
     request = replace(request, recovery_point=min(request.recovery_point, end), keeps_log=True)
     try:
         loader = LogLoader(disk, replace(request, on_recovered=_put_away), epochs)
@@ -302,7 +305,7 @@ def load(
     with _refusals(directory):
         ended = rehearse(request, without=doubtful)
     if ended != end:
-        why = Sentence(f"a broker would go on with offset {ended}, where the log ends at {end}", _ADVICE)
+        why = Sentence(f"a broker would go on with offset {ended}, where the log ends at {end}", _advice(directory))
         raise FormatError(why, source=directory)
     with changing:
         remove_leftovers(directory)
@@ -320,9 +323,9 @@ def _refusals(directory: str) -> Iterator[None]:
         yield
     except JavaError as error:
         source = directory if error.segment_path is None else error.segment_path
-        raise FormatError(Sentence(str(error), _ADVICE), position=error.position, source=source) from error
+        raise FormatError(Sentence(str(error), _advice(directory)), position=error.position, source=source) from error
     except LogLossError as error:
-        detail = Sentence("a broker would truncate the log here", _ADVICE)
+        detail = Sentence("a broker would truncate the log here", _advice(directory))
         raise FormatError(detail, position=error.position, source=error.path) from error
 
 

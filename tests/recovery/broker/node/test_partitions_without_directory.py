@@ -270,6 +270,23 @@ def test_logs_that_do_not_know_the_epoch_in_which_they_were_led_are_told(data: P
         finished = kafkalog(command, data)
         printed = " ".join(finished.out.split())
         assert f"logs are older than the metadata ({partition.name}: led in leader epoch" in printed
+        assert "look for newer copies of them before (runbook: backup)" in printed
+        assert "nothing to do;" not in printed
+        assert "this mode changes nothing" not in printed
         assert finished.code == 1
+    assert "look for the newer copy that is spoken of above; recover has nothing to do here" in printed
     (data / ".kafka_cleanshutdown").unlink()
     assert "logs are older" not in " ".join(kafkalog("verify", data).out.split()), "a crash may lose the checkpoint"
+
+
+def test_a_recovery_that_forgets_an_epoch_without_records_makes_no_log_older(tmp_path: Path) -> None:
+    """Kafka's loader forgets it too (`LeaderEpochFileCache.truncateFromEnd` at the log end offset)."""
+    data = own_copy(brokers("4.3.0/segments")[0], tmp_path / "data")
+    (data / ".kafka_cleanshutdown").unlink()
+    known = {path: path.read_bytes() for path in data.glob("*/leader-epoch-checkpoint")}
+    assert kafkalog("recover", "--mark-clean", "--yes", data).code == 2
+    assert any(path.read_bytes() != before for path, before in known.items())
+    assert (data / ".kafka_cleanshutdown").exists()
+    planned = kafkalog("plan", data)
+    assert "older than the metadata" not in " ".join(planned.out.split())
+    assert planned.code == 0
