@@ -154,7 +154,9 @@ def recorded_directories(scratch: Path) -> list[Path]:
 
 
 def starting(scratch: Path) -> Iterator[tuple[str, Work]]:
-    """Whole processes: processor time from the start of Python to its end."""
+    """Whole processes: processor time from the start of Python to its end, and of large logs the memory, in thousands
+    of MiB so that it is printed as MiB.
+    """
     root = scratch / "broker"
     root.mkdir()
     for number in range(9):
@@ -174,14 +176,21 @@ def starting(scratch: Path) -> Iterator[tuple[str, Work]]:
             f"from kafkalog.cli.main import run\nfor each in {recorded!r}: run([{name!r}, each])"
         )
 
-    def run(program: str) -> float:
+    def seconds(program: str) -> float:
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         subprocess.run([sys.executable, "-c", program], capture_output=True, check=False)
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
+    def peak(program: str) -> float:
+        program += "\nimport sys; print(open('/proc/self/status').read(), file=sys.stderr)"
+        said = subprocess.run([sys.executable, "-c", program], capture_output=True, check=False, text=True).stderr
+        return int(re.findall(r"VmHWM:\s+(\d+) kB", said)[-1]) / 1024 / 1000
+
     for title, program in programs.items():
-        yield f"process: {title}", lambda program=program: run(program)
+        yield f"process: {title}", lambda program=program: seconds(program)
+        if "MiB" in title:
+            yield f"peak memory, MiB: {title}", lambda program=program: peak(program)
 
 
 def rows(scratch: Path) -> Iterator[tuple[str, Work]]:
@@ -281,7 +290,7 @@ def main() -> None:
                             seconds = (before, after)[which].seconds(title)
                             if number:  # the one before is to warm up
                                 times[which].append(seconds)
-    print(f"processor time, median of {arguments.rounds}, interleaved\n")
+    print(f"processor time if nothing else is named, median of {arguments.rounds}, interleaved\n")
     print("| work | before, ms | now, ms | now / before | spread | |\n|---|---|---|---|---|---|")
     ratios: list[float] = []
     for title, times in taken.items():
