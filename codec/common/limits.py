@@ -37,7 +37,9 @@ class Limits(Struct, frozen=True, kw_only=True):
     """Headers of one record. Each takes at least 2 bytes."""
 
     zstd_window_bytes: int = 128 * MIB
-    """Window of a zstd frame. Level 22 of Kafka's producers needs this one, and Kafka reads no larger."""
+    """Window of a zstd frame. The default is what level 22 of Kafka's producers needs, and the largest that Kafka
+    reads.
+    """
 
     read_window_bytes: int = 4 * MIB
     """Bytes of a file that a scan holds at once, unless one batch is larger."""

@@ -30,7 +30,7 @@ _MULTI = derive.fixed(fetch_result.MULTI_MESSAGE_SET_SEND, ("total_length", "err
 
 
 class ErrorCode(enum.IntEnum):
-    """Error codes of a fetch result (`kafka.common.ErrorMapping`). Those up to 4 date from 0.7; all have their names of
+    """Error codes of a fetch result (`kafka.common.ErrorMapping`). Codes up to 4 exist since 0.7; all are named as in
     0.8.
     """
 

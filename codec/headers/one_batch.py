@@ -52,8 +52,8 @@ class OneBatch(Struct, frozen=True):
         return self.single.header.first_offset
 
     def lowest_offset(self, limits: Limits = DEFAULT_LIMITS) -> int:
-        """Return the first offset by `first_offset_of`, which decompresses an entry of magic 0 or 1. Raises its
-        errors.
+        """Return the first offset. A compressed entry of magic 0 or 1 is decompressed to find it; if this fails, its
+        last offset is returned.
         """
         return first_offset_of(self.single, limits)
 
@@ -162,7 +162,7 @@ class OneBatch(Struct, frozen=True):
         yield self.single
 
     def transaction_numbers(self, first: int = 0) -> range:
-        """Return the number of the batch, which may change the state of a transaction."""
+        """Return the number of the batch (0); empty if `first` is above 0. The batch is not examined."""
         return range(first, 1)
 
     def behind_last_gap(self) -> int:

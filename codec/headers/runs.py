@@ -50,7 +50,7 @@ class BatchRun:
     findings: Sequence[Finding] = ()
     expected: int | None = None
     last_before: int | None = None
-    """last offset before the run, if its order was judged"""
+    """last offset before the run; None if the run was not compared with earlier batches, or is the first"""
     reached = 0
 
     def __init__(self, table: Table | Cells, window: bytes | memoryview, window_start: int) -> None:

@@ -280,8 +280,8 @@ class ContinuityState(Rows):
 
 
 class RunFacts(Rows):
-    """Facts about all batches of a run. A number of a batch, and an epoch, is -1 for none. Offsets are from the
-    headers. The first batch of the run is not compared with a batch before it.
+    """Facts about all batches of a run. Numbers of batches, and epochs, are -1 if there is none, except for `LAST_GAP`.
+    Offsets are from the headers. The first batch of the run is not compared with a batch before it.
     """
 
     LEAST_LAST_OFFSET = auto()
@@ -311,7 +311,7 @@ class RunFacts(Rows):
     UNKNOWN_CODECS = auto()
     """batches with a compression that magic 2 does not have"""
     LAST_CLEANED = auto()
-    """number of the last batch with fewer records than offsets, and not with fewer than 0"""
+    """number of the last batch whose number of records is below its number of offsets, and not negative"""
     LAST_V2 = auto()
     """number of the last batch of magic 2"""
 

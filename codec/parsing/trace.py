@@ -103,7 +103,7 @@ class FieldSpan:
     resolved: int | None = None
     """absolute value of a delta or relative offset: an offset, or a time in ms; None for other fields"""
     is_unpacked: bool = False
-    """whether its children are in decompressed bytes, and count from the first of those"""
+    """whether its children are in decompressed bytes, so that their positions count from the first of these"""
     data: bytes = field(default=b"", repr=False)
     """bytes from `position` to `end`; empty if it has children"""
 

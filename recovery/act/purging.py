@@ -40,7 +40,7 @@ class PurgeResult(Struct, frozen=True):
 
     root: str
     purged: tuple[RunInfo, ...]
-    """as they were before"""
+    """the executions that were removed, as they were before"""
     left: Mapping[str, str] = field(default_factory=dict)
     """reason for each execution that was old enough but stays, by id"""
 
@@ -59,8 +59,8 @@ def purgeable(request: Purge, path: PathLike) -> _Chosen:
 
 
 def purge(request: Purge, *paths: PathLike) -> list[PurgeResult]:
-    """Permanently delete what executions have kept, under the broker's lock: named ones, and all older than some days.
-    Return a result for each log directory, in the order of the paths.
+    """Permanently delete what executions have kept, under the broker's lock. The request selects them by id, by age, or
+    both. Return a result for each log directory, in the order of the paths.
 
     They can then no longer be undone, and the originals that they kept are lost. An interrupted execution is never
     removed, unless it was superseded. Of several directories, each named execution is removed from those that have it.

@@ -60,7 +60,7 @@ class CompletedRuns(Struct, frozen=True, kw_only=True):
     """Results of completing earlier executions that had been interrupted."""
 
     completed: tuple[str, ...] = ()
-    """ids of executions that were completed, or whose undo was"""
+    """ids of executions that were completed, or whose interrupted undo was completed"""
     superseded: Mapping[str, str] = field(default_factory=dict)
     """id of each superseded execution -> why: the directory was changed since, for example by a broker"""
     marker_withheld: str | None = None

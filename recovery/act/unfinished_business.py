@@ -36,13 +36,13 @@ class UnfinishedRun(Struct, frozen=True, kw_only=True):
     is_foreign: bool = msgspec.field(name="foreign")
     """another machine began it: it is completed or undone only by name"""
     is_undo: bool = msgspec.field(name="undo")
-    """it is the undo of the run that was interrupted"""
+    """whether it was the undo of the run that was interrupted"""
     root: str = msgspec.field(name="path")
     """the log directory"""
 
     @property
     def detail(self) -> Sentence:
-        """Sentence that describes the business, and says what to do."""
+        """Sentence that describes the unfinished execution, and says what to do."""
         return cut_short(self.root, self.run_id, is_foreign=self.is_foreign, is_undo=self.is_undo)
 
 

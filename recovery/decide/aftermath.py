@@ -52,21 +52,23 @@ _NAMED = 3
 
 
 class LossConsequence(Struct, frozen=True, kw_only=True):
-    """What follows for others from where one partition's log ends, or from what it loses."""
+    """A consequence of the offset at which one partition's log ends, or of the records that it loses."""
 
     kind: Literal["groups_beyond_end", "marker_lost", "older_values_return", "retention", "end_goes_back",
                   "transaction_stays_open", "aborted_records", "deleted_records_return"]  # fmt: skip
-    """groups whose offsets lie beyond the log's end; a lost marker of a transaction that has ended; a compacted topic
-    that has lost records; segments that retention deletes soon after the start, by a limit that is known; a log
-    without records that will end below the offset at which it began; an open transaction whose coordinator has lost its
-    log; an overlapping segment from which readers of committed data get aborted records; deleted records that consumers
-    get again, because the log start offset was not checkpointed before a kill"""
+    """`groups_beyond_end`: groups have offsets beyond the log's end; `marker_lost`: the marker of a transaction that
+    has ended is lost; `older_values_return`: a compacted topic has lost records; `retention`: retention deletes
+    segments soon after the start, by a known limit; `end_goes_back`: a log without records will end below the offset at
+    which it began; `transaction_stays_open`: the coordinator of an open transaction has lost its log;
+    `aborted_records`: readers of committed data get aborted records from an overlapping segment;
+    `deleted_records_return`: consumers get deleted records again, because the log start offset was not in its
+    checkpoint before a kill"""
     partition: str
     """the partition directory"""
     detail: str
     """one sentence"""
     way: str | None = None
-    """the recommended way of which this is said; null: the plan itself"""
+    """the recommended way that has this consequence; null: the plan itself has it"""
 
 
 def consequences(

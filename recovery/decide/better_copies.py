@@ -16,7 +16,7 @@ __all__ = ["BetterCopy", "Holding"]
 
 
 class Holding(Struct, frozen=True):
-    """The part of one partition directory that a recovery by itself would keep."""
+    """The part of one partition directory that a recovery of this directory alone would keep."""
 
     path: str
     end: int
@@ -37,7 +37,9 @@ class Holding(Struct, frozen=True):
 
 
 class BetterCopy(Struct, frozen=True):
-    """The directory that holds most of a topic-partition, and the others, which a broker would need to be without."""
+    """The directory that holds most of a topic-partition, and its other directories, which must be moved away to keep
+    it.
+    """
 
     name: str
     """the topic-partition, which is also the usual name of its directory"""

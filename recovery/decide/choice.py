@@ -34,9 +34,10 @@ class RecoveryChoice(Struct, frozen=True, kw_only=True):
     damaged: list[Finding] = field(default_factory=list)
     """findings about damage in logs, whether a way changes it or not"""
     overlapping: Sequence[str] = ()
-    """partition directories with a segment that has a batch of a transaction with offsets of the next one"""
+    """partition directories in which a segment has a transactional batch with offsets that belong to the next segment
+    """
     consequences: tuple[LossConsequence, ...] = ()
-    """for readers of committed data, of the way that is recommended if it is not the plan's own"""
+    """consequences of the recommended way for readers of committed data; empty if it is the plan's own way"""
     loses_metadata: bool = False
     """whether no way keeps all of a metadata log, of which other nodes have copies"""
     better_copies: tuple[BetterCopy, ...] = ()

@@ -158,11 +158,11 @@ class Plan:
     written again
     """
     consequences: Sequence[LossConsequence] = ()
-    """what follows for others from lost records, or from where logs end"""
+    """consequences of lost records, or of the offsets at which logs end"""
     if_coordinator_is_lost: Sequence[LossConsequence] = ()
-    """what follows in addition if a partition of `__transaction_state` is lost"""
+    """further consequences if a partition of `__transaction_state` is lost"""
     begins: Mapping[str, int] = field(default_factory=dict)
-    """offset at which a tiered log begins, empty, after its remote part, by partition directory"""
+    """partition directory -> offset after the remote part, at which a tiered log without local files begins empty"""
     is_of_newer_kafka: bool = False
     """whether `meta.properties` has a version unknown here; a newer Kafka may start on it"""
     waits_for_a_run: bool = False
@@ -171,7 +171,7 @@ class Plan:
     needs_full: bool = False
     """whether an error is left that a recovery with `full` repairs"""
     lost_in_deleted: tuple[str, ...] = ()
-    """names of the partition directories of which `.deleted` files hold offsets that the recommended way loses"""
+    """names of the partition directories whose `.deleted` files hold offsets that the recommended way loses"""
     request: Recovery | None = None
     """what it was made for"""
 

@@ -163,16 +163,16 @@ class Measured(Struct, kw_only=True):
     """places among `uncounted` that are only zero bytes at a log's end, where perhaps no record was"""
     bytes_cut: int | None = None
     damage_left: int = 0
-    """unreadable places that stay in the log: a consumer stops there, but for `damage_passed`"""
+    """unreadable places that stay in the log: a consumer stops at each, except at those in `damage_passed`"""
     damage_passed: int = 0
     """places among `damage_left` after which a consumer goes on in the next segment (`is_passed_over`)"""
     lost: list[LostRange] = field(default_factory=list)
     below_high_watermark: bool | None = None
 
     def held_below(self, local: Measured) -> Measured:
-        """Return the counts for the case that another tier still serves all records that are lost here below the local
-        log. These records then count as kept. `local` are the counts of the local log alone, with all other losses.
-        `records_kept` stays None if it is None. Neither object is changed.
+        """Return the counts if another tier still serves the records that are lost below the local log: these records
+        count as kept. `local` has the counts of the local log alone. `records_kept` stays None if it is None. Neither
+        object is changed.
         """
         kept = self.records_kept
         if kept is not None:

@@ -53,9 +53,9 @@ def explain(
     whole. Changes nothing.
 
     In a log this place is the entry at byte `position`, or the entry that contains `offset`. If no entry contains the
-    offset, it is the next entry after compaction, or the damage that may have contained it. Without a position and an
-    offset, it is the first damage, with the entries before and after it; in a sound log, it is the start. In an index
-    it is the entry at `position`.
+    offset, the place is the next entry (compaction has removed the record), or the damage that may have contained it.
+    Without a position and an offset, it is the first damage, with the entries before and after it; in a sound log, it
+    is the start. In an index it is the entry at `position`.
 
     Raises `UsageError` if the file is missing, a directory or not Kafka's by its name. Also raises it if the place is
     negative, not in the file or does not suit the kind of file, or for `records` of a file without batches. Raises

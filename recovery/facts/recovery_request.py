@@ -100,7 +100,8 @@ class Recovery(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     server: Mapping[str, str] = {}
     """the node's own properties, if they are known: settings, and what it compares with `meta.properties`"""
     release: Annotated[str | None, Option("--release", _RELEASE, "VERSION")] = None
-    """the release of Kafka whose start is foretold, as `3.9`; None: every release that can have written the files"""
+    """the release of Kafka whose start is predicted, such as `3.9`; None: every release that can have written the files
+    """
     topic_id: Annotated[
         str | None, Option("--topic-id", "Topic id for partitions whose partition.metadata cannot be read.", "UUID")
     ] = None
@@ -134,12 +135,12 @@ class Recovery(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     mark_clean: Annotated[bool, Option("--mark-clean", _MARK_CLEAN, is_of_acting=True)] = False
     """verify the result from disk, then write a clean-shutdown marker, so that a broker does not check again"""
     moved: Annotated[bool, MOVED] = False
-    """the directory is the one that its runs were on, although that cannot be seen"""
+    """assert that the kept executions are of this directory, although it was moved"""
     topics: TopicFacts | None = None
     """facts about the topics; None: they are read from the metadata log in the directories"""
     remote_logs: RemoteLogSource | None = None
-    """remote part of tiered logs: lost logs begin after it, in mode remote, which it implies; a working copy gets it
-    restored, in any mode
+    """remote part of tiered logs. A recovery in place is then in mode remote, and lost logs begin after their remote
+    part; `recover_into` copies the remote part back, in any mode
     """
     beside: tuple[str, ...] = ()
     """more log directories of the same brokers, which a start reads; they are not changed"""

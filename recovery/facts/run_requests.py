@@ -26,7 +26,7 @@ class Undo(Struct, frozen=True, kw_only=True):
     quarantine: Annotated[PathLike | None, QUARANTINE] = None
     """where executions keep what they removed; None: beside each directory"""
     moved: Annotated[bool, MOVED] = False
-    """the executions are those of the directory, although nothing shows it"""
+    """assert that the kept executions are of this directory, although it was moved"""
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -53,7 +53,7 @@ class Purge(Struct, frozen=True, kw_only=True):
     ] = None  # fmt: skip
     """where executions keep what they removed; None: beside each directory"""
     moved: Annotated[bool, MOVED] = False
-    """the executions are those of the directory, although nothing shows it"""
+    """assert that the kept executions are of this directory, although it was moved"""
 
     def __post_init__(self) -> None:
         check_fields(self)

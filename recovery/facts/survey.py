@@ -188,8 +188,8 @@ class Survey:
 
     def first_change(self, other: Survey) -> str | None:
         """Return the first path that differs in the later survey `other`; None if nothing has changed. A file differs
-        if it has another size, modification time, device, inode or number of names. An entry differs if it is new, gone
-        or of another kind.
+        if it has another size, modification time, device, inode or number of hard links. An entry differs if it is new,
+        gone or of another kind.
 
         Files of other directories from which bytes are taken are examined again on disk, first. Then come files and
         directories by path, then special entries by path. The broker's lock, the pointer file, dangling links, and

@@ -89,7 +89,7 @@ class TopicFacts:
     apart: tuple[str, ...] = field(default=(), compare=False)
     """log directories that name another broker but may belong to this one"""
     problem: str | None = None
-    """why nothing, or not everything, could be read, as one sentence; None if it could"""
+    """why nothing, or not everything, could be read, as one sentence; None if everything could"""
 
     def settings(self, topic: str, given: Mapping[str, str]) -> LogSettings:
         """Return the settings of a topic's logs: each from the metadata if it has it, else from `given`, else Kafka's

@@ -107,7 +107,7 @@ class ModeSpec(Struct, frozen=True, kw_only=True):
     way: WaySpec | None = None
     """the way that it carries out; None: the way of mode safe"""
     carry_out: Callable[[Carrier[Any], Tree], Any] = lambda carrier, tree: carrier.safely(tree)
-    """what it leaves of a tree"""
+    """function that returns what the mode leaves of a tree"""
     is_compared: bool = False
     """whether plans carry it out, in memory, for every partition that loses something, and compare it with mode safe"""
     is_safe: bool = False

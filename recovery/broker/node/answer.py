@@ -79,12 +79,12 @@ class ConsequenceKind(enum.StrEnum):
     METADATA_GOES_BACK = "metadata_goes_back"
     """metadata of the only voter ends earlier than it did"""
     METADATA_MAY_GO_BACK = "metadata_may_go_back"
-    """same of a node that is a broker too, whose partitions show what is lost, if anything"""
+    """metadata may end earlier than it did, because partitions have later epochs or the only voter is a broker too"""
     METADATA_LOG_CUT = "metadata_log_cut"
     """log is cut at its first damaged batch, as after any crash; what followed it is lost"""
     STRAY = "stray"
     STRAY_ONCE_STARTED = "stray_once_started"
-    """partition without a topic id: of a start that fails, the first that goes further makes it stray"""
+    """partition without a topic id: this start fails, and the first that succeeds renames it to `-stray`"""
     EXPECTED_STRAY = "expected_stray"
     """stray that the metadata log itself shows as deleted, moved or created again: a note, no damage"""
     DELETED = "deleted"
@@ -103,7 +103,7 @@ class ConsequenceKind(enum.StrEnum):
     OLDER_LOGS = "older_logs"
     """logs do not know a leader epoch in which this node led them: they may come from an older copy"""
     UNFORESEEN = "unforeseen"
-    """may go well or not"""
+    """effect that cannot be predicted"""
     OTHER = "other"
 
 
@@ -131,7 +131,7 @@ class StartConsequence(Struct, frozen=True, kw_only=True):
     names: tuple[str, ...] = ()
     """partition directories, relative to their log directories"""
     lost: tuple[str, ...] = ()
-    """partitions of which all records, or some, are nowhere after it, as far as the metadata knows of other copies"""
+    """partitions that lose all records, or some, by it, and of which the metadata names no other copy"""
 
 
 class NodeAnswer(Struct, frozen=True, kw_only=True):
@@ -182,7 +182,7 @@ class AnswerJson(Struct, frozen=True, kw_only=True):
     releases: str
     """the releases of Kafka, such as `3.7.1 to 4.0` or `4.3 and later`"""
     outcome: StartOutcome
-    """the gravest of what follows; `unknown` if it is not known"""
+    """the most serious of the consequences; `unknown` if it cannot be predicted"""
     exception: str | None
     """class of the exception that ends the start; null if none does"""
     message: str | None
@@ -190,7 +190,7 @@ class AnswerJson(Struct, frozen=True, kw_only=True):
     file: str | None
     """the file that the failure is about; null if it is about none"""
     consequences: tuple[StartConsequence, ...]
-    """what the start does beside"""
+    """what else the start does"""
     condition: str | None
     """what the answer depends on that the directories do not say; null if they say everything"""
 
@@ -213,7 +213,7 @@ class NodeStart(Struct, frozen=True, kw_only=True):
     role: Role
     node_id: int | None
     releases: tuple[Release, ...]
-    """groups of releases that were asked about, by their first release"""
+    """first release of each group of releases that was asked about"""
     answers: tuple[NodeAnswer, ...]
     """one for each of `releases`"""
     fetches_metadata: bool = False
@@ -249,7 +249,7 @@ class NodeStart(Struct, frozen=True, kw_only=True):
 
     @property
     def changes_nothing(self) -> bool:
-        """Whether every release starts, serves, and changes nothing but what each start changes."""
+        """Whether the node starts with every release, serves, and changes only what every start changes."""
         return all(answer.loses_nothing and not answer.consequences for answer in self.judged)
 
     @property
@@ -275,7 +275,7 @@ class NodeStart(Struct, frozen=True, kw_only=True):
 
     @property
     def lost(self) -> tuple[str, ...]:
-        """Partitions of which a start by any of the releases leaves nothing, or only a part, sorted."""
+        """Partitions that a start by any of the releases loses, wholly or in part, sorted."""
         consequences = (consequence for answer in self.judged for consequence in answer.consequences)
         return tuple(sorted({name for consequence in consequences for name in consequence.lost}))
 

@@ -21,7 +21,7 @@ class CommonPast(Struct, frozen=True):
     """Point up to which a follower keeps its log when it begins to follow a leader."""
 
     epoch: int | None
-    """leader epoch on which the answers of both logs agree; it may be missing in one log; None if unknown"""
+    """leader epoch at which the answers of both logs agree, although one log may not have it; None if unknown"""
     offset: int
     """the follower's offsets from here on are lost; its own log end if none are"""
 

@@ -44,9 +44,9 @@ def compare(
     return the result; change nothing.
 
     The paths may include parents of log directories, and ZooKeeper's data directory. `jobs` topic-partitions are
-    compared at a time, in forked processes if that saves time. `on_read` is called with a number of log bytes each time
-    that many are read for the first time. Raises `UsageError` for a path without Kafka data, for fewer than two
-    different directories, or if nothing is selected; anything unreadable is part of the result.
+    compared at a time, in forked processes if that saves time. `on_read` is called with the number of log bytes after
+    each read; bytes that are read again do not count. Raises `UsageError` for a path without Kafka data, for fewer than
+    two different directories, or if nothing is selected; anything unreadable is part of the result.
 
     * `paths`: log directories, or partition directories, two or more
     * `select`: the topic-partitions to compare; all of them without it

@@ -23,7 +23,7 @@ class CopyReport(Struct, kw_only=True):
     topic_id: str | None
     log_start_offset: int = 0
     log_end_offset: int = 0
-    """offset after the last sound batch, also after damage"""
+    """offset after the last sound batch, even if that follows damage"""
     sound_end_offset: int | None = None
     """offset at which the first damage begins; None if there is none"""
     high_watermark: int | None = None

@@ -122,8 +122,8 @@ class MergeCopies:
     none can be read.
 
     With `is_compacted` gaps where a copy was cleaned (`CleanedPart`) are not losses. If several copies have a batch in
-    one leader epoch, the copy in the directory `prefer` contributes it. `on_read` is called with a number of log bytes
-    each time that many are read for the first time.
+    one leader epoch, the copy in the directory `prefer` contributes it. `on_read` is called with the number of log
+    bytes after each read; bytes that are read again do not count.
     """
 
     def __init__(

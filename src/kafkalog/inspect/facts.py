@@ -116,7 +116,7 @@ class Planned(Struct, frozen=True, kw_only=True):
     needs_full: bool = False
     """whether an error is left that a recovery with `full` repairs"""
     lost_in_deleted: tuple[str, ...] = ()
-    """names of the partition directories of which `.deleted` files hold offsets that the recommended way loses"""
+    """names of the partition directories whose `.deleted` files hold offsets that the recommended way loses"""
     copies: tuple[str, ...] = ()
     """directories that hold other copies"""
     note_of_identity: str | None = None
@@ -129,9 +129,9 @@ class Planned(Struct, frozen=True, kw_only=True):
     changing: tuple[str, ...] = ()
     """partition directories in which the plan would change something"""
     damages: Sequence[Finding] = ()
-    """damage in logs, and what else is said of their losses; file paths are relative to `root`"""
+    """findings about damage in logs and about their losses; file paths are relative to `root`"""
     consequences: Sequence[LossConsequence] = ()
-    """what follows for others from where logs end after the plan"""
+    """consequences of the offsets at which logs end after the plan"""
     waits_for_a_run: bool = False
     """whether an interrupted execution has to be completed first"""
     identity_in: tuple[str, ...] = ()

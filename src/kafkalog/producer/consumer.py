@@ -28,7 +28,8 @@ class Consumer:
     """Reads topics as streams and tracks their offsets. Use as a context manager, or call `shutdown`.
 
     Streams are iterators. Each is read by one thread, and several may be read at once. Every partition belongs to one
-    stream, permanently. Nothing is written to the directories, except by `offsets` if it stores them there.
+    stream, permanently. Nothing is written to the directories, except committed offsets if `offsets` is a
+    `GroupOffsets` of one of them.
     """
 
     def __init__(

@@ -22,8 +22,8 @@ class Outgoing(NamedTuple):
 class CallbackHandler:
     """Called at each stage of a record. Override the methods you need.
 
-    Errors they raise reach the caller of the producer. `before_enqueue` is called by the thread that sends, the others
-    by the thread that writes, one at a time.
+    An error that a method raises reaches the caller of the producer. `before_enqueue` is called by the thread that
+    sends, the others by the thread that writes, one at a time.
     """
 
     def before_enqueue(self, outgoing: Outgoing) -> Outgoing | None:

@@ -65,7 +65,7 @@ class ExportedPartition(Struct, kw_only=True):
     bytes: int = 0
     """of these files"""
     open_transaction: str | None = None
-    """why it ends before the log does, where an open transaction is the reason"""
+    """why it ends before the log does, if an open transaction is the reason; else null"""
 
 
 class ExportResult(Struct, kw_only=True):

@@ -24,7 +24,7 @@ class RemoteObject(Struct, frozen=True, kw_only=True):
     path: str
     """a URI or a local path"""
     size: int
-    """size of the object, which is that of the file in it unless packed"""
+    """size of the object in bytes; the file in it has the same size unless `is_packed`"""
     modified_ns: int
     part: str = ""
     """which file in the object is meant, if a layout stores several in one"""

@@ -20,4 +20,4 @@ class ColumnSchema(Struct, frozen=True):
     path: bytes = b""
     """path to the message in a Protobuf schema"""
     masks: frozenset[str] = frozenset()
-    """fields that are hidden if they have one of these names where they were written, and another one in `reader`"""
+    """names of fields to hide: fields with one of them in the writer's schema that have another name in `reader`"""

@@ -26,11 +26,11 @@ class DecodedValues(Struct, frozen=True, kw_only=True):
     """Keys and values of `Partition.to_arrow` as Arrow's own types, by their schemas; see docs/values.md."""
 
     schemas: SchemaRegistry | None = None
-    """the schemas [those that the topic `_schemas` beside the partition holds]"""
+    """the schemas; None: those in the topic `_schemas` beside the partition"""
     key_schema: NamedSchema | ColumnSchema | None = None
-    """what keys are read as: a subject, an id, or a `Schema` [the latest version of the subject of the first keys]"""
+    """schema for keys: a subject, an id, or a `Schema`; None: the latest version of the subject of the first keys"""
     values_schema: NamedSchema | ColumnSchema | None = None
-    """what values are read as, in the same way"""
+    """schema for values, in the same way"""
 
     def __post_init__(self) -> None:
         check_fields(self)

@@ -64,7 +64,7 @@ class Schema:
     references: tuple[SchemaReference, ...] = ()
     deleted: SchemaDeletion | None = None
     guid: str | None = None
-    """as the record has it; older registries write none, and `computed_guid` is what newer ones would"""
+    """GUID in the record; None if there is none, as in older registries (newer ones write `computed_guid`)"""
     offset: int = -1
     """of the record in `_schemas`; -1 if it is not from there"""
     timestamp: int = -1
@@ -89,7 +89,7 @@ class SchemaRegistry(Struct, dict=True, kw_only=True):
     """A schema registry at one moment."""
 
     sources: tuple[str, ...] = ()
-    """what it was read from"""
+    """paths that it was read from"""
     schemas: dict[tuple[str, int], Schema] = msgspec.field(default_factory=dict)
     """(subject, version) -> schema, in the order of their first records"""
     compatibility: dict[str | None, dict[str, Any]] = msgspec.field(default_factory=dict)

@@ -47,7 +47,7 @@ class OffsetHistory(Struct, frozen=True, kw_only=True):
 
     changes: tuple[OffsetChange, ...]
     missing: dict[int, int]
-    """partition of `__consumer_offsets` -> number of records that the cleaner removed from what is left"""
+    """partition of `__consumer_offsets` -> number of missing offsets between the records that are left"""
     findings: tuple[Finding, ...]
     logs: CoordinatorLogs
     partition_count: int

@@ -58,7 +58,7 @@ class SharePartition(Struct, frozen=True, kw_only=True):
     topic_id: str
     partition: int
     start_offset: int
-    """first offset that is not settled finally; -1 before the first delivery"""
+    """first offset that may still be delivered; -1 before the first delivery"""
     batches: tuple[StateBatch, ...]
     """in order, without overlaps; offsets between them are available"""
     snapshot_epoch: int
@@ -67,11 +67,11 @@ class SharePartition(Struct, frozen=True, kw_only=True):
     delivery_complete_count: int
     """settled offsets from `start_offset` on, as a broker of 4.2 or later has counted them; -1 if none did"""
     write_timestamp: int
-    """of the last snapshot, ms; -1 without one"""
+    """time of the last snapshot, ms since 1970; -1 without one"""
     log_partition: int
-    """which partition of `__share_group_state`"""
+    """partition of `__share_group_state` with this state"""
     log_offset: int
-    """of the last record, there"""
+    """offset of the last record in that partition"""
 
     @property
     def settled(self) -> int:

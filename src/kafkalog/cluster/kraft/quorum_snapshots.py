@@ -38,7 +38,7 @@ class MetadataSnapshot(Struct, frozen=True, kw_only=True):
     kraft_version: int | None = None
     voters: tuple[VoterNode, ...] | None = None
     last_time: int = -1
-    """of the last record that is in it, as its head says, ms"""
+    """time of the last record in it, according to its header, ms since 1970"""
     written_in: int | None = None
     """the epoch that its batches name"""
     problem: str | None = None

@@ -40,8 +40,8 @@ class StartedOver(Struct, frozen=True, kw_only=True):
 
 
 class FirstBatches:
-    """Positions of the `LeaderChange` records that bootstrap records follow directly; pass every batch of the log in
-    order.
+    """Positions of the `LeaderChange` records that are directly followed by bootstrap records; pass every batch of the
+    log in order.
     """
 
     def __init__(self) -> None:

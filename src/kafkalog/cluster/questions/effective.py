@@ -85,7 +85,8 @@ def effective_settings(
     * `paths`: log directories, or ZooKeeper's dataDir and dataLogDir
     * `as_of`: a past moment
     * `select`: only settings of these topics, and none of brokers
-    * `broker`: only settings of this broker, or with `select` of the topics on this broker; None: of all
+    * `broker`: only settings of this broker; with `select`, the topics' settings as they apply on this broker; None:
+      all
     * `started_with`: settings of the broker's server.properties
     * `defaults`: False: leave out settings that have only Kafka's default value
     * `chroot`: ZooKeeper node of the cluster, if several are below one ZooKeeper

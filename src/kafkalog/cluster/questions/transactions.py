@@ -52,7 +52,7 @@ def transactions(
 
     * `paths`: log directories or partition directories
     * `select`: only producers of these topic-partitions, and transactional ids with one of them in their transaction
-    * `transactional_ids`: names or patterns; empty for all, and for producers without one
+    * `transactional_ids`: names or patterns; empty: all of them, and also producers without a transactional id
     * `replica`: which directory counts if a partition is in several: `"longest"`, or its path
     """
     findings: list[Finding] = []

@@ -91,10 +91,10 @@ def compact(
     """Run one pass of the broker's log cleaner over each compacted partition; return a result for each log directory,
     in order.
 
-    The directory is left as by a broker after its delayed deletions (`LogCleaner`). Which topics are compacted, and
-    how, is decided by the topics' settings in the metadata log, which may be in any directory of the broker; without
-    these by `config`, and else by Kafka's defaults. The log end counts as the high watermark, unless
-    `replication-offset-checkpoint` has a lower one.
+    The result is the directory that a broker has after its delayed deletions (`LogCleaner`). The topics' settings
+    decide which topics are compacted, and how. They are read from the metadata log, which may be in any directory of
+    the broker; a setting that is missing there comes from `config`, else from Kafka's defaults. The log end counts as
+    the high watermark, unless `replication-offset-checkpoint` has a lower one.
 
     All locks are acquired first, and a refusal changes no directory. A partition that is damaged, or that a broker's
     start would change, is left unchanged and named in the result's `done.declined`. A partition at which a broker's

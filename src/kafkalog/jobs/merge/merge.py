@@ -122,7 +122,7 @@ def merge_directories(
 
     * `request`: may be left out for the defaults
     * `paths`: log directories of one cluster, two or more
-    * `target`: the new log directory; None: nothing is written, and the result says what would be
+    * `target`: the new log directory; None: nothing is written, and the result says what would be written
     * `limits`: what a batch or file may hold at most (`Limits`)
     * `on_read`: called with the number of log bytes read
     """

@@ -24,7 +24,7 @@ class Merge(Struct, frozen=True, kw_only=True):
     ] = None
     """directory whose batches are taken if several have the same leader epoch; None: those of the best copy"""
     select: Selection = ALL
-    """topic-partitions to merge; of partition directories all are merged"""
+    """topic-partitions to merge; `merge_replicas` and `merge_preview` accept no selection"""
     config: Annotated[
         Mapping[str, str],
         Option("--config", "A topic or broker setting under Kafka's own name; may be repeated.", "NAME=VALUE"),

@@ -71,21 +71,21 @@ class Expiry(Struct, frozen=True, kw_only=True):
     kind: str
     """`topic`, `group` or `transactional_id`"""
     name: str
-    """of the topic, group or transactional id"""
+    """name of the topic, or the group id, or the transactional id"""
     partition: int | None
-    """of the topic; null for all"""
+    """partition number of the topic; null: all partitions"""
     path: str | None
     """the partition directory; null where no broker's directory was given"""
     setting: str
-    """Kafka's name of what decides"""
+    """Kafka's name of the setting that decides"""
     value: str
-    """and its value"""
+    """value of the setting"""
     origin: str = msgspec.field(name="from")
     """where that value is from: `topic`, `broker`, `given` or `default`"""
     count: int | None
     """segments or offsets that go; null if not known"""
     bytes: int | None
-    """of logs; null if not known"""
+    """bytes of logs that go; null if not known"""
     detail: str
     """one sentence"""
 

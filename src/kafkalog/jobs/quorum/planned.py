@@ -50,7 +50,7 @@ class QuorumPlan:
     changes: list[DirectoryChange]
     donor_survey: Survey = field(repr=False)
     configuration: list[tuple[str, list[str]]] = field(default_factory=list)
-    """lines for the properties, with the nodes that they are for"""
+    """description of nodes, and the lines to set in their server.properties"""
     warnings: list[str] = field(default_factory=list)
     expiry: list[Expiry] = field(default_factory=list)
     """data that brokers would delete at their first start"""

@@ -51,11 +51,11 @@ class QuorumWay(enum.StrEnum):
 
 
 class QuorumRecovery(Struct, frozen=True, kw_only=True):
-    """Request to recover a KRaft quorum: in which way, by which other directories, and with which consent."""
+    """Request to recover a KRaft quorum: the way, further directories to read, and consent."""
 
     way: QuorumWay
     beside: tuple[str, ...] = ()
-    """directories of controllers that will not: read only"""
+    """directories of controllers that will not be in the new quorum; read only"""
     brokers: tuple[str, ...] = ()
     """directories of brokers, read only; the first one is the source of `FROM_BROKER`"""
     endpoints: Mapping[int, tuple[str, int]] = {}
@@ -83,7 +83,7 @@ class QuorumRecovery(Struct, frozen=True, kw_only=True):
     config: Mapping[str, str] = {}
     """brokers' settings by which data expires"""
     properties: Mapping[int, Mapping[str, str]] = {}
-    """server properties by node id, which the lines to set keep as far as possible"""
+    """present server properties by node id; the lines to set keep their values as far as possible"""
     quarantine: Annotated[PathLike | None, QUARANTINE] = None
     """where executions keep what they removed; None: beside each directory"""
 

@@ -72,7 +72,7 @@ def plan_quorum(request: QuorumRecovery, *paths: PathLike) -> QuorumPlan:
     and `RecoveryRefused` if the recovery is impossible, needs consent, or if a directory is in use or has an
     interrupted execution.
 
-    * `request`: in which way, and by which other directories (`QuorumRecovery`)
+    * `request`: the way, and further directories to read (`QuorumRecovery`)
     * `paths`: log directories of the controllers that will form the quorum; none in the way `FROM_BROKER`
     """
     wanted, roots = request.checked(paths), _roots(paths)
@@ -104,7 +104,7 @@ def recover_quorum(
     be read or written, and `RecoveryRefused`, with nothing changed, if the recovery is impossible, needs consent, or an
     execution was interrupted.
 
-    * `request`: in which way, and by which other directories (`QuorumRecovery`)
+    * `request`: the way, and further directories to read (`QuorumRecovery`)
     * `paths`: log directories of the controllers that will form the quorum; none in the way `FROM_BROKER`
     * `expected`: an earlier plan, whose new directory id replaces that of the request. If a directory has changed since
       then, or if the plan is for another request, `RecoveryRefused` is raised and nothing is changed

@@ -44,7 +44,7 @@ class RemoteMetadataRebuild(Struct, frozen=True, kw_only=True):
     """Request to `rebuild_remote_metadata`."""
 
     partitions: Count
-    """number of partitions of the topic; a broker looks for an event in one of them"""
+    """number of partitions of the topic; a broker looks for the events of a log in only one of them, chosen by hash"""
     topic_id: str | None = None
     """id of `__remote_log_metadata`, according to the cluster's metadata; None: a new one"""
     broker_id: int = -1

@@ -24,7 +24,7 @@ class RemoteLogs(Struct, frozen=True):
 
     tier: RemoteTier
     keep_remote: bool = False
-    """in a copy, logs without local files begin after their remote part instead of getting it back"""
+    """in a copy, logs without local files begin after their remote part, which is not copied back"""
 
     def __post_init__(self) -> None:
         check_fields(self)

@@ -20,7 +20,7 @@ Leaders = Callable[[tuple[int, ...] | None], frozenset[int] | None]
 
 
 class FollowerLoss(Struct, frozen=True):
-    """Offsets of a log that go when its broker follows."""
+    """Offsets that a broker truncates from its log when it follows the leader."""
 
     start: int = msgspec.field(name="from")
     """the first"""
@@ -41,12 +41,12 @@ class StartAdvice(Struct, frozen=True, kw_only=True):
     order: tuple[int, ...] = ()
     """brokers, one after the other, after the controllers or ZooKeeper alone"""
     hold_back: tuple[int, ...] = ()
-    """brokers that must not start before"""
+    """brokers that must not start before the partition has a leader"""
     elect: int | None = None
     """broker for which an unclean election is asked when those of `order` are up; null if none is needed"""
     bring: tuple[int, ...] = ()
-    """brokers that may lead and do not come up with these directories; `elect` and the rest are then the way without
-    them"""
+    """brokers that may lead and do not start with these directories; `order`, `hold_back` and `elect` are the steps if
+    they stay down"""
 
     def sentence(self) -> str:
         """Return the advice as a sentence fragment for people; an empty string if nothing has to be done."""

@@ -40,7 +40,9 @@ class Undelete(msgspec.Struct, frozen=True, kw_only=True):
         Option("--topic-id", "The topic's id in the cluster [that of the empty partition in its place, else from the "
             "metadata log, else its own].", "ID"),
     ] = None  # fmt: skip
-    """id of the topic in the cluster; None: that of an empty partition in its place, of the metadata log, or its own"""
+    """topic id in the cluster; None: the id of an empty partition in its place, else the one in the metadata log, else
+    its own
+    """
     hold: Annotated[
         bool, Option("--hold", "Only prevent the broker from removing the data: rename -delete directories to -stray.")
     ] = False

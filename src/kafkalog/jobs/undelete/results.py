@@ -22,12 +22,12 @@ MODE = "undelete"
 
 
 class PutBack(Struct, frozen=True, kw_only=True):
-    """One partition as it is afterwards."""
+    """One restored partition."""
 
     directory: str
     """its name in the log directory"""
     source: str
-    """the directory that it was, or its own if segments come back"""
+    """name of the deleted directory; its own name if deleted segments return to it"""
     log_start_offset: int
     """first offset"""
     log_end_offset: int

@@ -65,8 +65,8 @@ class Inventory(Struct, frozen=True, kw_only=True):
 
     @property
     def half_done(self) -> list[Finding]:
-        """Findings about log directories in which a recovery was interrupted, each once. Their state is neither that
-        before the recovery nor that after it.
+        """Findings about log directories in which a recovery was interrupted, each once. Such a directory is partly
+        changed.
         """
         return list(dict.fromkeys(finding for finding in self.findings if finding.code is FindingCode.RUN_UNFINISHED))
 
@@ -151,7 +151,7 @@ class Inventory(Struct, frozen=True, kw_only=True):
         self, replica: PathLike | None = None, select: Selection = ALL, wants: Wants = every
     ) -> tuple[Partition, ...]:
         """Return the partitions that a consumer would read, as far as `select` and `wants` accept them. First come the
-        live topic-partitions of the log directories, each once. The partition directories and segment files follow that
+        live topic-partitions of the log directories, each once, then the partition directories and segment files that
         the caller named. A segment file in no partition directory is returned only if everything is selected.
 
         If several directories have one topic-partition, `replica` chooses among them: `"longest"`, or the path of one

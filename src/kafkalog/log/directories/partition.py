@@ -132,9 +132,9 @@ class Partition:
 
     @property
     def epochs_below_start(self) -> int | None:
-        """Offset at which the leader epochs begin, if it is below the log start offset and records are there too;
-        otherwise None. Such an offset shows that the checkpointed log start offset is wrong, because a broker moves
-        both together (`LeaderEpochFileCache.truncateFromStart`).
+        """Offset at which the leader epochs begin, if it is below the log start offset and a segment with data begins
+        below that too; otherwise None. Such an offset shows that the checkpointed log start offset is wrong, because a
+        broker moves both together (`LeaderEpochFileCache.truncateFromStart`).
         """
         start = self.log_start_offset
         has_records = any(segment.size and segment.base_offset < start for segment in self.segments)
@@ -252,10 +252,10 @@ class Partition:
         Damage raises `FormatError` while the batches are read, after the rows before it; the error's `finding`
         describes it. `on_damage="stop"` ends the rows there, as damage ends a consumer's reading; `"skip"` leaves out
         the records that cannot be read and continues with the next sound batch. A list for `findings` receives the
-        faults, only the first of repeated offsets; without a list they become warnings.
+        faults; without a list they become warnings. Of several batches that repeat offsets, only the first is reported.
 
-        `threads`, with the caller's among them, read large logs in parallel. Rows and their order are the same, but the
-        Arrow batches may differ. Each thread holds a few batches in memory.
+        `threads` is the number of threads that read a large log in parallel, the caller's included. Rows and their
+        order are the same, but the Arrow batches may differ. Each thread holds a few batches in memory.
 
         `layout="view"` returns `key` and `value` as Arrow's `binary_view`, which points into the bytes that were read
         or decompressed instead of copying them. Those bytes stay in memory until every row of the Arrow batch is gone.

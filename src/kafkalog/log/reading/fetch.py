@@ -62,7 +62,7 @@ class Chunk:
     data: bytes
     """whole batches, of which the first holds the offset; empty at the end of the log"""
     max_bytes: int
-    """size to which the chunk was enlarged, in bytes"""
+    """largest size of the chunk in bytes: that of the request, doubled until the first batch fits"""
     leader_epoch: int = NO_PARTITION_LEADER_EPOCH
     """leader epoch of the first batch, -1 if unknown"""
     origin: Origin | None = field(default=None, repr=False, compare=False)

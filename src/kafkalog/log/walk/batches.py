@@ -58,8 +58,8 @@ class BatchReader:
     `start_timestamp` (ms) may skip older batches, using the time index. With `through_damage` the scan continues after
     damage, at the next batch that is proven to continue the log (see `Resync`). Batches that the filter `batches` does
     not accept are skipped. `on_bytes` is called with the number of log bytes of each batch or run. With `hold` the
-    files are kept open from now on, see `HeldFiles`. Raises `StorageError`, and with `raises` also `FormatError` if
-    damage ends the scan.
+    files are kept open from the reader's creation on, see `HeldFiles`. Raises `StorageError`, and with `raises` also
+    `FormatError` if damage ends the scan.
     """
 
     def __init__(

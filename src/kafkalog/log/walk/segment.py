@@ -67,7 +67,7 @@ class Segment(Struct, frozen=True, kw_only=True):
     def scanner(
         self, *, position: int = 0, check_crc: bool = True, limits: Limits = DEFAULT_LIMITS
     ) -> Iterator[Scanner]:
-        """Return a context with a scanner of the segment, which is closed at the end."""
+        """Return a context manager that gives a scanner of the log file, and closes the file at the end."""
         with self.open() as source:
             yield Scanner(source, position=position, check_crc=check_crc, limits=limits)
 

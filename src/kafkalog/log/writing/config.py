@@ -82,8 +82,8 @@ class LogConfig(Struct, frozen=True, kw_only=True):
     max_compaction_lag_ms: int = 2**63 - 1
     """Age of a dirty segment above which `compact` cleans a log whatever the share."""
     delete_retention_ms: int = _DAY_MS
-    """Time for which a tombstone, or the marker of a removed transaction, is kept after the pass that finds it
-    alone.
+    """Time for which a tombstone, or the marker of a removed transaction, is kept after the pass in which it becomes
+    deletable.
     """
     cleaner_dedupe_buffer_size: int = 128 * MIB
     """Memory for the keys that one pass of `compact` distinguishes, 24 bytes for each."""
