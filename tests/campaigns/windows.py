@@ -30,7 +30,7 @@ FAMILIES: dict[str, Family] = {
         runs.epochs, runs.doubts, runs.chosen, runs.agreement, runs.index_entries, runs.largest_times,
     )
 }  # fmt: skip
-SLOW = {"rebuilt": 20, "cleaned": 200, "compacted": 4}
+SLOW = {"rebuilt": 20, "cleaned": 200}
 """Families that get only one window for so many of the others, because each takes so much longer."""
 
 
