@@ -10,6 +10,7 @@ from msgspec import Struct, structs
 from kafkalog.codec.common.arguments import check_fields
 from kafkalog.codec.common.findings import Finding
 from kafkalog.codec.names import META_PROPERTIES, DirectoryState, parse_partition_directory
+from kafkalog.log.directories.directory import is_readable_partition
 from kafkalog.log.directories.identities import meta_properties_of
 from kafkalog.recovery.broker.manager import BrokerResult
 from kafkalog.recovery.broker.node.answer import NodeAnswer, NodeStart, StartOutcome
@@ -89,10 +90,15 @@ def directories_of_node(root: str, roots: Sequence[str]) -> list[str]:
 
 
 def _log_directory_of(path: str) -> str:
-    """Parent of `path` if it is a partition directory without a `meta.properties`; any other path unchanged."""
+    """Parent of `path` if it is a partition directory; any other path unchanged. A directory that is only called like
+    one, such as `logs-1`, is a partition directory if it has a partition's files, or if its parent is a log directory
+    with a `meta.properties`.
+    """
     whole = os.path.abspath(path)
-    is_partition = parse_partition_directory(os.path.basename(whole)) is not None
-    return os.path.dirname(whole) if is_partition and not os.path.exists(os.path.join(whole, META_PROPERTIES)) else path
+    parent = os.path.dirname(whole)
+    if parse_partition_directory(os.path.basename(whole)) is None or os.path.exists(os.path.join(whole, META_PROPERTIES)):
+        return path
+    return parent if os.path.exists(os.path.join(parent, META_PROPERTIES)) or is_readable_partition(whole) else path
 
 
 def _is_copy(root: str, other: str) -> bool:

@@ -68,6 +68,7 @@ __all__ = [
     "existing_log_directory",
     "is_log_dir",
     "is_partition_dir",
+    "is_readable_partition",
     "log_dir_findings",
     "log_directory_around",
     "log_dirs_at",
@@ -210,13 +211,14 @@ def is_log_dir(path: PathLike) -> bool:
     if any(entry.name in READ_BY_A_BROKER and not entry.is_dir(follow_symlinks=False) for entry in entries):
         return True
     return any(
-        parse_partition_directory(entry.name) is not None and _readable_partition(entry.path)
+        parse_partition_directory(entry.name) is not None and is_readable_partition(entry.path)
         for entry in entries
         if entry.is_dir(follow_symlinks=False)
     )
 
 
-def _readable_partition(path: str) -> bool:
+def is_readable_partition(path: str) -> bool:
+    """Whether a directory can be listed and contains a file that only partition directories have."""
     try:
         return is_partition_dir(path)
     except StorageError:
