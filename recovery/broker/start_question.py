@@ -96,7 +96,8 @@ def _log_directory_of(path: str) -> str:
     """
     whole = os.path.abspath(path)
     parent = os.path.dirname(whole)
-    if parse_partition_directory(os.path.basename(whole)) is None or os.path.exists(os.path.join(whole, META_PROPERTIES)):
+    is_called_so = parse_partition_directory(os.path.basename(whole)) is not None
+    if not is_called_so or os.path.exists(os.path.join(whole, META_PROPERTIES)):
         return path
     return parent if os.path.exists(os.path.join(parent, META_PROPERTIES)) or is_readable_partition(whole) else path
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from testkit.made.batches import simple
 from testkit.made.scenes import SCENES
 from testkit.recorded.broker_dirs import brokers, own_copy
 from testkit.running.command import kafkalog
@@ -118,3 +119,15 @@ def test_a_lost_meta_properties_comes_with_the_command_that_restores_it(command:
     lines = kafkalog(command[0], "data", "data-2", *command[1:], columns=1000).out.splitlines()[:HEIGHT]
     typed = " ".join(" ".join(lines).replace("\\", "").split())
     assert f"type this (1 more directory is below): kafkalog recover {data} {other} --meta-properties --yes" in typed
+
+
+@pytest.mark.parametrize("command", [["plan"], ["report", "--format", "text", "-o", "-"]])
+def test_what_a_missing_directory_had_is_not_called_kept(command: list[str], place: Path) -> None:
+    """Also in the report, and also if the directory that is left has a command."""
+    log = place / "one" / "t-0" / f"{0:020d}.log"
+    log.parent.mkdir(parents=True)
+    log.write_bytes(simple(3))
+    (place / "two").mkdir()
+    text = " ".join(" ".join(screen(command[0], "one", "two", *command[1:])).split())
+    assert "first see to what is said at the top; then type this" in text
+    assert "nothing here; what the directories named at the top had is not counted" in text

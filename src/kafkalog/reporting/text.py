@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import islice
 
+from kafkalog.codec.common.findings import FindingCode
 from kafkalog.codec.common.wording import counted
 from kafkalog.inspect.facts import Planned, ReportFacts
 from kafkalog.reporting.losses import loss_rows
@@ -29,11 +30,13 @@ _LEFT_OUT = 50
 
 
 def screen_of(facts: ReportFacts) -> FirstScreen:
-    """Return the first screen for all directories: a title with the verdict, the outlook of each plan, and the reason
-    for each directory without a plan.
+    """Return the first screen for all directories: a title with the verdict, the outlook of each plan, and a sentence
+    for each directory that has no plan or is missing.
     """
     verdict = verdict_of(facts)
     problems = [f"{each.path}: {why_no_plan(each)}" for each in facts.planned if each.problem is not None]
+    missing = (each.finding for each in facts.damages if each.finding.code is FindingCode.LOG_DIRECTORY_MISSING)
+    problems += [f"{finding.file}: {finding.detail}" for finding in missing]
     planned = [each for each in facts.planned if each.forecast is not None]
     title = f"{verdict.word}: {paths_text(facts.paths)}"
     given = given_in(facts)

@@ -108,13 +108,13 @@ def first_screen(title: str, outlooks: Sequence[Outlook], problems: Sequence[str
     outside = _outside(outlooks, loses=bool(losses))
     if note == DONE_NEXT:
         outside = outside.removesuffix("then ").removesuffix("else ")
-    if problems and not commands:
-        note = "first see to what is said at the top; then ask again"
+    if problems:
+        note = f"first see to what is said at the top; then {note if commands else 'ask again'}"
     return FirstScreen(
         title=title,
         start=list(_starts(outlooks, are_alone=bool(problems))),
         out_of_service=_out_of_service(outlooks, are_alone=bool(problems)),
-        lost=_lost(outlooks),
+        lost=_lost(outlooks, are_alone=bool(problems)),
         losses=losses,
         beyond_end=_groups_first(consequence for outlook in outlooks for consequence in outlook.consequences),
         note=outside + note,
@@ -300,7 +300,10 @@ def out_of_service_sentence(nodes: Sequence[NodeStart]) -> str:
     return ""
 
 
-def _lost(outlooks: Sequence[Outlook]) -> str:
+def _lost(outlooks: Sequence[Outlook], *, are_alone: bool) -> str:
+    """Return a sentence about what is lost with the plans; empty if there is none. `are_alone` says that other
+    directories of the broker could not be planned: what they had is not counted.
+    """
     planned = [outlook for outlook in outlooks if outlook.forecast is not None]
     if not planned:
         return ""
@@ -310,7 +313,8 @@ def _lost(outlooks: Sequence[Outlook]) -> str:
     if not any(outlook.choice.own.may_lose for outlook in planned if outlook.choice.ways):
         is_old = any(consequence.kind == "retention" for outlook in planned for consequence in outlook.consequences)
         nothing = "nothing but what retention deletes" if is_old else "nothing"
-        return f"lost with this plan: {'; '.join(beside) or nothing}"
+        others = "nothing here; what the directories named at the top had is not counted"
+        return f"lost with this plan: {'; '.join(beside) or (others if are_alone else nothing)}"
     hurt = sum(len(_hurt(outlook.choice)) for outlook in planned)
     readable = f"; {readable_text(own)}" if own.sound_lost else ""
     where = f" in {counted(hurt, 'partition')}" if hurt else ""
