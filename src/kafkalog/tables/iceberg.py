@@ -77,7 +77,8 @@ class IcebergTopicTable:
 
     def load(self) -> TableSettings | None:
         """Load the newest metadata of the table, which the other methods then use. Return its settings; None if the
-        catalog or the table does not exist. Raises `UsageError` for a table that no export created.
+        catalog or the table does not exist. Raises `UsageError` for a table that no export created. Raises
+        `StorageError` if its file cannot be examined.
         """
         if not exists(os.path.join(self._root, _FILE)):
             return None
@@ -175,7 +176,7 @@ class IcebergTopicTable:
         property gets all positions. If an error is reported although the commit succeeded, return normally.
 
         Raises `RecoveryRefused` if another writer has committed first, `StorageError` if the snapshot cannot be
-        committed.
+        committed. Raises `UsageError` if the table was meanwhile replaced by one that no export created.
         """
         positions = {**json.loads(self._table.properties.get(_POSITIONS, "{}"))}
         positions |= {str(number): list(structs.asdict(each).values()) for number, each in commit.positions.items()}

@@ -79,7 +79,8 @@ def partition_to_arrow(
     are read lazily. The log files are kept open from now on. `batch_rows` may be lowered for a small log.
 
     Raises `UsageError` for sizes or `threads` below 1 or an unknown column or `on_damage`, `StorageError` if a file
-    cannot be read. While the batches are read, damage is raised, appended to `findings` or reported as a warning.
+    cannot be read. While the batches are read, damage is raised as `FormatError`, appended to `findings` or reported as
+    a warning.
     """
     if batch_rows < 1 or batch_bytes < 1 or threads < 1:
         raise UsageError("batch_rows, batch_bytes and threads must be positive")
@@ -359,6 +360,7 @@ class _Reading:
         """Yield the Arrow batches and damage of slices, in the order of the log. `threads` threads read them in parts;
         `parts` has pairs of a part and its whole slice. `every` is the approximate size of a part in bytes. A part of
         more than twice that size contains a large batch, and waits for its turn. Files are closed when they were read.
+        Raises `StorageError` if a file cannot be read, `UsageError` in a forked child.
 
         The cuts are guesses. A part is read again if it began with another offset than the previous part ended with. If
         a part has damage, it is read again together with the rest of its slice.

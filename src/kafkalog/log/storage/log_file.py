@@ -284,7 +284,8 @@ class LogFile:
     def search(self, target: int, start: int) -> LogBatch | None:
         """Return the batch that contains offset `target`, otherwise the first batch after it; None if neither exists.
         Scans from byte position `start`, which must be the start of a batch (`searchForOffsetFromPosition` of 4.1).
-        Raises `CorruptRecordError` or another `JavaError` for a malformed batch before the result.
+        Raises `CorruptRecordError` or another `JavaError` for a malformed batch before the result. Raises
+        `StorageError` if the file cannot be read.
         """
         previous: LogBatch | None = None
         for batch in self.batches(start):
@@ -299,7 +300,7 @@ class LogFile:
     def largest_timestamp_after(self, start: int) -> tuple[int, int]:
         """Return the largest timestamp (ms) of the batches from byte position `start` on, and the last offset of the
         first batch with that timestamp. Return (-1, -1) if no batch has a timestamp. `start` must be the start of a
-        batch. Raises `JavaError` for a malformed batch.
+        batch. Raises `JavaError` for a malformed batch, `StorageError` if the file cannot be read.
         """
         largest = (-1, -1)
         for batch in self.batches(start):

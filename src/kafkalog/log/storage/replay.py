@@ -59,7 +59,7 @@ def _replay(producers: ProducerStateManager, segment: LogSegment, start: int, si
     """Process the batches in `size` bytes of a segment from byte position `start`, and apply all their changes to the
     producer state at the end (`loadProducersFromRecords`). Checksums are not verified. Raises `JavaError`, with
     position and path of the batch, for a malformed batch or one that violates the producer rules; the state is then
-    unchanged.
+    unchanged. Raises `StorageError` if the log cannot be read.
     """
     collected = ProducerAppends(producers)
     end = start + size

@@ -42,7 +42,7 @@ def _relative_offset(entry: bytes) -> int:
 
 def _slot_before(index: Source, relative: int) -> int:
     """Return the slot number of the last index entry whose relative offset is at or below `relative`; -1 if there is
-    none. The entries are assumed to be in order.
+    none. The entries are assumed to be in order. Raises `StorageError` if the index cannot be read.
     """
 
     def key(slot: int) -> int:

@@ -135,7 +135,7 @@ def _likely_cut(
 ) -> tuple[int, int] | None:
     """Return the byte position of index entry `entry`, and the offset expected there after the batches before it.
     Return None if the headers at this entry and at the earlier entry `before` do not fit the entries. Here
-    `relative_offset` of both entries has absolute offsets.
+    `relative_offset` of both entries has absolute offsets. Raises `StorageError` if the log cannot be read.
     """
     heads = [source.read(offset_entry.position, BATCH.size) for offset_entry in (before, entry)]
     if any(len(head) < BATCH.size or head[MAGIC_POSITION] != BATCH_MAGIC for head in heads):

@@ -96,7 +96,7 @@ class _Builder:
     def begin_topic(self, topic: str) -> int:
         """Return the number of partitions of a topic. At the first call for a topic, missing partitions are created,
         and all its partitions are added to `built`. Raises `UsageError` if a partition exists and `append` is False,
-        and the errors of `Log.open`.
+        and the errors of `Log.open`: `UsageError`, `FormatError`, `RecoveryRefused` and `StorageError`.
         """
         count = self.logs.count(topic)
         if (topic, 0) not in self.built:

@@ -121,7 +121,8 @@ class BatchRetention(Struct, kw_only=True):
     def _is_last_of_producer(self, batch: RecordBatch | LogBatch) -> bool:
         """Return whether the broker needs at least the header of the batch for the state of its producer. It needs the
         producer's last data batch. If the producer state has no data batch, it needs a marker with the producer's
-        current epoch. Return False without a producer id or for an unknown producer.
+        current epoch. Return False without a producer id or for an unknown producer. Raises `KafkaError` if the file
+        ends within the batch's header.
         """
         header = batch.header
         known = self.producers.get(header.producer_id) if header.has_producer_id else None

@@ -55,6 +55,7 @@ class CleanableLog(Struct, kw_only=True):
         segment begins at or below `start`.
 
         Pending entries of the indexes are written first. Raises `KafkaError` for an index entry of unknown version.
+        Raises `StorageError` if an index cannot be read or written.
         """
         transactions: list[AbortedTransaction] = []
         if self.segments.floor(start) is None:
