@@ -146,6 +146,8 @@ class _Looking:
     def partition(self, key: Key, now: int) -> RemotePartition:
         """Return one tiered log with its findings. `key` is topic, topic id and partition; `now` is in ms since
         1970.
+
+        Raises `StorageError` if the remote tier or a local file cannot be read.
         """
         local = self._local.get(key, {})
         events = self._events.get(key, [])

@@ -258,7 +258,7 @@ def _cached(partition: RemotePartition) -> Iterator[Finding]:
     """Yield a finding for each cached index of a readable remote segment that has a wrong size. The cache is a broker's
     (`RemoteIndexCache`). A size is wrong if it differs from the size in the remote tier, or is not a whole number of
     entries. If the size in the tier itself is wrong, the index is skipped, because another finding says that. Only file
-    sizes are examined.
+    sizes are examined. Raises `StorageError` if a file cannot be examined.
     """
     for directory in partition.local:
         for row in partition.rows:

@@ -256,7 +256,8 @@ class OpenLogs:
 
     def forget_replaced(self, path: str) -> None:
         """Stop keeping the log file at `path` open if it was deleted or replaced by another file; the descriptor is
-        closed once nothing uses it any more. Does nothing if the file is not open.
+        closed once nothing uses it any more. Does nothing if the file is not open. Raises `StorageError` if the path
+        cannot be examined.
         """
         with self._lock:
             open_log = self._open.get(path)

@@ -498,7 +498,7 @@ def _up_to(
 
     If the first batch already ends after `target`, return `position` itself and `next_offset`; if `offsets` is passed,
     return the first batch's base offset instead of `next_offset`. Return None if no batch begins at `position`, or if
-    its last offset is not in `offsets`.
+    its last offset is not in `offsets`. Raises `StorageError` if the log cannot be read.
     """
     is_first, end = True, position
     with suppress(DamagedError):  # whoever fetches from there is told

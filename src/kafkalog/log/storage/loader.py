@@ -168,7 +168,7 @@ class LogLoader:
         only the exceptions matter.
 
         Raises `AlreadyOfflineError` if the log directory is going offline, `OffsetOutOfRangeError` if the offset is
-        above `end`, or the `JavaError` of the read.
+        above `end`, or the `JavaError` of the read. Raises `StorageError` if the log cannot be read.
         """
         unstable = self.producers.first_unstable_offset()
         if unstable is None:

@@ -27,7 +27,8 @@ def rebuild_producer_state(
     advanced since the last one.
 
     With `reload_from_clean`, a log without any snapshot is not read: the state stays empty, and empty snapshots are
-    written. Raises the broker's `JavaError` for a batch that cannot be read or that violates the producer rules.
+    written. Raises the broker's `JavaError` for a batch that cannot be read or that violates the producer rules. Raises
+    `StorageError` if a file cannot be read, written or deleted.
     """
     snapshots_at = [*segments.bases[-2:], end]
     if not producers.has_snapshots and reload_from_clean:

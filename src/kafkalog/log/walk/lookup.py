@@ -96,7 +96,8 @@ def start_position(
 
     The last four entries of `index` at or below `target` are tried, from the highest to the lowest, and the first one
     at which a confirmed batch begins is used. If none is confirmed, and there are more than four such entries, the
-    lowest of the four is used at which a fitting valid batch begins.
+    lowest of the four is used at which a fitting valid batch begins. Raises `StorageError` if log or index cannot be
+    read.
     """
     if index is None or target <= base_offset:
         return 0

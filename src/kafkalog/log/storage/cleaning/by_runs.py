@@ -90,7 +90,8 @@ def take_offsets(segment: LogSegment, start: int, offsets: KeyColumns, transacti
     became full before the end of the segment; the keys put in before stay.
 
     Advances `transactions` over the batches, and `offsets.latest_offset` to the last offset that was processed. Raises
-    `FormatError` for records that cannot be read, and `JavaError` for a bad control record.
+    `FormatError` for records that cannot be read, and `JavaError` for a bad control record. Raises `StorageError` if
+    the segment cannot be read.
     """
     for run in _runs(segment.log, segment.offset_index.lookup(start).position):
         if isinstance(run, LogBatch):
@@ -229,7 +230,7 @@ class _Kept:
         """Decide which records of the run are kept, and add the kept batches to the output, in order. Advances the
         transactions and counts of the `BatchRetention`. Raises `FormatError` for records that cannot be read,
         `JavaError` for a bad control record or a batch that cannot be rewritten, and `OffsetOverflowError` for an
-        offset that does not fit the new segment.
+        offset that does not fit the new segment. Raises `StorageError` if a file cannot be read or written.
         """
         is_read = self._decide_whole()
         numbers = np.flatnonzero(is_read)
