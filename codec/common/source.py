@@ -30,7 +30,9 @@ _PIECE = 1 << 20
 
 
 class Source(Protocol):
-    """A sequence of `size` bytes that can be read in pieces."""
+    """A sequence of `size` bytes that can be read in pieces. A source over a file raises `StorageError` if it cannot be
+    read.
+    """
 
     @property
     def size(self) -> int:
@@ -41,7 +43,7 @@ class Source(Protocol):
 
 
 class ReadsInto(Protocol):
-    """A source that can also fill existing memory."""
+    """A source that can also fill existing memory. It raises `StorageError` if a file cannot be read."""
 
     def read_into(self, position: int, target: memoryview) -> int:
         """Read `len(target)` bytes from `position` into `target`; return their number, which is less only at the end of

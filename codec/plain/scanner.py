@@ -216,7 +216,8 @@ def offsets_behind(
 ) -> tuple[int | None, int | None]:
     """Return the base offsets of the next two headers after the batch `header` that ends at byte `end`, for
     `Continuity.check`. An offset is None if it is not needed or cannot be read. Nothing is read for a batch at the
-    expected offset, which nearly every batch is. Sets `continuity.behind` to None.
+    expected offset, which nearly every batch is. Sets `continuity.behind` to None. Raises `StorageError` if a file
+    cannot be read.
     """
     following, continuity.behind = continuity.behind, None
     if continuity.is_next(header):
@@ -236,7 +237,7 @@ def scan(
     execution: Execution = PLAIN,
 ) -> ScanResult:
     """Scan a whole segment in memory or of a `Source`; return its valid batches, their end, the reason for stopping and
-    all findings. Bad data raises nothing: it makes findings.
+    all findings. Bad data raises nothing: it makes findings. Raises `StorageError` if a file cannot be read.
 
     * `buffer`: the bytes of the segment
     * `base_offset`: the segment's, from its file name. If given, offsets outside the segment's range are findings too

@@ -279,7 +279,8 @@ class TransactionIndex:
     def _entries(self) -> Iterator[tuple[int, AbortedTransaction]]:
         """Write pending entries to the file, then yield (slot number from 0, entry) in file order. Yield nothing if
         there is no file. A hole of the file reads as many equal entries; only the first of them is yielded. Raises
-        `KafkaError` if the high byte of an entry's version is 1 to 127.
+        `KafkaError` if the high byte of an entry's version is 1 to 127. Raises `StorageError` if the file cannot be
+        read or written.
         """
         self.store()
         if not self._file.exists:

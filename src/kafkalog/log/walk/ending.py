@@ -74,7 +74,7 @@ def end_of_walk(
 ) -> EndOfWalk:
     """Return how a scan of a segment ended: at the end of the log, at an unfinished tail, or at damage. The result also
     has the position before `end` (None: end of file) at which the log continues; None if there is none or it was not
-    searched. `resync` must be of the same file.
+    searched. `resync` must be of the same file. Raises `StorageError` if the log cannot be read.
 
     In any segment but the last, an unfinished tail is damage. In the last segment, it is damage if valid batches
     follow. A batch with a wrong checksum in the last segment is a zero tail if it ends in zeros that reach the end of

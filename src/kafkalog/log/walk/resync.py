@@ -145,7 +145,7 @@ def _chain_end(
 class Resync:
     """Search for the continuation of one log after damage. Positions that were proven, and the remaining effort, are
     remembered between searches. Batches larger than `limits` are not examined. The search ends without result if the
-    source becomes shorter.
+    source becomes shorter. All methods that search raise `StorageError` if the log cannot be read.
     """
 
     def __init__(self, source: Source, limits: Limits = DEFAULT_LIMITS) -> None:
