@@ -100,7 +100,8 @@ def plan_one(
     on_progress: OnProgress | None = None,
     is_one_of_several: bool = False,
 ) -> Plan:
-    """Return the plan for one log directory; reads only. Raises as `plan` does.
+    """Return the plan for one log directory; reads only. Raises `UsageError`, `UnknownName`, `RecoveryRefused` and
+    `StorageError` as `plan` does.
 
     * `path`: the log directory, or a partition directory in it
     * `request`: how to recover

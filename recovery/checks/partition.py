@@ -439,7 +439,7 @@ class _PartitionVerifier:
         that differs, and findings about aborted transactions in overlapping segments.
 
         A missing index counts as empty; an unreadable one is left out. If the log has gaps in its offsets, only missing
-        entries are reported. Reads the log again if it has end markers.
+        entries are reported. Reads the log again if it has end markers. Raises `StorageError` if a log cannot be read.
         """
         derived = self.partition.transactions(limits=self.limits).aborted if self._has_markers else ()
         if any(finding.code is FindingCode.SEGMENT_OVERLAP for finding in self.report.findings):

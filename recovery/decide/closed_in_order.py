@@ -49,7 +49,9 @@ _BY_LOG_BEFORE = "; compared with the log as it is before this plan repairs it"
 
 
 class _Checks:
-    """Checks of the partitions of a survey, without decoding records, which no plan depends on."""
+    """Checks of the partitions of a survey, without decoding records, which no plan depends on. Creating it raises
+    `StorageError` if a checkpoint cannot be read.
+    """
 
     def __init__(self, survey: Survey, tiering: Tiering) -> None:
         from kafkalog.recovery.checks.checkpoint_checks import Beside  # checks every index: most plans need none of it

@@ -93,7 +93,8 @@ def _merged_copies(
     request: Merge, paths: Sequence[PathLike], limits: Limits
 ) -> tuple[MergeCopies, str, LogSettings]:
     """Open and read directories of one topic-partition; return the copies, ready to be merged, the partition's name,
-    and its settings. Raises as `merge_replicas` does.
+    and its settings. Raises `UsageError` and `RecoveryRefused` for copies that cannot be merged, `StorageError` if one
+    cannot be read.
     """
     if request.select != ALL:
         raise UsageError("partition directories are chosen by their paths, log directories by topic")
