@@ -24,7 +24,7 @@ _AS_RETENTION = -2
 def findings_of(found: RemotePartition, now: int) -> Iterator[Finding]:
     """Yield all findings about one tiered log. First, for each segment: missing, incomplete, leaked, damaged and stuck
     copies. Then, for the log: overlaps, gaps, lag, indexes in a broker's cache, and local retention. `now` is in ms
-    since 1970.
+    since 1970. Raises `StorageError` while iterating if a file cannot be examined.
     """
     for row in found.rows:
         yield from _missing(row)

@@ -216,7 +216,7 @@ def _agreed(
     to `acting.plans`. Changes no files.
 
     Raises `RecoveryRefused` if the user does not agree or a plan is refused. If a directory cannot be planned, raises
-    the error of the first such directory.
+    the error (`StorageError`, `RecoveryRefused` or `UsageError`) of the first such directory.
     """
     directories = by_log_directory(paths)
     unfinished = [_unfinished(directory[0], request.quarantine) for directory in directories]
