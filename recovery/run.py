@@ -31,7 +31,9 @@ __all__ = ["in_place", "log_directory_of", "plan", "plan_one", "recover", "recov
 
 
 def log_directory_of(path: PathLike) -> str:
-    """Log directory of a path: itself, or the one that contains the partition directory. Raises as `plan` does."""
+    """Log directory of a path: itself, or the one that contains the partition directory. Raises `UsageError` for
+    another path, `RecoveryRefused` for a symbolic link to a partition directory, `StorageError` if it cannot be listed.
+    """
     return root_of(path)[0]
 
 

@@ -200,7 +200,7 @@ class FollowedLogs:
         """Return one tuple of pieces for each Spark task, for the records from the offsets `start` to `end`
         (exclusive); empty if there are none. Lists the directories again, and repeats this if files vanish meanwhile.
         Raises `MissingFileError` if they vanish each time. Other missing data raises `StorageError`, or is a warning
-        with failOnDataLoss=false.
+        with failOnDataLoss=false. Raises `UsageError` if a path no longer exists.
         """
         for attempt in range(_TRIES):
             try:

@@ -189,7 +189,7 @@ class _Together:
 
     def print(self, problems: Sequence[str] = ()) -> None:
         """Print the collected plans and forget them; with --json, only forget them. `problems` are sentences about
-        directories without a plan.
+        directories without a plan. Raises `StorageError` if a metadata log that is needed for advice cannot be read.
         """
         plans, self._waiting = self._waiting, []
         is_agreed = all(plan.refusal is None and (self._accepts_loss or not plan.needs_consent) for plan in plans)

@@ -44,8 +44,9 @@ __all__ = ["MergeResult", "MergedDirectory", "MergedRange", "merge_directories",
 
 
 def merge_preview(request: Merge | PathLike, *paths: PathLike, limits: Limits = DEFAULT_LIMITS) -> MergeResult:
-    """Return the result that `merge_replicas` would have for these copies; writes nothing. Raises what `merge_replicas`
-    raises, but does not check whether a broker would load the merged log.
+    """Return the result that `merge_replicas` would have for these copies; writes nothing. Raises `UsageError`,
+    `RecoveryRefused` and `StorageError` as `merge_replicas` does, but does not check whether a broker would load the
+    merged log.
 
     * `request`: may be left out for the defaults
     * `paths`: directories of one topic-partition

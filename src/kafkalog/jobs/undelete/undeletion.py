@@ -24,7 +24,7 @@ __all__ = ["plan_undelete", "undelete"]
 
 def plan_undelete(request: Undelete, *paths: PathLike) -> list[UndeletePlan]:
     """Return what `undelete` would do: a plan for each log directory that has deleted data of the topic. Reads only.
-    Raises what `undelete` raises.
+    Raises `RecoveryRefused`, `UsageError` and `StorageError` as `undelete` does.
 
     * `request`: which topic, and as what it is restored
     * `paths`: log directories or their parents

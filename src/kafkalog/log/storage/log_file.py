@@ -310,7 +310,8 @@ class LogFile:
 
     def last_batch(self, start: int, length: int) -> LogBatch | None:
         """Return the last batch that lies in the `length` bytes from position `start`, which must be the start of a
-        batch; None if there is none. Raises the errors of `batches`.
+        batch; None if there is none. Raises the errors of `batches`: a `JavaError` for a malformed batch,
+        `StorageError` if the file became shorter.
         """
         last: LogBatch | None = None
         for last in self.batches(start, start + length):  # noqa: B007 - only the last value is used
