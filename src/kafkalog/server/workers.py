@@ -152,8 +152,8 @@ class Workers:
             del task
 
     def stop(self, seconds: float) -> None:
-        """Cancel the queued tasks and wait up to `seconds` for each thread. A task that is running ends after its
-        current slice.
+        """End the threads: cancel the queued tasks and wait up to `seconds` for each thread. A task that is running
+        ends after its current slice.
         """
         with self._ready:
             self._stopping = True

@@ -278,8 +278,8 @@ class Follower:
 
     def _behind(self, segment: Segment, source: FileSource, position: int, cursor: Cursor) -> int:
         """Return the position in bytes of the next sound batch after damage at `position`; the size of the file if
-        there is none. A search without result is not repeated while the file is unchanged. Raises `StorageError` if the
-        log cannot be read.
+        there is none. A search without result is remembered, and not repeated while the file is unchanged. Raises
+        `StorageError` if the log cannot be read.
         """
         stamp = (segment.path, position, segment.modified_ns)
         if stamp == self._fruitless:

@@ -113,7 +113,9 @@ class _Columns:
         self._budget: MemoryBudget | None = None
 
     def table(self, size: int) -> HeaderTable:
-        """Return a new, empty header table for the first `size` bytes of a log. All tables share one memory budget."""
+        """Return a new, empty header table for the first `size` bytes of a log. All tables share one memory budget,
+        which the first call creates.
+        """
         from kafkalog.codec.headers.table import HeaderTable, MemoryBudget
 
         if self._budget is None:

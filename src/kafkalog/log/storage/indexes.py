@@ -213,7 +213,9 @@ class TimeIndex(_Index):
 
     @property
     def last_entry(self) -> TimestampOffset:
-        """Last entry of the index. Without entries it has timestamp -1 and the segment's base offset."""
+        """Last entry of the index. Without entries it has timestamp -1 and the segment's base offset. It is read once
+        and then kept. Raises `StorageError` if it cannot be read.
+        """
         if self._last is None:
             nothing = TimestampOffset(NO_TIMESTAMP, self.base_offset)
             self._last = self._entry(self.entries - 1) if self.entries else nothing

@@ -249,7 +249,9 @@ class LogFile:
                 return
 
     def batch(self, run: HeaderRun, number: int) -> LogBatch:
-        """Return batch `number` of a run as a `LogBatch`; its bytes are read when used."""
+        """Return batch `number` of a run as a `LogBatch`; its bytes are read when used, through a window that all such
+        batches share.
+        """
         if self._single is None:
             self._single = Window(self._source, _SINGLE_BATCH_WINDOW)
         header = run.header(number)
