@@ -197,7 +197,7 @@ class Catalog:
         )  # fmt: skip
 
     def log(self, topic: str, partition: int) -> ServedLog | None:
-        """Return the log of a partition, if it is here."""
+        """Return the log of a partition; None if it is not here."""
         found = self.topics.get(topic)
         return None if found is None else found.partitions.get(partition)
 
@@ -275,7 +275,7 @@ class Permitted:
         return None
 
     def log(self, topic: str, partition: int) -> ServedLog | None:
-        """Return the log of a partition that may be read."""
+        """Return the log of a partition; None if it is not here or may not be read."""
         return self._catalog.log(topic, partition) if self.permits(topic) else None
 
 

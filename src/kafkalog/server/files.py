@@ -169,7 +169,9 @@ class IndexBlock(msgspec.Struct, frozen=True, kw_only=True):
         return begins and (self.is_last or self.positions[-1] >= target)
 
     def last_before(self, target: int) -> tuple[int, int] | None:
-        """Relative offset and position of the last entry whose position is below `target`."""
+        """Relative offset and position of the last entry whose position is below `target`; None if there is no such
+        entry.
+        """
         found = bisect_left(self.positions, target) - 1
         return None if found < 0 else (self.relative[found], self.positions[found])
 

@@ -153,7 +153,9 @@ class ServedLog:
 
     @property
     def epochs(self) -> tuple[LeaderEpoch, ...]:
-        """Leader epochs up to the log end."""
+        """Leader epochs that begin at or below the log end. Raises `StorageError` if the end must be read and cannot
+        be.
+        """
         return tuple(epoch for epoch in self._listed.leader_epochs if epoch.start_offset <= self.bounds().end)
 
     @property

@@ -36,7 +36,7 @@ class _Promised(Future[Any]):
     is_given_up = False
 
     def cancel(self) -> bool:
-        """Cancel, even if it is running."""
+        """Cancel the task, even if it is running. Return False if it is running or done, as `Future.cancel` does."""
         self.is_given_up = True
         return super().cancel()
 

@@ -64,8 +64,8 @@ class BatchRetention(Struct, kw_only=True):
     def retained_data(
         self, batch: LogBatch, is_aborted: bool, *, keeps_old_deletes: bool = False
     ) -> LogBatch | RecordBatch | None:
-        """Return what replaces a data batch in the cleaned log, see `retained`. `is_aborted` says whether it belongs to
-        an aborted transaction; the transactions are not advanced. Adds to the counts.
+        """Return what replaces a data batch in the cleaned log, or None if nothing does, see `retained`. `is_aborted`
+        says whether it belongs to an aborted transaction; the transactions are not advanced. Adds to the counts.
         """
         return self._retained(batch, is_aborted, False, keeps_old_deletes)
 
