@@ -70,7 +70,8 @@ def next_data(source: Source, position: int, end: int) -> int:
 
 def zeros_end(source: Source, position: int, end: int) -> int:
     """Return the position after the zeros that begin at `position`. It is the position of the first other byte, `end`,
-    or the end of the source, whichever is lowest; `position` itself if there are no zeros.
+    or the end of the source, whichever is lowest; `position` itself if there are no zeros. Raises `StorageError` if a
+    file cannot be read.
     """
     for start, piece in _data(source, position, end):
         if not piece or piece != bytes(len(piece)):
@@ -80,7 +81,7 @@ def zeros_end(source: Source, position: int, end: int) -> int:
 
 def used_end(source: Source, end: int) -> int:
     """Return the position after the last byte before `end` that is not zero; 0 if all are zero. Everything before
-    `end`, or before the end of the source, is read except holes.
+    `end`, or before the end of the source, is read except holes. Raises `StorageError` if a file cannot be read.
     """
     used = 0
     for position, piece in _data(source, 0, end):
@@ -133,7 +134,7 @@ def _read(source: Source, position: int, length: int) -> memoryview:
 class Window:
     """Reader of a source in large pieces that returns views. A view larger than a piece gets a piece of its own. The
     first piece is small and later ones grow, because many scans end where they began: at damage. Nothing after `end` is
-    read in advance.
+    read in advance. Methods that read raise `StorageError` if a file cannot be read.
     """
 
     def __init__(self, source: Source, piece_bytes: int, end: int | None = None) -> None:

@@ -50,7 +50,8 @@ class Scanner:
     """Iterator over the valid batches from `position` up to `end` (exclusive; None: the end of the source). When it is
     exhausted, `valid_bytes` is the position after the last valid batch, `stop` the reason for stopping, and `findings`
     has the fault there, if any. It reads windows of `limits.read_window_bytes`, or of one batch if that is larger. A
-    declared size is compared with the bytes that are left before anything is read.
+    declared size is compared with the bytes that are left before anything is read. Raises `StorageError` if a file
+    cannot be read.
     """
 
     def __init__(

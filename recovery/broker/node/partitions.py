@@ -350,7 +350,9 @@ def _later_epoch(tree: Tree, directory: PartitionDirectory, known: int) -> int |
 
 
 def _epoch_of_last_batch(tree: Tree, directory: PartitionDirectory) -> int | None:
-    """Return the leader epoch of the last batch in the last segment; None if there is no batch, or it has no epoch."""
+    """Return the leader epoch of the last batch in the last segment; None if there is no batch, or it has no epoch.
+    Raises `StorageError` if the log cannot be read.
+    """
     logs = [name for name in tree.names(directory.name) if name.endswith(FileKind.LOG.value)]
     if not logs:
         return None

@@ -109,7 +109,7 @@ class IcebergTopicTable:
         turns off the commit retries of the table. Each change is committed at once.
 
         Raises `UsageError` if the columns cannot be combined, `RecoveryRefused` if another writer changed the table
-        meanwhile.
+        meanwhile. Raises `StorageError` if its directory cannot be created.
         """
         if self._table is None:
             self._make(schema, settings)

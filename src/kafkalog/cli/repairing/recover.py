@@ -45,7 +45,7 @@ def _show(results: list[RecoveryResult], as_json: bool, *, is_new: bool = False)
     """Print the results of recoveries, as text or as JSON lines, and return the exit code. The first that applies
     counts: 4 if something could not be read, 3 if a partition was refused, 1 if nothing was changed and a fault
     remains. Otherwise it is 2 if something was changed in place, and 0 if nothing was changed or the results are in a
-    new copy (`is_new`).
+    new copy (`is_new`). Raises `StorageError` if a metadata log that is needed for advice cannot be read.
     """
     for result in results:
         if as_json:

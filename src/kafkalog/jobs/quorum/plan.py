@@ -387,8 +387,8 @@ class _Making:
         return sentences
 
     def of_best(self) -> Iterator[str]:
-        """Yield sentences about the parts of the kept log that are cut off or set aside; nothing if it stays
-        unchanged.
+        """Yield sentences about the parts of the kept log that are cut off or set aside; nothing if it stays unchanged.
+        Raises `StorageError` while iterating if the log cannot be read.
         """
         best = self.best
         yield from _of_starting_over(best, self.wanted)

@@ -307,7 +307,8 @@ class TransactionIndex:
         `end`, in index order. Return also whether the search is complete. It is if an entry's last stable offset is at
         or above `end`, because indexes of later segments then have no such transactions.
 
-        Pending entries are written first. Raises `KafkaError` for an entry of unknown version.
+        Pending entries are written first. Raises `KafkaError` for an entry of unknown version. Raises `StorageError` if
+        the file cannot be read or written.
         """
         transactions = []
         for _number, entry in self._entries():
@@ -344,7 +345,8 @@ class TransactionIndex:
 
     def truncate_to(self, offset: int) -> None:
         """Drop all entries from the first one whose last offset is at or above `offset`. Writes pending entries first.
-        Does nothing if the file does not exist. Raises `KafkaError` for an entry of unknown version.
+        Does nothing if the file does not exist. Raises `KafkaError` for an entry of unknown version. Raises
+        `StorageError` if the file cannot be read or written.
         """
         last: int | None = None
         for number, entry in self._entries():

@@ -382,7 +382,7 @@ class LogLoader:
         """Replace a segment by its parts: register the parts, delete the old files, and rename the files of the parts
         from `.cleaned` to their final names. If no part begins at the old base offset, the producer snapshot there is
         deleted. If `old` overflowed while it was being opened, it is not registered yet; its files and snapshot are
-        then kept.
+        then kept. Raises `StorageError` for I/O errors.
         """
         is_known = old.base_offset in self._segments
         old.store()

@@ -108,7 +108,8 @@ def end_of_walk(
 def _zeroed_batch(source: Source, position: int, mismatch: Finding) -> Finding | None:
     """Return the finding that replaces `mismatch` (wrong checksum) if the batch at byte position `position` ends in
     zeros that reach to the end of the file; otherwise None. At least its last 512 bytes must be zeros, because fewer
-    zeros may be its content. If less than that follows its header, all of it must be zeros.
+    zeros may be its content. If less than that follows its header, all of it must be zeros. Raises `StorageError` if
+    the log cannot be read.
     """
     batch = next(iter(Scanner(source, position=position, check_crc=False)), None)
     if batch is None:

@@ -132,7 +132,8 @@ def walk_headers(
 ) -> Iterator[Span]:
     """Yield a span for each batch from byte `position` to `end` (exclusive), from its header alone. `offset` is the
     offset expected at `position`, `next_base` the base offset of the next segment (None: last segment). If there is no
-    header at `position`, yield one span that covers everything.
+    header at `position`, yield one span that covers everything. Raises `StorageError` while iterating if the log cannot
+    be read.
 
     A displaced batch (its header has wrong offsets, see `codec.rules.batches`) gets the right offsets. A batch that
     contradicts the header after it and has a wrong checksum shares a span with the next batch. If no header follows a
