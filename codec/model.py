@@ -196,7 +196,7 @@ class BatchHeader(Struct, frozen=True):
 
     @property
     def claimed_records(self) -> int | None:
-        """Number of records according to the header. It may be wrong, even negative."""
+        """Number of records according to the header. It may be wrong, even negative; never None."""
         return self.records_count
 
     @property

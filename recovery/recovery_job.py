@@ -240,7 +240,8 @@ def recover_places(
     on_plan: Callable[[Plan], None] | None,
     workers: Workers,
 ) -> list[RecoveryResult]:
-    """Recover log directories; return the results in their order. Raises as `recover` does.
+    """Recover log directories; return the results in their order. Raises `RecoveryRefused`, `UsageError` and
+    `StorageError` as `recover` does.
 
     * `places`: log directories with the names of the selected partition directories, None for all
     * `expected`: agreed plan by log directory

@@ -31,7 +31,9 @@ __all__ = ["in_place", "log_directory_of", "plan", "plan_one", "recover", "recov
 
 
 def log_directory_of(path: PathLike) -> str:
-    """Log directory of a path: itself, or the one that contains the partition directory. Raises as `plan` does."""
+    """Log directory of a path: itself, or the one that contains the partition directory. Raises `UsageError` for
+    another path, `RecoveryRefused` for a symbolic link to a partition directory, `StorageError` if it cannot be listed.
+    """
     return root_of(path)[0]
 
 
@@ -100,7 +102,8 @@ def plan_one(
     on_progress: OnProgress | None = None,
     is_one_of_several: bool = False,
 ) -> Plan:
-    """Return the plan for one log directory; reads only. Raises as `plan` does.
+    """Return the plan for one log directory; reads only. Raises `UsageError`, `UnknownName`, `RecoveryRefused` and
+    `StorageError` as `plan` does.
 
     * `path`: the log directory, or a partition directory in it
     * `request`: how to recover

@@ -49,7 +49,7 @@ def _can_be_listed(path: str) -> bool:
 
 def refuse_copies(request: Recovery) -> None:
     """Raise `UsageError` if one of the request's copies is neither a log directory nor a partition directory, or if
-    mode merge has no copies.
+    mode merge has no copies. Raises `StorageError` if one cannot be listed.
     """
     if request.mode is Mode.MERGE and not request.copies:
         raise UsageError("mode merge takes what other copies hold: say where they are")

@@ -36,7 +36,8 @@ class UndoResult(Struct, frozen=True, kw_only=True):
 def _undone(path: PathLike) -> tuple[str, str | None]:
     """Return a log directory as a real path, and the name of a partition directory in it, or None. If `path` is a
     partition directory, these are its parent and its name, also if an execution has removed it from its log directory.
-    Any other directory is returned itself, with None. Raises `UsageError` if `path` is not a directory.
+    Any other directory is returned itself, with None. Raises `UsageError` if `path` is not a directory. Raises
+    `StorageError` if the path cannot be examined.
     """
     given = os.fspath(path)
     parent, name = os.path.split(os.path.abspath(given.replace("\0", "")))

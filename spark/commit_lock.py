@@ -24,7 +24,8 @@ _MOST_SECONDS = 600.0
 def in_turn(work: str, most_seconds: float = _MOST_SECONDS) -> Iterator[None]:
     """Context manager that holds the lock for commits in the directory `work`, which it creates if necessary. It waits
     for at most `most_seconds`, and then raises `UsageError`. At the end the lock file is removed, except after an
-    error. The lock ends with its process, so a killed process blocks no other.
+    error. The lock ends with its process, so a killed process blocks no other. Raises `StorageError` if the directory
+    or a lock file cannot be created or removed.
     """
     path = os.path.join(work, _LOCK)
     until = time.monotonic() + most_seconds

@@ -82,7 +82,7 @@ class _Deciding:
     def _frames(self, part: str) -> dict[str | None, list[Framed]]:
         """Return, by topic, the first frames (payloads with a schema id) of its keys or values (`part`). They come from
         the first partition that has frames, among the first `_PARTITIONS_LOOKED_AT` of the topic. Topics without frames
-        are left out.
+        are left out. Raises `UsageError` for wrong paths, `StorageError` if a file cannot be read.
         """
         by_topic = {}
         for topic, partitions in self._topics.items():

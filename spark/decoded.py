@@ -133,7 +133,7 @@ class DecodedParts:
     def decode(self, batch: pa.RecordBatch, topic: str | None) -> DecodedBatch:
         """Decode the keys and values of a batch, which are columns of bytes. Return the decoded columns by part (`key`,
         `value`), and for each row number with problems the reason by part. A value that cannot be decoded, or does not
-        fit its Spark type, is null.
+        fit its Spark type, is null. Raises `UsageError` if a package for decoding is missing.
         """
         from kafkalog.values.fitting import fitting
         from kafkalog.values.to_arrow import headers_of

@@ -204,7 +204,8 @@ class Range:
 
     def _since(self, timestamp: int) -> OffsetAndTimestamp | None:
         """Return the first record with this timestamp (ms) or a later one, and its offset; None if there is none.
-        Damage that may hide it raises `FormatError` with FAILFAST, and is a warning in the other modes.
+        Damage that may hide it raises `FormatError` with FAILFAST, and is a warning in the other modes. Raises
+        `StorageError` if a file cannot be read.
         """
         if self._options.mode is Mode.FAILFAST:
             return self._partition.offset_for_timestamp(timestamp)
@@ -221,7 +222,7 @@ class Range:
 
     def _there(self, bound: Bound, offset: int, first: int) -> int:
         """Return `offset` if it is from `first` to the log end, both included. Otherwise raise `UsageError`, or return
-        the nearer of the two with failOnDataLoss=false.
+        the nearer of the two with failOnDataLoss=false. Raises `StorageError` if the end of the log cannot be read.
         """
         last = self._log_end
         if first <= offset <= last:
@@ -361,7 +362,7 @@ def _up_to(end: int, segment: Segment, all_spans: Iterable[Span]) -> Iterator[Sp
 
 def _from_offset(segment: Segment, all_spans: list[Span], start: int) -> list[Span]:
     """Return the spans without the bytes before the batch that holds the offset `start`. If there is no such batch, all
-    spans are returned unchanged.
+    spans are returned unchanged. Raises `StorageError` if the segment cannot be read.
     """
     begin = next(spans_from(segment, start), None)
     if begin is None:

@@ -142,7 +142,7 @@ class FollowedLogs:
         end up to which the stream can read now.
 
         Raises `UsageError` if a bound by partition does not name exactly these partitions, and the errors of
-        `Range.start`.
+        `Range.start`: `UsageError`, `FormatError` and `StorageError`.
         """
         bound = self._options.start
         check_named(bound, [view.partition for view in views.values()])
@@ -169,7 +169,7 @@ class FollowedLogs:
         """Report missing data by calling `lost` once for each partition. `start` has the next offset to read by
         partition. A partition in it is reported if it no longer exists, is no longer selected, was truncated below this
         offset, or lost records to deletion before they were read. A new partition is reported if it does not begin at
-        offset 0.
+        offset 0. Raises `StorageError` instead of reporting with failOnDataLoss=true.
         """
         for key, offset in start.items():
             view = views.get(key)
@@ -200,7 +200,7 @@ class FollowedLogs:
         """Return one tuple of pieces for each Spark task, for the records from the offsets `start` to `end`
         (exclusive); empty if there are none. Lists the directories again, and repeats this if files vanish meanwhile.
         Raises `MissingFileError` if they vanish each time. Other missing data raises `StorageError`, or is a warning
-        with failOnDataLoss=false.
+        with failOnDataLoss=false. Raises `UsageError` if a path no longer exists.
         """
         for attempt in range(_TRIES):
             try:

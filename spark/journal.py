@@ -248,6 +248,7 @@ def committed_batch(work: str, query: str) -> int:
 
 def note_batch(work: str, query: str, batch: int) -> None:
     """Record durably that this batch is the last committed one of a stream; `query` is the id of the stream's query.
-    Raises the errors of `committed_batch`.
+    Raises the errors of `committed_batch` (`FormatError`, `RecoveryRefused`, `StorageError`), and `StorageError` if
+    writing fails.
     """
     _write(work, _STREAMS, {"streams": {**_streams(work), query: batch}})

@@ -40,7 +40,7 @@ def leftovers(path: PathLike) -> list[Leftover]:
     """Return the staged files for the log directory `path`, one entry per Spark job, ordered by modification time with
     the oldest first. Running jobs are included. Empty if there is no work directory, or if it is a link. `is_pending`
     marks the job of an unfinished commit. Raises `StorageError` if a directory cannot be listed, and the errors of
-    `load_journal`.
+    `load_journal`: `FormatError`, `RecoveryRefused` and `StorageError`.
     """
     work = work_directory(os.path.abspath(os.fspath(path)))
     if not os.path.isdir(work) or os.path.islink(work):  # files that a link leads to may belong to somebody else
@@ -66,7 +66,7 @@ def clear_leftovers(path: PathLike, older_than_seconds: float = OLD_SECONDS) -> 
     """Remove the staged files of jobs that were last changed `older_than_seconds` ago or earlier, except those needed
     for rolling back a commit. Return the removed entries, oldest first. If the work directory is empty afterwards, it
     is removed too. Raises `UsageError` for a negative age, `StorageError` if files cannot be listed or removed, and the
-    errors of `load_journal`.
+    errors of `load_journal`: `FormatError`, `RecoveryRefused` and `StorageError`.
     """
     if older_than_seconds < 0:
         raise UsageError("an age cannot be negative")

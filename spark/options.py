@@ -151,8 +151,8 @@ class ReadOptions(Struct, frozen=True, kw_only=True):
 
     def in_both_tiers(self, paths: Sequence[str]) -> list[str]:
         """Return the paths to open for `paths`, the expanded paths of the options: the same, or with the option
-        `remote` paths that stand for the local and the remote part together. These are opened once. Raises the errors
-        of `RemotePart.paths`.
+        `remote` paths that stand for the local and the remote part together. These are opened once. Raises `UsageError`
+        or `StorageError` if the tier cannot be opened or read.
         """
         return list(paths) if self.remote is None else self.remote.paths(paths)
 

@@ -70,7 +70,8 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def initialOffset(self) -> dict[str, dict[str, int]]:  # noqa: N802 - Spark's name
         """Return the start offsets of a new query, like `{"topic": {"0": 23}}`. They are determined by the first call
         and then kept. A query with a checkpoint ignores them and continues from the checkpoint. Raises `UsageError` if
-        the options do not fit the partitions, `StorageError` if a file cannot be read.
+        the options do not fit the partitions, `StorageError` if a file cannot be read, and `FormatError` with FAILFAST
+        if damage may hide the start timestamp.
         """
         if self._initial is None:
             views = self._logs.look(all_there=True)
@@ -165,8 +166,9 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: Any, end: Any) -> list[LogInputPartition]:
         """Return one Spark input partition for each task of a batch from the offsets `start` to `end` (exclusive);
-        empty if there is nothing to read. Raises the errors of `FollowedLogs.plan`, and `UsageError` for offsets that
-        are not of a kafkalog stream.
+        empty if there is nothing to read. Raises `UsageError` for offsets that are not of a kafkalog stream,
+        `StorageError` if data is missing or a file cannot be read (missing data is a warning with
+        failOnDataLoss=false).
         """
         tasks = self._logs.plan(from_json(start), from_json(end))
         work_bytes = sum(piece.slice.size for task in tasks for piece in task)

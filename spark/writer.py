@@ -120,7 +120,8 @@ class LogStreamArrowWriter(DataSourceStreamArrowWriter):
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """Commit a batch of the stream, after all its tasks have written. A batch that is already committed is not
         written again. Then remove the query's staged files, and old ones of other jobs; a `StorageError` of that is
-        only a warning. Raises the errors of `spark.commit.commit`.
+        only a warning. Raises the errors of `spark.commit.commit`: `UsageError`, `FormatError`, `RecoveryRefused` and
+        `StorageError`.
         """
         staged = _staged(messages)
         commit(self._prepared.options, staged, overwrite=False, batch=batchId)

@@ -51,8 +51,9 @@ class RecordBatchBuilder(Collector):
         return COLUMNS[name].of_batch
 
     def add_headers(self, headers: Table, rows: Int64s, window_start: int = 0) -> None:
-        """Copy the header fields of decoded batches that the wanted columns need; do nothing if they need none. `rows`
-        has the number of decoded rows of each batch. Byte positions in `headers` are relative to `window_start`.
+        """Add to this object copies of the header fields of decoded batches that the wanted columns need; do nothing if
+        they need none. `rows` has the number of decoded rows of each batch. Byte positions in `headers` are relative to
+        `window_start`.
         """
         if self._of_batch:
             self._rows_of_batch.append(rows.copy())

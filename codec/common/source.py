@@ -30,7 +30,9 @@ _PIECE = 1 << 20
 
 
 class Source(Protocol):
-    """A sequence of `size` bytes that can be read in pieces."""
+    """A sequence of `size` bytes that can be read in pieces. A source over a file raises `StorageError` if it cannot be
+    read.
+    """
 
     @property
     def size(self) -> int:
@@ -41,7 +43,7 @@ class Source(Protocol):
 
 
 class ReadsInto(Protocol):
-    """A source that can also fill existing memory."""
+    """A source that can also fill existing memory. It raises `StorageError` if a file cannot be read."""
 
     def read_into(self, position: int, target: memoryview) -> int:
         """Read `len(target)` bytes from `position` into `target`; return their number, which is less only at the end of
@@ -68,7 +70,8 @@ def next_data(source: Source, position: int, end: int) -> int:
 
 def zeros_end(source: Source, position: int, end: int) -> int:
     """Return the position after the zeros that begin at `position`. It is the position of the first other byte, `end`,
-    or the end of the source, whichever is lowest; `position` itself if there are no zeros.
+    or the end of the source, whichever is lowest; `position` itself if there are no zeros. Raises `StorageError` if a
+    file cannot be read.
     """
     for start, piece in _data(source, position, end):
         if not piece or piece != bytes(len(piece)):
@@ -78,7 +81,7 @@ def zeros_end(source: Source, position: int, end: int) -> int:
 
 def used_end(source: Source, end: int) -> int:
     """Return the position after the last byte before `end` that is not zero; 0 if all are zero. Everything before
-    `end`, or before the end of the source, is read except holes.
+    `end`, or before the end of the source, is read except holes. Raises `StorageError` if a file cannot be read.
     """
     used = 0
     for position, piece in _data(source, 0, end):
@@ -131,7 +134,7 @@ def _read(source: Source, position: int, length: int) -> memoryview:
 class Window:
     """Reader of a source in large pieces that returns views. A view larger than a piece gets a piece of its own. The
     first piece is small and later ones grow, because many scans end where they began: at damage. Nothing after `end` is
-    read in advance.
+    read in advance. Methods that read raise `StorageError` if a file cannot be read.
     """
 
     def __init__(self, source: Source, piece_bytes: int, end: int | None = None) -> None:

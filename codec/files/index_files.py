@@ -110,7 +110,8 @@ def bytes_by_piece(
     """Yield (number of the first slot, bytes of all slots) for each piece of a file of slots of `size` bytes, in order.
     Only whole slots between bytes `start` and `end` (exclusive; None: the end of the file) are read; the slot at
     `start` has number 0. Pieces begin small and grow. With `pass_holes`, only the first slot of each hole of the file
-    is yielded, as zeros. Ends early if the source becomes shorter.
+    is yielded, as zeros. Ends early if the source becomes shorter. Raises `StorageError` while iterating if a file
+    cannot be read.
     """
     last = ((source.size if end is None else min(end, source.size)) - start) // size
     number, at_once = 0, _FIRST_PIECE // size
@@ -220,7 +221,7 @@ def read_producer_snapshot(
     """Check a producer snapshot; return an iterator over its entries in file order, which keeps only a piece of the
     file in memory. `source` is a file name for messages only. Before it returns, it raises `LimitExceeded` if the file
     is larger than `limits.snapshot_bytes`, and `FormatError` for a short file, an unknown version, a wrong checksum or
-    an impossible count.
+    an impossible count. Raises `StorageError` if a file cannot be read.
     """
     if file.size > limits.snapshot_bytes:
         raise LimitExceeded(
@@ -258,7 +259,9 @@ def read_producer_snapshot(
 
 
 def _crc_of(file: Source, position: int) -> int:
-    """Return the CRC-32C of the bytes from `position` to the end of the file, read piece by piece."""
+    """Return the CRC-32C of the bytes from `position` to the end of the file, read piece by piece. Raises
+    `StorageError` if a file cannot be read.
+    """
     value = 0
     while position < file.size:
         piece = file.read(position, min(_PIECE, file.size - position))

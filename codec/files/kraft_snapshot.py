@@ -52,7 +52,7 @@ def read_kraft_snapshot(buffer: bytes | memoryview, *, limits: Limits = DEFAULT_
     """Read a whole KRaft snapshot. Header, footer, kraft.version and voters are None if their record is missing; if
     there are several records of a type, the last counts. `records` has the records of all batches that are not control
     batches, in order. Damage becomes a finding and ends the reading. A missing header or footer, or an invalid control
-    record, is a finding too. No exception is raised for them.
+    record, is a finding too. No exception is raised for them. Raises `StorageError` if a file cannot be read.
     """
     result = scan(buffer, base_offset=0, limits=limits)
     findings = list(result.findings)

@@ -89,8 +89,8 @@ class RecordsOfRuns:
 
     def _opened(self, run: BatchRun, codec: int) -> _Opened | None:
         """Return the record bytes of the first batches of a run: at least one batch, and about `_BUDGET` bytes.
-        Compressed batches are decompressed. All batches must have the compression `codec`. Return None if the first
-        batch cannot be decompressed or exceeds the limit.
+        Compressed batches are decompressed into memory of this object, which the next call overwrites. All batches must
+        have the compression `codec`. Return None if the first batch cannot be decompressed or exceeds the limit.
         """
         most, window = self._limits.decompressed_batch_bytes, run.window
         addresses, sizes = zeros(len(run)), zeros(len(run))

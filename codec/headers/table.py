@@ -230,7 +230,7 @@ def _batches(window: memoryview, position: int, table: Cells) -> int:
 def _window(source: Source, position: int, end: int) -> memoryview:
     """Read and return the bytes from `position`. The result is a window; if the batch at `position` is larger than a
     window and ends at or before `end`, it is this whole batch. The result never reaches beyond `end`, and is shorter at
-    the end of the source.
+    the end of the source. Raises `StorageError` if a file cannot be read.
     """
     left = end - position
     window = memoryview(source.read(position, min(_WINDOW, left)))

@@ -1,7 +1,8 @@
 """The functions of compiled code, callable from Python with numbers, addresses, tables (`Cells` or numpy arrays) and
 columns of int64 (`cells.zeros` or numpy arrays). Each call releases the interpreter's lock, and raises TypeError for an
-array of another type or with too few elements, because C does not check them. Memory at an address must exist during
-the call and have the stated size. Comments name the C file that describes the functions below.
+array of another type or with too few elements, because C does not check them, and `StorageError` if the library cannot
+be loaded. Memory at an address must exist during the call and have the stated size. Comments name the C file that
+describes the functions below.
 """
 
 from __future__ import annotations

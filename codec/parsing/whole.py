@@ -210,7 +210,7 @@ class Fields:
         return values
 
     def write(self, values: Values) -> tuple[bytes, Values]:
-        """Return the fields' bytes."""
+        """Return the fields' bytes, and no further values."""
         return self.tree.build(values), {}
 
 
@@ -229,7 +229,7 @@ class Rest:
             return {self.name: inner.value_of(self.sequence)}
 
     def write(self, values: Values) -> tuple[bytes, Values]:
-        """Return the field's bytes."""
+        """Return the field's bytes, and no further values."""
         value = values[self.name]
         return bytes(value) if self.sequence is None else self.sequence.build(value), {}
 

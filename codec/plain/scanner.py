@@ -50,7 +50,8 @@ class Scanner:
     """Iterator over the valid batches from `position` up to `end` (exclusive; None: the end of the source). When it is
     exhausted, `valid_bytes` is the position after the last valid batch, `stop` the reason for stopping, and `findings`
     has the fault there, if any. It reads windows of `limits.read_window_bytes`, or of one batch if that is larger. A
-    declared size is compared with the bytes that are left before anything is read.
+    declared size is compared with the bytes that are left before anything is read. Raises `StorageError` if a file
+    cannot be read.
     """
 
     def __init__(
@@ -216,7 +217,8 @@ def offsets_behind(
 ) -> tuple[int | None, int | None]:
     """Return the base offsets of the next two headers after the batch `header` that ends at byte `end`, for
     `Continuity.check`. An offset is None if it is not needed or cannot be read. Nothing is read for a batch at the
-    expected offset, which nearly every batch is. Sets `continuity.behind` to None.
+    expected offset, which nearly every batch is. Sets `continuity.behind` to None. Raises `StorageError` if a file
+    cannot be read.
     """
     following, continuity.behind = continuity.behind, None
     if continuity.is_next(header):
@@ -236,7 +238,7 @@ def scan(
     execution: Execution = PLAIN,
 ) -> ScanResult:
     """Scan a whole segment in memory or of a `Source`; return its valid batches, their end, the reason for stopping and
-    all findings. Bad data raises nothing: it makes findings.
+    all findings. Bad data raises nothing: it makes findings. Raises `StorageError` if a file cannot be read.
 
     * `buffer`: the bytes of the segment
     * `base_offset`: the segment's, from its file name. If given, offsets outside the segment's range are findings too

@@ -459,7 +459,7 @@ def _take_back(disks: Disks, located: Located, name: str, forget: Callable[[], N
 
 def _remove_temporaries(disks: Disks, script: Script) -> None:
     """Remove the temporary files that interrupted operations left beside their target files, and flush these
-    directories. Missing ones are ignored. Raises `StorageError`.
+    directories. Missing ones are ignored. Raises `StorageError` if one cannot be removed.
     """
     for operation in script.operations:
         place = operation.written_beside()

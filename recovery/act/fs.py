@@ -90,7 +90,8 @@ class FileSystem(Flushing):
     @classmethod
     def create(cls, root: str) -> FileSystem:
         """Open the directory `root`, after creating it and missing directories above it (mode 700). New names are
-        flushed to disk. An existing directory is opened as it is. Raises `StorageError`.
+        flushed to disk. An existing directory is opened as it is. Raises `StorageError` if one cannot be created or
+        opened.
         """
         try:
             make_directories(os.path.realpath(root))
@@ -362,7 +363,7 @@ class FileSystem(Flushing):
     def truncate(self, path: str, size: int, expected: Facts | None = None) -> None:
         """Set the size of a file to `size` bytes, and flush it. `expected` is its size in bytes, modification time (ns)
         and inode, or None for any. Raises `RecoveryRefused`, with nothing changed, if the file differs from that, and
-        `StorageError` if it is missing.
+        `StorageError` if it is missing or cannot be truncated.
         """
         with self._wrapped("cut the file", path):
             parent, name = self._at(path)

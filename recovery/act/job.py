@@ -243,7 +243,7 @@ def carry_out(job: Job[Struct, Planned, Result]) -> list[Result]:
     Raises `RecoveryRefused` before any directory is changed. If directories are refused while plans are made or
     checked, the error names all of them, and its `reports` has the reports of the plans; a lock that is held, or an
     interrupted execution, is reported for the first such directory only. If changing a directory fails, those before it
-    stay changed, and the error names them.
+    stay changed, and the error names them. Raises `StorageError` for I/O errors, and any other error of the job.
     """
     with ExitStack() as stack, job.files:
         job.look()
@@ -285,7 +285,7 @@ def carry_out(job: Job[Struct, Planned, Result]) -> list[Result]:
 def _plan(job: Job[Struct, Planned, Result], opened: Transaction) -> Planned | None:
     """Plan for one directory; None if the job does nothing in it. If planning is refused and the directory has changed
     since the plan that the caller agreed to, raise a `RecoveryRefused` about that change instead, because it is the
-    better reason.
+    better reason. Raises `StorageError` if the directory cannot be surveyed.
     """
     try:
         return job.plan(opened)
@@ -300,7 +300,8 @@ def _plan(job: Job[Struct, Planned, Result], opened: Transaction) -> Planned | N
 
 def _agree(job: Job[Struct, Planned, Result], opened: Transaction, planned: Planned) -> None:
     """Check a plan: compare it with the plan that was agreed to, show it, ask for consent, and check quarantine,
-    permissions and disk space. Raises `RecoveryRefused` at the first check that fails; changes nothing.
+    permissions and disk space. Raises `RecoveryRefused` at the first check that fails; changes nothing. Raises
+    `StorageError` if the quarantine cannot be examined.
     """
     job.compare(opened, planned)
     job.describe(planned)

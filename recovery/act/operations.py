@@ -81,7 +81,7 @@ class Disks:
 
     def make_parents(self, place: Place) -> None:
         """Create the missing directories above a place, from the top down; existing ones are kept. Directories that
-        this object created or saw are not checked again. Raises `StorageError`.
+        this object created or saw are not checked again. Raises `StorageError` if one cannot be created.
         """
         fs, path = self.at(place)
         missing = []

@@ -135,7 +135,9 @@ def _in_order(runs: Iterable[KeptRun]) -> list[KeptRun]:
 class Runs:
     """Executions on one log directory, in all its quarantines. New ones go to `place`. The pointer file in the log
     directory has its id, the paths of its quarantines, and the ids of executions in progress. With `moved` the caller
-    asserts that executions in `place` are this directory's, although the pointer file does not name them.
+    asserts that executions in `place` are this directory's, although the pointer file does not name them. Creating it
+    raises `RecoveryRefused` for an unusable pointer file; methods that read quarantines raise `StorageError` if that
+    fails.
     """
 
     def __init__(self, root: str, place: str | None = None, *, moved: bool = False) -> None:

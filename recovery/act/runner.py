@@ -98,7 +98,7 @@ def _quarantine_of(run: KeptRun) -> Iterator[FileSystem]:
 
 def refuse_foreign(runs: Runs, allowed: str | None) -> None:
     """Raise `RecoveryRefused` if another machine began an unfinished execution whose id is not `allowed`, or if
-    `allowed` is given and no unfinished execution has this id.
+    `allowed` is given and no unfinished execution has this id. Raises `StorageError` if a quarantine cannot be read.
     """
     unfinished = runs.unfinished()
     if allowed is not None and allowed not in [run.run_id for run in unfinished]:
@@ -343,7 +343,7 @@ def refuse_place(runs: Runs, made: Changes) -> None:
 def _new_quarantine(runs: Runs) -> Iterator[FileSystem]:
     """Open the quarantine within this context; create it if it is missing. After an exception or `KeyboardInterrupt`,
     the directories that were created are removed again if they are empty. Raises `RecoveryRefused` if it cannot be
-    created.
+    created. Raises `StorageError` if the directory around it cannot be examined.
     """
     missing = FileSystem.missing(runs.place)
     fs = runs.create()
@@ -432,7 +432,7 @@ def refuse_out_of_order(runs: Runs, run: KeptRun) -> None:
     """Raise `RecoveryRefused` if a later execution touched or relied on a path that this execution touched: the later
     one must be undone first. If the later one found another size or content than this one had left, the directory was
     replaced in between, and the message says so. Reads the documents of later executions, but no other files. Raises
-    `RecoveryRefused` too if a document cannot be read.
+    `RecoveryRefused` too if a document cannot be read. Raises `StorageError` if a quarantine cannot be listed.
     """
     later = next((later_run for later_run in runs.after(run) if _relied_on(later_run) & _touched(run)), None)
     other = None if later is None else _found_otherwise(run, later)

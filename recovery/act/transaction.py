@@ -86,7 +86,7 @@ class Transaction:
     def refuse_unfinished(self) -> None:
         """Raise `RecoveryRefused` if an execution (a journaled change) was interrupted and can still be completed or
         undone, or another machine began an unfinished one. The advice of the error names `recover`, which completes it,
-        and `undo`, which reverses it.
+        and `undo`, which reverses it. Raises `StorageError` if a file cannot be read.
         """
         self.refuse_foreign()
         for run, _located in self.earlier.fitting:

@@ -36,7 +36,8 @@ def new_tree(destination: str) -> Iterator[FileSystem]:
 
     After an exception or `KeyboardInterrupt`, everything that a `FileSystem` created below it within the context is
     removed again, unless another process replaced it; then `destination` and its new parents if they are empty. Nothing
-    is removed if an interrupted execution on it needs the files.
+    is removed if an interrupted execution on it needs the files. Raises `StorageError` if the directory cannot be
+    created.
     """
     missing = FileSystem.missing(destination)
     fs = FileSystem.create(destination)
@@ -146,7 +147,8 @@ def _is_about(root: str, error: StorageError, directory: str) -> bool:
 def _refuse_special(source: str) -> None:
     """Raise `RecoveryRefused` if the log directory `source` directly contains anything but regular files and
     directories, which a copy would lack, or if directories are nested more than 100 levels deep. Special entries in a
-    subdirectory are allowed here: the copy leaves that subdirectory out.
+    subdirectory are allowed here: the copy leaves that subdirectory out. Raises `StorageError` if `source` itself
+    cannot be listed.
     """
     with FileSystem(source) as fs:
         for name in fs.names(""):

@@ -63,7 +63,8 @@ class Forecast:
 
     def started(self, result: BrokerResult, *, keeps_files: bool = True) -> Started | None:
         """Return, for each directory in the result of starting one topic-partition, the loaded partition and its
-        changed files; None if the start failed. With `keeps_files` False the changed files are empty.
+        changed files; None if the start failed. With `keeps_files` False the changed files are empty. Raises
+        `StorageError` if a file cannot be read.
         """
         if not result.is_loaded:
             return None

@@ -33,6 +33,8 @@ def with_identity(result: BrokerResult, tree: Tree, root: str, facts: TopicFacts
     * The file cannot be parsed: the directory goes offline, or the start fails if the metadata log is in the directory.
     * The directory id is wrong, or the node id or cluster id is missing: the start fails. A missing id is ignored if
       the file has no directory id and no partition a topic id, as with ZooKeeper.
+
+    Raises `StorageError` if a file cannot be read.
     """
     meta = _read(tree, root)
     if meta is None:
@@ -81,7 +83,7 @@ def meta_properties_finding(tree: Tree, root: str, facts: TopicFacts) -> Finding
     """Return the finding META_PROPERTIES_INVALID as in `verify`; None if there is no fault. It is an error if
     `meta.properties` cannot be parsed, has a wrong or missing id, or is missing although the node uses KRaft. It is a
     warning if only the directory id is missing and the metadata has one for this directory. Its path is relative to the
-    log directory `root`.
+    log directory `root`. Raises `StorageError` if a file cannot be read.
     """
     meta = _read(tree, root)
     if isinstance(meta, MetaProperties):
@@ -103,7 +105,7 @@ def meta_properties_finding(tree: Tree, root: str, facts: TopicFacts) -> Finding
 
 def _read(tree: Tree, root: str) -> MetaProperties | str | None:
     """Return the parsed `meta.properties`; a text with the reason if it cannot be parsed; None if it is missing. A
-    symbolic link is followed, as by a broker.
+    symbolic link is followed, as by a broker. Raises `StorageError` if a file cannot be read.
     """
     if META_PROPERTIES not in tree.files:
         return read_identity(root) if os.path.islink(os.path.join(root, META_PROPERTIES)) else None
@@ -117,7 +119,8 @@ def _read(tree: Tree, root: str) -> MetaProperties | str | None:
 
 def names_newer_version(tree: Tree) -> bool:
     """Whether `version` in `meta.properties` is a number other than 0 and 1: a newer Kafka wrote it, or it is damaged.
-    False if the file is missing or cannot be read, or has no numeric version.
+    False if the file is missing, too large, not parseable or has no numeric version. Raises `StorageError` if it cannot
+    be read.
     """
     try:
         text = decode_properties(tree.read(META_PROPERTIES)).get("version") if META_PROPERTIES in tree.files else None

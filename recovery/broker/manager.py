@@ -118,7 +118,7 @@ def read_topic_id(tree: Tree, directory: str) -> str | None:
     """Return the topic id in the `partition.metadata` of a partition directory, as `PartitionMetadataFile.read` does;
     None if the file is missing. Raises a `JavaError` like the broker: `KafkaStorageError` if the file is a directory,
     malformed or has an invalid version, `IllegalArgumentError` if the id is not a UUID, `NullPointerError` if a line is
-    missing.
+    missing. Raises `StorageError` if a file cannot be read.
     """
     path = f"{directory}/{PARTITION_METADATA}"
     if path in tree.directories:
@@ -180,8 +180,8 @@ def _parse_metadata(lines: list[str]) -> str:
 
 def is_kraft(tree: Tree, *, has_metadata: bool = False) -> bool:
     """Whether the log directory is a KRaft node's. `meta.properties` decides: version 1 is KRaft's, version 0 with a
-    broker id ZooKeeper's. If the file is missing, cannot be read or has neither, a metadata log decides: one in the
-    tree, or with `has_metadata` in another log directory of the node.
+    broker id ZooKeeper's. If the file is missing, too large, malformed or has neither, a metadata log decides: one in
+    the tree, or with `has_metadata` in another log directory of the node. Raises `StorageError` if it cannot be read.
     """
     try:
         known = _is_kraft_by_file(tree.read(META_PROPERTIES)) if META_PROPERTIES in tree.files else None
@@ -233,9 +233,10 @@ class _Directory:
 
     def checkpoint(self, name: str) -> dict[tuple[str, int], int]:
         """Read an offset checkpoint file of the log directory; return (topic, partition) -> offset. Empty if the file
-        is missing, malformed or cannot be read. For an `IOException`, or a directory or link of that name, a broker
-        takes the directory offline: the error is stored in `offline`, unless an earlier one is there. Other errors are
-        ignored. Raises `TooLargeError` if the file exceeds a broker's memory.
+        is missing or malformed, or if a broker cannot read it. For an `IOException`, or a directory or link of that
+        name, a broker takes the directory offline: the error is stored in `offline`, unless an earlier one is there.
+        Other errors are ignored. Raises `TooLargeError` if the file exceeds a broker's memory. Raises `StorageError` if
+        the original file cannot be read now.
         """
         if name in self.tree.directories or name in self.tree.links:
             self.offline = self.offline or KafkaStorageError(f"Error while reading checkpoint file {name}", file=name)
@@ -354,6 +355,8 @@ def load_log_directory(
       offline
     * `checkpoints`: recovery points and log start offsets, if they were read before; else they are read from the tree
     * `has_metadata`: whether the node has a metadata log that is not in the tree
+
+    Raises `StorageError` if a file cannot be read.
     """
     directory = _Directory(tree, settings, now_ms, unique, has_metadata=has_metadata)
     result = BrokerResult(outcome=StartResult.LOADED, tree=tree, clean=directory.clean)
@@ -393,6 +396,7 @@ def load_log_directory(
 def read_checkpoints(tree: Tree) -> tuple[Offsets, Offsets] | None:
     """Return recovery points and log start offsets from the two checkpoint files, each as (topic, partition) -> offset.
     A missing file gives an empty dict. None if one of them is malformed, too large, a directory or a symbolic link.
+    Raises `StorageError` if a file cannot be read.
     """
     names = RECOVERY_POINT_CHECKPOINT, LOG_START_OFFSET_CHECKPOINT
     if any(name in tree.directories or name in tree.links for name in names):

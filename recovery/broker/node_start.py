@@ -131,7 +131,7 @@ def node_start(
 
 
 class _Context(Struct, kw_only=True):
-    """Data that is read once for all releases."""
+    """Data that is read once for all releases. Methods raise `StorageError` if a file cannot be read."""
 
     files: NodeFiles
     results: Mapping[str, BrokerResult]
@@ -270,7 +270,8 @@ def _floor(context: _Context) -> Release:
 
 def _level(context: _Context) -> int:
     """Return the highest `metadata.version`, as a number, in the node's metadata, its `bootstrap.checkpoint` and the
-    metadata of the controllers that were given; 0 if none has one. Damaged metadata counts up to the damage.
+    metadata of the controllers that were given; 0 if none has one. Damaged metadata counts up to the damage. Raises
+    `StorageError` if a file cannot be read.
     """
     levels = [context.best().image.features.get(_METADATA_VERSION, 0), _level_of_bootstrap(context.files)]
     leader = context.leaders.metadata()
@@ -296,7 +297,7 @@ def _level_of_bootstrap(files: NodeFiles) -> int:
 
 def _newer_than_known(context: _Context) -> NodeAnswer | None:
     """Return an answer with the outcome UNKNOWN if the `metadata.version` is higher than the newest known release
-    supports; else None.
+    supports; else None. Raises `StorageError` if a file cannot be read.
     """
     level = _level(context)
     if level <= newest_metadata_version(release_of(NEWEST)):
@@ -309,7 +310,7 @@ def _role(context: _Context) -> Role:
     """Return the role in the properties; without it, a role inferred from the files. If there is a metadata log, it is
     CONTROLLER for a voter or registered controller, COMBINED if this node also is a broker or has partitions, and
     BROKER for any other node. Without a metadata log it is BROKER if a `meta.properties` is KRaft's, and else
-    ZOOKEEPER_BROKER.
+    ZOOKEEPER_BROKER. Raises `StorageError` if a file cannot be read.
     """
     files = context.files
     if files.stated_role is not None:
@@ -367,7 +368,7 @@ def _answer(context: _Context, role: Role, release: Release) -> NodeAnswer:
 def _with_nameless(context: _Context, role: Role, release: Release, answer: NodeAnswer) -> NodeAnswer:
     """Return `answer`, which is about a start that fails, with an added consequence STRAY_ONCE_STARTED. It names the
     partitions of a broker that have no topic id and that the answer does not mention. Without such partitions, for a
-    controller, and before 3.7.1, the answer is unchanged.
+    controller, and before 3.7.1, the answer is unchanged. Raises `StorageError` if a file cannot be read.
     """
     if role is Role.CONTROLLER or not release.at_least("3.7.1"):
         return answer
@@ -429,7 +430,7 @@ def _answer_of(consequences: Sequence[StartConsequence], faults: Sequence[Fault]
 
 
 class _Start:
-    """One start of one KRaft node with one release."""
+    """One start of one KRaft node with one release. Methods raise `StorageError` if a file cannot be read."""
 
     def __init__(self, context: _Context, role: Role, release: Release) -> None:
         self.context = context
@@ -855,7 +856,7 @@ _OUTCOMES = (
 
 def _voters_of(leader: LoadedMetadata) -> set[int]:
     """Return the node ids of the voters named in a controller's own snapshot and log, else in its `quorum-state`; empty
-    if these name none or end a start.
+    if these name none or end a start. Raises `StorageError` if a file cannot be read.
     """
     newest = release_of(NEWEST)
     try:

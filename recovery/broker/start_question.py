@@ -44,7 +44,8 @@ def start_with(
     apart: Sequence[str] = (),
 ) -> NodeStart:
     """Predict the start of the node that `root` belongs to, on the log directory `root` and on the directories in
-    `roots` that are not copies of it. Reads only; raises what `node_start` raises.
+    `roots` that are not copies of it. Reads only. Raises `UsageError` if the release is not a version number,
+    `StorageError` if the metadata log cannot be read.
 
     * `loaded`: results of loading logs, by log directory; segments of other directories are not read
     * `asked`: properties and release to ask about

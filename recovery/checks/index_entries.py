@@ -48,7 +48,7 @@ class Entries:
     """Cursor over the entries of an index. `pieces` yields the index's bytes, as `bytes_by_piece` does, and `layout`
     declares the two fields of an entry. To pass an entry means to move the cursor behind it. The cursor ends at the
     first entry that does not increase: `at_end` is called with its slot number after all entries before it were passed,
-    and later entries are ignored.
+    and later entries are ignored. Methods raise `StorageError` if the index cannot be read.
     """
 
     def __init__(

@@ -23,7 +23,7 @@ __all__ = ["OffsetIndexCheck", "TimeIndexCheck"]
 
 class _EntryCheck(ABC):
     """Check of one index during a walk over its log. The entries are compared, in order, with the batches that the walk
-    reaches. The file `index` must stay open meanwhile.
+    reaches. The file `index` must stay open meanwhile. Methods raise `StorageError` if the index cannot be read.
     """
 
     def __init__(self, file: str, base_offset: int, index: Source, layout: FixedLayout, order: Order) -> None:
@@ -103,7 +103,8 @@ class _EntryCheck(ABC):
 
 class OffsetIndexCheck(_EntryCheck):
     """Check of an offset index. The position of every entry must be the start of a batch; all offsets before that
-    position must be below the entry's offset (its key), and the log must reach the key.
+    position must be below the entry's offset (its key), and the log must reach the key. Methods raise `StorageError` if
+    the index cannot be read.
 
     A key may exceed the offsets of the batch at its position, because a broker may have written several batches at
     once.
@@ -172,7 +173,7 @@ class OffsetIndexCheck(_EntryCheck):
 
 class TimeIndexCheck(_EntryCheck):
     """Check of a time index: no batch up to an entry's offset may have a later timestamp than the entry, and some batch
-    must have exactly that timestamp.
+    must have exactly that timestamp. Methods raise `StorageError` if the index cannot be read.
     """
 
     def __init__(self, file: str, base_offset: int, index: Source) -> None:

@@ -29,7 +29,7 @@ def missing_from(partition: Partition, collected: MissingOffsets) -> list[Findin
 
     Empty if nothing is missing or the partition is not live. Also empty if the topic is compacted and no cleaner's
     checkpoint gives the offset up to which the log was cleaned. Reads the cleaner's checkpoint and the metadata log in
-    the partition's log directory, if they exist.
+    the partition's log directory, if they exist. Raises `StorageError` if a file cannot be read.
     """
     name = partition.name
     if not collected.found_if_uncleaned or name is None or partition.state is not DirectoryState.LIVE:
@@ -84,7 +84,7 @@ def missing_at_start(partition: Partition) -> list[Finding]:
 def missing_by_summaries(partition: Partition, segments: Sequence[SegmentSummary]) -> list[Finding]:
     """Return the findings about missing segments of a partition under the same conditions as `missing_from`. `segments`
     are the summaries of all of its segments, in order. Offsets that may have been in damaged bytes do not count as
-    missing.
+    missing. Raises `StorageError` if a file cannot be read.
     """
     missing = missing_offsets_of(partition)
     following: list[int | None] = [segment.segment.base_offset for segment in segments[1:]]

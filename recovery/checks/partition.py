@@ -333,7 +333,7 @@ class _PartitionVerifier:
         """Return an iterator over the segment in runs of consecutive batches; batches that fit in no run come one by
         one. With `deep` the file is read, and the headers are added to the segment's header table if it has one. Also
         sets `_records_of_runs`, the checker of records. Without `deep` the headers come from the table, and nothing is
-        read.
+        read. Raises `StorageError` while iterating if a file cannot be read.
 
         Return None if the segment must be read batch by batch. This is so if there is no compiled code, if limits are
         not the defaults, if offsets are very large, or if there is no header table and `deep` is not set.
@@ -456,7 +456,7 @@ class _PartitionVerifier:
         that differs, and findings about aborted transactions in overlapping segments.
 
         A missing index counts as empty; an unreadable one is left out. If the log has gaps in its offsets, only missing
-        entries are reported. Reads the log again if it has end markers.
+        entries are reported. Reads the log again if it has end markers. Raises `StorageError` if a log cannot be read.
         """
         derived = self.partition.transactions(limits=self.limits).aborted if self._has_markers else ()
         if any(finding.code is FindingCode.SEGMENT_OVERLAP for finding in self.report.findings):

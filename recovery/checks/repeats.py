@@ -49,7 +49,7 @@ class Repeats:
     def unlike(self, source: Source, end: int, *, limits: Limits = DEFAULT_LIMITS) -> Iterator[Finding]:
         """Yield one OFFSET_DISPLACED warning if some of the added batches have no copy in the segment. It has the
         position and offsets of the first such batch, and the number of the others. All batches before byte position
-        `end` are read again for this, unless no batch was added. Raises `StorageError`.
+        `end` are read again for this, unless no batch was added. Raises `StorageError` if the segment cannot be read.
         """
         if not self._met:
             return

@@ -616,7 +616,7 @@ class _Walk:
 
         If the header is not usable, the number is None and the first offset is the expected one. The last offset is
         known only if the header is usable and the batch is merely cut off. Otherwise it is None, because zeros may hide
-        further batches.
+        further batches. Raises `StorageError` if a file cannot be read.
         """
         damage = Damage(
             path=path,
@@ -638,7 +638,9 @@ class _Walk:
 
 
 def _is_control(source: Source, position: int) -> bool:
-    """Whether a control batch of magic 2 begins at `position`, by its header; False if the header is incomplete."""
+    """Whether a control batch of magic 2 begins at `position`, by its header; False if the header is incomplete. Raises
+    `StorageError` if a file cannot be read.
+    """
     data = source.read(position, BATCH.size)
     if len(data) < BATCH.size:
         return False

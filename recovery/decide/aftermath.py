@@ -146,7 +146,7 @@ def ends_going_back(
     """Yield an `end_goes_back` consequence for each live partition that has lost its last, empty segment file but no
     records. Its log will end below the offset at which it began. A log begins at the base offset of its first segment,
     even if this is empty (`LogLoader.load`). `root` is the log directory, and `before` its tree now. `results` and
-    `measured` are as in `consequences`.
+    `measured` are as in `consequences`. Raises `StorageError` while iterating if a file cannot be read.
     """
     for result in results:
         name, loss = parse_partition_directory(result.name), measured.get(result.name)
@@ -367,7 +367,9 @@ class _Snapshot(NamedTuple):
 
 
 def _last_snapshot(tree: Tree, directory: str) -> _Snapshot | None:
-    """Return the producer snapshot of a partition directory with the highest offset, if it can be parsed; else None."""
+    """Return the producer snapshot of a partition directory with the highest offset, if it can be parsed; else None.
+    Raises `StorageError` if a file cannot be read.
+    """
     offset = max(snapshot_offsets(tree.names(directory)), default=None)
     if offset is None:
         return None

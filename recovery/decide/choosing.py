@@ -257,6 +257,7 @@ def _compared(
 def _note_held_back(way: WayResult, names: Collection[str], directory: SurveyedDirectory, before: Tree) -> None:
     """Set `held_back` in the counts of a way for the partitions `names`: the offsets that `read_committed` consumers do
     not get. Partitions in which consumers are not held back keep their counts. Does nothing if the way has no tree.
+    Raises `StorageError` if a file cannot be read.
     """
     if way.tree is None:
         return
@@ -269,7 +270,8 @@ def _of_recommended(
     directory: SurveyedDirectory, comparer: Comparer, ways: Sequence[tuple[RecoveryWay, WayResult]]
 ) -> Iterator[LossConsequence]:
     """Yield the lost transaction markers that follow from the recommended way, if it is a recovery other than the one
-    that the plan carries out. Nothing if no way is recommended.
+    that the plan carries out. Nothing if no way is recommended. Raises `StorageError` while iterating if a file cannot
+    be read.
     """
     best = recommended([way for way, _result in ways])
     for way, result in ways:

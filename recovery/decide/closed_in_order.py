@@ -49,7 +49,9 @@ _BY_LOG_BEFORE = "; compared with the log as it is before this plan repairs it"
 
 
 class _Checks:
-    """Checks of the partitions of a survey, without decoding records, which no plan depends on."""
+    """Checks of the partitions of a survey, without decoding records, which no plan depends on. Creating it raises
+    `StorageError` if a checkpoint cannot be read.
+    """
 
     def __init__(self, survey: Survey, tiering: Tiering) -> None:
         from kafkalog.recovery.checks.checkpoint_checks import Beside  # checks every index: most plans need none of it
@@ -115,7 +117,8 @@ def checks_of(survey: Survey, tiering: Tiering) -> tuple[InOrder, Look | None]:
     The first takes a directory and a base offset, and checks the segments from this offset on. It returns True if the
     checks find nothing, or only findings with codes in `_BELIEVED`. It returns False if the checks cannot be run or
     there is no clean-shutdown marker. The second (`Look`) returns the warnings and errors of a directory. It is None if
-    there is no marker, or if there are more logs than a plan counts (1 GiB).
+    there is no marker, or if there are more logs than a plan counts (1 GiB). Raises `StorageError` if a checkpoint
+    cannot be read.
     """
     if CLEAN_SHUTDOWN_FILE not in survey.files:
         return no_checks, None
@@ -131,7 +134,7 @@ def checks_of(survey: Survey, tiering: Tiering) -> tuple[InOrder, Look | None]:
 def findings_of_checks(survey: Survey, tiering: Tiering, checked: Checked = _NOTHING) -> Iterator[Finding]:
     """Yield the warnings and errors of the checks about the log directory and its partitions, with relative file paths;
     nothing if there are more logs than a plan counts. `checked` are findings that are already known, by partition
-    directory: these are not checked again.
+    directory: these are not checked again. Raises `StorageError` while iterating if a checkpoint cannot be read.
     """
     checks = _Checks(survey, tiering)
     if not checks.reads_all:
@@ -165,7 +168,7 @@ def left_by(
     indexes and findings about leader epochs that the plan repairs are yielded too. A finding about an index beside a
     log that the plan repairs says that it is about the log before, and counts as repaired. `checked` are findings that
     are already known, by partition directory. Reads the logs, unless there are more than a plan counts: then nothing is
-    yielded.
+    yielded. Raises `StorageError` while iterating if a checkpoint cannot be read.
     """
     is_trusted = CLEAN_SHUTDOWN_FILE in survey.files
     changed = {path for action in actions for path in (action.path, action.target) if path is not None}
@@ -202,7 +205,7 @@ def left_in_place(
     """Yield the problems that a plan leaves in these partition directories (see `left_by`). Only problems at a file
     position that no finding of the plan names are yielded. Yields nothing if `directories` is empty, or if there are
     more logs than a plan examines. Other partitions are not checked, because this would take as long as planning for
-    them.
+    them. Raises `StorageError` while iterating if a checkpoint cannot be read.
     """
     if not directories:
         return

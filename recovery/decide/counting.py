@@ -201,7 +201,9 @@ def are_counted(sizes: Iterable[int]) -> bool:
 
 
 class Comparer:
-    """Counter of the records that a broker's start, the requested recovery and other ways keep and lose."""
+    """Counter of the records that a broker's start, the requested recovery and other ways keep and lose. Methods raise
+    `StorageError` if a file cannot be read.
+    """
 
     def __init__(self, before: Tree, kafka: BrokerResult, own: SafeResult | None, rules: Rules) -> None:
         self.before = before

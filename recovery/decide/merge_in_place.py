@@ -45,7 +45,9 @@ do not apply, and of directories to leave as they are, with the reason.
 
 
 def refuse_no_copies(copies: Sequence[str]) -> None:
-    """Raise `UsageError` for the first of `copies` that is neither a log directory nor a partition directory."""
+    """Raise `UsageError` for the first of `copies` that is neither a log directory nor a partition directory. Raises
+    `StorageError` if one cannot be listed.
+    """
     for copy in copies:
         if not is_log_dir(copy) and not is_partition_dir(copy):
             raise UsageError(
@@ -150,7 +152,7 @@ def _with(tree: Tree, merged: Mapping[str, _Merged]) -> Tree:
     """Return a copy of the tree in which the merged logs replace all segments of their partitions, as input for a
     broker's start: with empty indexes, a new leader-epoch checkpoint, a recovery point of 0, and the log start offset
     of the merged log, if it has one. A missing `partition.metadata` is written if a copy has one. The tree itself is
-    not changed.
+    not changed. Raises `StorageError` if a file cannot be read.
     """
     after = tree.copy()
     points = Checkpoints.read(after)

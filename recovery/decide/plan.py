@@ -547,7 +547,7 @@ def _of_different_moments(survey: Survey, ends: Mapping[str, int], damaged: Iter
     """Return one MOMENTS_DIFFER finding if some log ends below its recovery point, else an empty list. This happens in
     a copy that was made while a broker ran. `ends` are log end offsets by partition directory. Live partitions with a
     log are compared, unless a finding in `damaged` is about them. Empty if there is a clean-shutdown marker. Reads the
-    recovery-point checkpoint.
+    recovery-point checkpoint. Raises `StorageError` if a file cannot be read.
     """
     if CLEAN_SHUTDOWN_FILE in survey.files:
         return []
@@ -566,7 +566,7 @@ def _of_different_moments(survey: Survey, ends: Mapping[str, int], damaged: Iter
 
 def _too_high_ends(survey: Survey, ends: Mapping[str, int]) -> Iterator[Finding]:
     """Yield the findings about live partitions whose logs end beyond their checkpoints, with relative paths. `ends` are
-    log end offsets by partition directory.
+    log end offsets by partition directory. Raises `StorageError` while iterating if a checkpoint cannot be read.
     """
     tree = survey.tree()
     closed_at = Checkpoints.read(tree).closed_at(tree)

@@ -39,7 +39,7 @@ def without_uploaded_damage(tree: Tree, tiering: Tiering) -> tuple[Tree, frozens
 def held_remotely(tree: Tree, directory: str, key: tuple[str, int], tiering: Tiering) -> OffsetRanges:
     """Return the offsets of a log that a broker can read from the remote tier, according to the events of
     `__remote_log_metadata` and the log's leader epochs, whether they are also local or not. Empty if there are no
-    events of the partition. `key` is topic and partition number.
+    events of the partition. `key` is topic and partition number. Raises `StorageError` if a file cannot be read.
     """
     held = OffsetRanges()
     segments = tiering.remote.of(*key)

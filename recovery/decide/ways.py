@@ -327,7 +327,9 @@ def measure(
 
 
 class _Measurement:
-    """Comparison of the records that a way leaves with those that could be read before."""
+    """Comparison of the records that a way leaves with those that could be read before. Creating it, and its methods,
+    raise `StorageError` if a file cannot be read.
+    """
 
     def __init__(
         self, facts: PartitionFacts, before: Tree, original: Census, after: Tree, log_start: int, log_end: int

@@ -48,7 +48,7 @@ def written(
 
     If there are several directories, the highest end and the highest first segment count, the lost offsets of all, and
     the local start of the last. A directory without a log gives only its first leader epoch. If no directory has a log,
-    the end is 0.
+    the end is 0. Raises `StorageError` if a file cannot be read.
     """
     result = Written()
     for directory in directories:

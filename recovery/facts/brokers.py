@@ -74,7 +74,8 @@ def _with_registered(
 ) -> tuple[list[list[str]], list[TopicFacts]]:
     """Regroup log directories so that each is with the broker whose metadata registers its directory id, even if its
     `meta.properties` names another one. Return the groups that are not empty, and the facts of each, which are read
-    again if its directories changed. `known` has the facts of `brokers`, in their order.
+    again if its directories changed. `known` has the facts of `brokers`, in their order. Raises `StorageError` if a
+    file cannot be read.
     """
     ids = {root: directory_id_of(root) for broker in brokers for root in broker}
     owners = {root: number for number, facts in enumerate(known)

@@ -93,6 +93,8 @@ def _directory_id(root: str, facts: TopicFacts, taken: set[str | None], *, is_la
     * The ids to which the metadata assigns the live partitions here.
     * The damaged `meta.properties`.
     * The ids that the broker registered, only if `is_last`: all its other directories are known.
+
+    Raises `StorageError` if `root` cannot be listed.
     """
     if facts.voter_directory is not None and os.path.isdir(os.path.join(root, CLUSTER_METADATA_DIRECTORY)):
         return None if facts.voter_directory in taken else facts.voter_directory

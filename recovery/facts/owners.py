@@ -61,7 +61,8 @@ def _user(roots: Iterable[str]) -> User | None:
 
 def _entries(root: str) -> Iterator[tuple[str, os.stat_result]]:
     """Yield (path, lstat) of everything that a broker opens: the log directory, its own files, and partition
-    directories with their direct content. A lock file that kafkalog itself created is left out.
+    directories with their direct content. A lock file that kafkalog itself created is left out. Raises `StorageError`
+    while iterating if a directory cannot be listed.
     """
     yield root, os.lstat(root)
     for entry in scan_directory(root):

@@ -22,7 +22,7 @@ def root_of(path: PathLike) -> tuple[str, frozenset[str] | None]:
     directory, they are a set with its name. If it is a log directory, they are None (all).
 
     Raises `UsageError` if `path` does not exist or is neither of these, `RecoveryRefused` if it is a symbolic link to a
-    partition directory.
+    partition directory. Raises `StorageError` if a directory cannot be listed.
     """
     given = os.fspath(path)
     if "\0" in given:
@@ -53,7 +53,8 @@ def _root_of(path: str) -> tuple[str, frozenset[str] | None]:
 
 def _refuse_linked_partition(path: str, real: str) -> None:
     """Raise `RecoveryRefused` if `path` is a symbolic link, named like a partition, to a partition directory (`real`).
-    A broker that follows it sees the partition under the link's name, and locks the directory of the link.
+    A broker that follows it sees the partition under the link's name, and locks the directory of the link. Raises
+    `StorageError` if the directory cannot be listed.
     """
     name = path.rstrip("/")
     if (

@@ -153,8 +153,8 @@ class Checkpoints(Struct, frozen=True):
         return self.recovery_points if CLEAN_SHUTDOWN_FILE in tree.files else {}
 
     def write(self, tree: Tree) -> None:
-        """Write both checkpoints into the tree, each only if the file is unreadable or its offsets differ. A missing
-        file is created only if there are offsets.
+        """Write both checkpoints into the tree, each only if the file is malformed or its offsets differ. A missing
+        file is created only if there are offsets. Raises `StorageError` if a file cannot be read.
         """
         for name, offsets in (
             (RECOVERY_POINT_CHECKPOINT, self.recovery_points),
@@ -248,7 +248,9 @@ def normalize_partition(
 
 
 class _Partition:
-    """Clean-up of one partition directory in a tree, which collects `changes` with their reasons."""
+    """Clean-up of one partition directory in a tree, which collects `changes` with their reasons. Methods raise
+    `StorageError` if a file cannot be read.
+    """
 
     def __init__(self, tree: Tree, directory: str) -> None:
         self.tree = tree
@@ -406,7 +408,7 @@ def partitions_of(tree: Tree, cluster_metadata: bool = False) -> list[tuple[str,
 
 def topic_ids(tree: Tree) -> dict[str, str]:
     """Return the topic id of each topic that has one in the log directory's partitions. Topics with contradictory ids
-    are omitted; unreadable ids are ignored.
+    are omitted; invalid ids are ignored. Raises `StorageError` if a file cannot be read.
     """
     ids_by_topic: dict[str, set[str]] = {}
     for directory, name in partitions_of(tree):

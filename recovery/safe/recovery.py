@@ -130,7 +130,8 @@ class SafeRecovery:
     def whole(self, recovered: Iterable[Sequence[RecoveredPartition]]) -> SafeResult:
         """Combine the results of all topic-partitions into one, put them into its tree, and write the checkpoints of
         recovery points and log start offsets there. Returns this object's own `SafeResult`, which is changed in place.
-        `recovered` must have every partition directory, else `KeyError` is raised.
+        `recovered` must have every partition directory, else `KeyError` is raised. Raises `StorageError` if a file
+        cannot be read.
         """
         by_directory = {partition.directory: partition for group in recovered for partition in group}
         after = Checkpoints(dict(self._points.recovery_points), dict(self._points.log_starts))
@@ -151,7 +152,7 @@ class SafeRecovery:
     def _recover(self, tree: Tree, directory: str, start: BrokerResult | None) -> RecoveredPartition:
         """Recover one directory; `tree` has all directories of its topic-partition and is changed by the clean-up.
         Return the result, which has a refusal if the directory is declined or cannot be recovered. `start` is the
-        broker's result on the unchanged directory, if known.
+        broker's result on the unchanged directory, if known. Raises `StorageError` if a file cannot be read.
         """
         name = self._names[directory]
         if directory in self._declined:
@@ -191,7 +192,8 @@ class SafeRecovery:
     def _as_it_is(self, own: PartitionRecovery) -> RecoveredPartition | None:
         """Return a result that leaves the partition unchanged; or None if it must be recovered. It is left unchanged if
         a broker closed it cleanly and trusts it, if its recovery would remove nothing, and if no check finds anything.
-        For a full recovery and for the metadata log, return None. May read the log for the checks.
+        For a full recovery and for the metadata log, return None. May read the log for the checks. Raises
+        `StorageError` if a file cannot be read.
         """
         if own.trusted is None or own.takes_something or self._rules.full or own.is_metadata:
             return None

@@ -34,7 +34,8 @@ def scan(
 ) -> pl.LazyFrame:
     """Return the records as a LazyFrame. `request` is a `TableScan` (which records, in which columns) or the first of
     the paths: log directories, partitions or segments. Records are read only when the frame is collected, and the list
-    `findings` is extended then; directories are opened, and `UsageError` raised, at once.
+    `findings` is extended then; directories are opened, and `UsageError` raised, at once. Opening raises `StorageError`
+    if a file cannot be read; collecting raises that too, and `FormatError` at damage.
 
     Comparisons of `topic`, `partition`, `offset` and `timestamp` decide what is read; every filter is applied.
     """

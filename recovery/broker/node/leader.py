@@ -77,7 +77,7 @@ def followed(own: LoadedMetadata, leader: LoadedMetadata) -> tuple[Snapshot | No
     """Return the snapshot (None if there is none) and the batches, in order, from which a follower of `leader` builds
     its metadata. The follower truncates its own log at the point where the logs diverge, and continues with the
     leader's. If its log ends before the leader's begins, it uses the leader's snapshot. The batches are read during the
-    iteration, which raises `ReaderError` for a damaged log.
+    iteration, which raises `ReaderError` for a damaged log. Raises `StorageError` if a file cannot be read.
     """
     kept = min(own.end, _end_of_epoch(leader, own.epoch or 0))
     snapshot = own.snapshot

@@ -33,7 +33,8 @@ def with_ends_of_moves(
 ) -> list[PartitionDirectory]:
     """Return `directories` in their order, with log end offsets filled in for partitions that are being moved. A
     partition is being moved if one of its directories is a `-future` one. If the offset of such a directory is missing,
-    its log is loaded in memory. The offset stays None if this fails.
+    its log is loaded in memory. The offset stays None if the log does not load. Raises `StorageError` if a file cannot
+    be read.
     """
     moved = {directory.partition for directory in directories if directory.parsed.state is DirectoryState.FUTURE}
     return [
@@ -45,8 +46,8 @@ def with_ends_of_moves(
 
 
 def _end(files: NodeFiles, directory: PartitionDirectory, now_ms: int) -> int | None:
-    """Log end offset of a partition directory after it was loaded alone, in memory and with default settings; None if
-    it does not load or cannot be read.
+    """Log end offset of a partition directory after it was loaded alone, in memory and with default settings. None if
+    its log directory cannot be listed or it does not load. Raises `StorageError` if a file of it cannot be read.
     """
     try:
         tree = files.surveyed(directory.root).only([directory.name]).tree()

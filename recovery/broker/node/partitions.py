@@ -94,7 +94,8 @@ def list_partitions(
     """List the partition directories of `roots` whose state is in `states`, in the order of the log directories,
     without the metadata log. `results` (log directory -> result of loading its logs) gives the log end offsets. The
     offset is None for a directory without a result. `topic_id` is None without `partition.metadata`, and '' if this
-    file cannot be read. Log directories that cannot be read are skipped.
+    file is invalid. Log directories that cannot be listed are skipped. Raises `StorageError` if a `partition.metadata`
+    cannot be read.
     """
     ends_of_logs = {(root, loaded.name): loaded.log_end_offset for root, result in (results or {}).items()
                     for loaded in result.partitions.values()}  # fmt: skip
@@ -117,7 +118,9 @@ def list_partitions(
 
 
 def _topic_id(tree: Tree, name: str) -> str | None:
-    """Topic id in `partition.metadata`; empty if it cannot be read, None if there is no file."""
+    """Topic id in `partition.metadata`; empty if the file is invalid, None if there is no file. Raises `StorageError`
+    if it cannot be read.
+    """
     known = topic_id_or_none(tree, name)
     return "" if known is None and f"{name}/{PARTITION_METADATA}" in tree.files else known
 
@@ -322,7 +325,9 @@ def consequences_of_older_logs(
 
 
 def _leader_epochs(tree: Tree, directory: PartitionDirectory) -> list[LeaderEpoch]:
-    """Return the entries of `leader-epoch-checkpoint`; empty if the file is missing, unreadable or empty."""
+    """Return the entries of `leader-epoch-checkpoint`; empty if the file is missing, invalid, too large or empty.
+    Raises `StorageError` if it cannot be read.
+    """
     path = f"{directory.name}/{LEADER_EPOCH_CHECKPOINT}"
     try:
         return decode_leader_epochs(tree.read(path)) if path in tree.files else []
@@ -348,7 +353,9 @@ def _later_epoch(tree: Tree, directory: PartitionDirectory, known: int) -> int |
 
 
 def _epoch_of_last_batch(tree: Tree, directory: PartitionDirectory) -> int | None:
-    """Return the leader epoch of the last batch in the last segment; None if there is no batch, or it has no epoch."""
+    """Return the leader epoch of the last batch in the last segment; None if there is no batch, or it has no epoch.
+    Raises `StorageError` if the log cannot be read.
+    """
     logs = [name for name in tree.names(directory.name) if name.endswith(FileKind.LOG.value)]
     if not logs:
         return None

@@ -89,7 +89,7 @@ def read_control_records(loaded: LoadedMetadata, release: Release) -> Voters:
 
     A start reads up to the end of the log (`KRaftControlRecordStateMachine.maybeLoadLog`). It does not notice that no
     more batches come, so it reads forever if the last segments are empty. Then `stuck_at` is the offset after the last
-    batch.
+    batch. Raises `StorageError` if a file cannot be read.
     """
     voters = Voters(0, ())
     if not release.at_least("3.8"):

@@ -75,7 +75,7 @@ def metadata_batches(source: Source, *, checks_crc: bool = True, is_snapshot: bo
     records that cannot be decoded.
 
     `checks_crc` False skips checksums, as for `bootstrap.checkpoint`. `is_snapshot` False reads like Kafka's
-    `FileRecords`, whose checks and messages differ.
+    `FileRecords`, whose checks and messages differ. Raises `StorageError` while iterating if a file cannot be read.
     """
     position = 0
     if is_snapshot and 0 < source.size < _MAGIC_END:
@@ -88,7 +88,7 @@ def metadata_batches(source: Source, *, checks_crc: bool = True, is_snapshot: bo
 def _size_at(source: Source, position: int, is_snapshot: bool) -> int | None:
     """Return the size in bytes of the batch at byte `position`, including its header. Return None at the end, or if the
     batch is incomplete. Raises `ReaderError` if the size is too small, the magic is unknown, or a complete batch has
-    magic 0 or 1.
+    magic 0 or 1. Raises `StorageError` if a file cannot be read.
     """
     left = source.size - position
     if left < _SIZE_END:

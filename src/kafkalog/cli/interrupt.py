@@ -65,7 +65,8 @@ class Happened:
 
     def run_in(self, root: str) -> tuple[str, str] | None:
         """Return id and directory of the newest execution on the log directory `root` that began or changed its state
-        since this object was created. None if there is none, or if `root` is not one of the paths.
+        since this object was created. None if there is none, or if `root` is not one of the paths. Raises
+        `RecoveryRefused` for an unusable pointer file, `StorageError` if a quarantine cannot be read.
         """
         from kafkalog.recovery.act.quarantine import Runs, document_of
 

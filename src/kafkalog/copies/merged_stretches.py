@@ -205,7 +205,7 @@ class MergedStretches:
         """Skip the next batches of a copy because the lineage has other batches at their offsets. Count them as dropped
         in the copy's tally. All following batches of this leader epoch in the stretch are skipped. If the lineage
         begins the epoch at a higher offset, only the batches below this offset are skipped. At least one batch is
-        skipped.
+        skipped. Raises `StorageError` if the copy can no longer be read.
         """
         count = lead.here.of_one_epoch(lead.number)
         row = lead.row()
@@ -221,7 +221,7 @@ class MergedStretches:
     def _pass(self, lead: _Cursor) -> None:
         """Skip the next batches of a copy that end below `end_offset`, at least one, because another copy contributed
         these offsets. They count as cleaned in the copy's tally if compaction may have changed them, otherwise as
-        passed.
+        passed. Raises `StorageError` if the copy can no longer be read.
         """
         count = max(lead.here.ending_below(self.end_offset) - lead.number, 1)
         tally = self.tallies[lead.copy]

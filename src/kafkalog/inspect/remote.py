@@ -74,7 +74,8 @@ def inspect_remote(
     """Inspect the remote tier, and return its logs segment by segment with all problems. Reads events, listings and
     small files, but no logs.
 
-    Raises `UsageError` if there is neither a log directory nor a tier, `StorageError` if one cannot be read.
+    Raises `UsageError` if there is neither a log directory nor a tier, or if the tier cannot be opened with these
+    options, `StorageError` if one cannot be read.
 
     * `paths`: log directories, of one broker or of several; without any, only the listing is used
     * `remote`: the URI or path of the tier, or the tier; without it nothing is listed
@@ -146,6 +147,8 @@ class _Looking:
     def partition(self, key: Key, now: int) -> RemotePartition:
         """Return one tiered log with its findings. `key` is topic, topic id and partition; `now` is in ms since
         1970.
+
+        Raises `StorageError` if the remote tier or a local file cannot be read.
         """
         local = self._local.get(key, {})
         events = self._events.get(key, [])

@@ -24,7 +24,7 @@ _AS_RETENTION = -2
 def findings_of(found: RemotePartition, now: int) -> Iterator[Finding]:
     """Yield all findings about one tiered log. First, for each segment: missing, incomplete, leaked, damaged and stuck
     copies. Then, for the log: overlaps, gaps, lag, indexes in a broker's cache, and local retention. `now` is in ms
-    since 1970.
+    since 1970. Raises `StorageError` while iterating if a file cannot be examined.
     """
     for row in found.rows:
         yield from _missing(row)
@@ -258,7 +258,7 @@ def _cached(partition: RemotePartition) -> Iterator[Finding]:
     """Yield a finding for each cached index of a readable remote segment that has a wrong size. The cache is a broker's
     (`RemoteIndexCache`). A size is wrong if it differs from the size in the remote tier, or is not a whole number of
     entries. If the size in the tier itself is wrong, the index is skipped, because another finding says that. Only file
-    sizes are examined.
+    sizes are examined. Raises `StorageError` if a file cannot be examined.
     """
     for directory in partition.local:
         for row in partition.rows:

@@ -115,7 +115,7 @@ class Consumer:
         match. Each stream gets about the same number of bytes, perhaps nothing; later partitions go to the streams with
         the fewest partitions. Raises `UsageError` for both filters, an invalid expression, a number below 1, if the
         consumer already has streams, or after `shutdown`; for directories and committed offsets the errors of
-        `create_message_streams`.
+        `create_message_streams`: `UsageError`, `FormatError` and `StorageError`.
         """
         _check_count(num_streams, "by filter")
         lets_through = topic_chooser(None, whitelist, blacklist)

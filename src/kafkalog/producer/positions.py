@@ -131,6 +131,7 @@ class Positions:
         With `follow`, only bytes added since the last call are examined. The end is the end of the last complete batch,
         or for `read_committed` the last stable offset; an open transaction there is recorded in `open_transactions`. A
         position out of range is first reset, in `offsets` too; if `reset` is None, `OffsetOutOfRangeError` is raised.
+        Raises `FormatError` if damage ends the search for the new position, `StorageError` if a file cannot be read.
         """
         with self.guard:
             partition, offset = self._there.get(key), self.offsets[key]

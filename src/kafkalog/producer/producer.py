@@ -68,7 +68,9 @@ class Producer:
     """Writes records to many partitions of a log directory. Use as a context manager, or call `close`. Thread-safe.
 
     The directory is locked as by a broker. If a record cannot be written, its future has the error. `flush` and `close`
-    also raise the first error since their last call, so that no error is lost.
+    also raise the first error since their last call, so that no error is lost. Creating a producer, and methods that
+    open a log or write to one, raise `FormatError` for a damaged log, `RecoveryRefused` if a recovery of the directory
+    has not ended, and `StorageError` for I/O errors.
     """
 
     def __init__(

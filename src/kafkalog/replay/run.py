@@ -94,8 +94,8 @@ def replay(
     have none in the target. If a finished replay has nothing new, only missing group offsets are committed, and the
     result has no maps. Raises `RecoveryRefused` if records would be lost (`ReplayPlan.refuse`), if the target's topics
     have records of others or too few partitions, or if another process continues this replay; `ClusterError` if the
-    cluster fails, `FormatError` if a transaction is aborted five times, and the errors of `plan_replay`, `read_parquet`
-    and `write_parquet`.
+    cluster fails, `FormatError` if a transaction is aborted five times, and `UsageError` and `StorageError` as
+    `plan_replay`, `read_parquet` and `write_parquet` do, or if librdkafka refuses the settings.
     """
     options = request if isinstance(request, Replay) else Replay()
     plan = plan or plan_replay(request, *paths, jobs=jobs)
@@ -196,7 +196,8 @@ class _Replay:
         partition). A partition is skipped if its progress is not beyond its log start offset, or is already in the
         journal.
 
-        Raises the errors of `read_parquet` and `Journal.add`.
+        Raises `UsageError` if the file is not a map of a replay, `StorageError` if it cannot be read or the journal
+        cannot be written.
         """
         missing = {}
         for topic in self._plan.topics:
@@ -229,7 +230,8 @@ class _Replay:
         translated with the map file of the finished replay. Only commits for replayed partitions count. If the target
         has offsets for all of them, no file is read, nothing is changed, and the list is empty.
 
-        Raises `ClusterError` if the cluster fails, and the errors of `read_parquet`.
+        Raises `ClusterError` if the cluster fails, `UsageError` if the file is not a map of a replay, and
+        `StorageError` if it cannot be read.
         """
         renamed = {topic.name: topic.target for topic in self._plan.topics}
         replayed = {(topic.name, number) for topic in self._plan.topics for number in topic.partitions}
@@ -325,6 +327,7 @@ def check_target(plan: ReplayPlan, bootstrap: str, options: Replay) -> tuple[str
 
     If the replay was not begun in this cluster, raises `RecoveryRefused` for an existing topic with too few partitions;
     unless `options.append` is set, also for one with records. Raises `ClusterError` if the cluster cannot be reached.
+    Raises `UsageError` if librdkafka is missing or refuses the settings.
     """
     with Target(bootstrap, plan.identity, options.client, compression=options.compression, batch_bytes=0) as target:
         existing = target.topics()

@@ -49,7 +49,8 @@ def _digest(text: str) -> str:
 
 def page_of(facts: ReportFacts) -> str:
     """Return the whole report as one HTML page. Reads its template, style and script from the package. Raises
-    `UsageError` if this installation is incomplete, or if style or script contains its own end tag.
+    `UsageError` if this installation is incomplete, or if style or script contains its own end tag. Raises
+    `StorageError` if a metadata log that must be read for advice cannot be.
     """
     verdict = verdict_of(facts)
     sections = [

@@ -21,7 +21,7 @@ def why_no_plan(planned: Planned) -> str:
 
 def given_in(facts: ReportFacts) -> Given:
     """Return the options that the report's commands repeat, the directories that are in use, and, if one command fits
-    all directories, those directories.
+    all directories, those directories. May read metadata logs; raises `StorageError` if that fails.
     """
     locked = frozenset(os.path.realpath(each.path) for each in facts.directories if each.standing.locked)
     given = Given(words=facts.arguments, locked=locked)

@@ -80,7 +80,7 @@ class Admission:
         return None
 
     def _of_heaviest(self, connections: Iterable[Connection]) -> Connection | None:
-        """Return the oldest of these connections from the address with the most connections."""
+        """Return the oldest of these connections from the address with the most connections; None if there are none."""
         return min(connections, key=lambda each: (-self._of_host[each.host], each.opened), default=None)
 
     def _that_makes_way(self, host: str) -> Connection | None:

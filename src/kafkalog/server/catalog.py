@@ -124,7 +124,8 @@ class Catalog:
     def _unread(self, inventory: Inventory) -> list[Partition]:
         """Return the served partitions that are missing in the new listing `inventory` but still exist; they are served
         as before. Something could not be read in this case, so the result is empty if everything could be read. The
-        number of these partitions and the first error are reported, but the same message only once.
+        number of these partitions and the first error are reported, but the same message only once. Raises
+        `StorageError` if a path cannot be examined.
         """
         if not inventory.all_unreadable:
             return []
@@ -196,7 +197,7 @@ class Catalog:
         )  # fmt: skip
 
     def log(self, topic: str, partition: int) -> ServedLog | None:
-        """Return the log of a partition, if it is here."""
+        """Return the log of a partition; None if it is not here."""
         found = self.topics.get(topic)
         return None if found is None else found.partitions.get(partition)
 
@@ -274,7 +275,7 @@ class Permitted:
         return None
 
     def log(self, topic: str, partition: int) -> ServedLog | None:
-        """Return the log of a partition that may be read."""
+        """Return the log of a partition; None if it is not here or may not be read."""
         return self._catalog.log(topic, partition) if self.permits(topic) else None
 
 

@@ -169,7 +169,9 @@ class IndexBlock(msgspec.Struct, frozen=True, kw_only=True):
         return begins and (self.is_last or self.positions[-1] >= target)
 
     def last_before(self, target: int) -> tuple[int, int] | None:
-        """Relative offset and position of the last entry whose position is below `target`."""
+        """Relative offset and position of the last entry whose position is below `target`; None if there is no such
+        entry.
+        """
         found = bisect_left(self.positions, target) - 1
         return None if found < 0 else (self.relative[found], self.positions[found])
 
@@ -256,7 +258,8 @@ class OpenLogs:
 
     def forget_replaced(self, path: str) -> None:
         """Stop keeping the log file at `path` open if it was deleted or replaced by another file; the descriptor is
-        closed once nothing uses it any more. Does nothing if the file is not open.
+        closed once nothing uses it any more. Does nothing if the file is not open. Raises `StorageError` if the path
+        cannot be examined.
         """
         with self._lock:
             open_log = self._open.get(path)

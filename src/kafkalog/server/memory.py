@@ -22,8 +22,8 @@ _ARENAS = 2
 
 
 def keep_little() -> bool:
-    """Return large buffers to the system as soon as they are free, and limit the number of arenas. Returns false
-    without glibc.
+    """Return large buffers to the system as soon as they are free, and limit the number of arenas. Return True; False
+    if that is refused or without glibc.
     """
     with suppress(OSError, AttributeError):
         library = ctypes.CDLL(None)

@@ -153,7 +153,9 @@ class ServedLog:
 
     @property
     def epochs(self) -> tuple[LeaderEpoch, ...]:
-        """Leader epochs up to the log end."""
+        """Leader epochs that begin at or below the log end. Raises `StorageError` if the end must be read and cannot
+        be.
+        """
         return tuple(epoch for epoch in self._listed.leader_epochs if epoch.start_offset <= self.bounds().end)
 
     @property
@@ -498,7 +500,7 @@ def _up_to(
 
     If the first batch already ends after `target`, return `position` itself and `next_offset`; if `offsets` is passed,
     return the first batch's base offset instead of `next_offset`. Return None if no batch begins at `position`, or if
-    its last offset is not in `offsets`.
+    its last offset is not in `offsets`. Raises `StorageError` if the log cannot be read.
     """
     is_first, end = True, position
     with suppress(DamagedError):  # whoever fetches from there is told

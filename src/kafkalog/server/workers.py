@@ -36,7 +36,7 @@ class _Promised(Future[Any]):
     is_given_up = False
 
     def cancel(self) -> bool:
-        """Cancel, even if it is running."""
+        """Cancel the task, even if it is running. Return False if it is running or done, as `Future.cancel` does."""
         self.is_given_up = True
         return super().cancel()
 
@@ -152,8 +152,8 @@ class Workers:
             del task
 
     def stop(self, seconds: float) -> None:
-        """Cancel the queued tasks and wait up to `seconds` for each thread. A task that is running ends after its
-        current slice.
+        """End the threads: cancel the queued tasks and wait up to `seconds` for each thread. A task that is running
+        ends after its current slice.
         """
         with self._ready:
             self._stopping = True

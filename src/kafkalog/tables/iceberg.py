@@ -77,7 +77,8 @@ class IcebergTopicTable:
 
     def load(self) -> TableSettings | None:
         """Load the newest metadata of the table, which the other methods then use. Return its settings; None if the
-        catalog or the table does not exist. Raises `UsageError` for a table that no export created.
+        catalog or the table does not exist. Raises `UsageError` for a table that no export created. Raises
+        `StorageError` if its file cannot be examined.
         """
         if not exists(os.path.join(self._root, _FILE)):
             return None
@@ -108,7 +109,7 @@ class IcebergTopicTable:
         turns off the commit retries of the table. Each change is committed at once.
 
         Raises `UsageError` if the columns cannot be combined, `RecoveryRefused` if another writer changed the table
-        meanwhile.
+        meanwhile. Raises `StorageError` if its directory cannot be created.
         """
         if self._table is None:
             self._make(schema, settings)
@@ -175,7 +176,7 @@ class IcebergTopicTable:
         property gets all positions. If an error is reported although the commit succeeded, return normally.
 
         Raises `RecoveryRefused` if another writer has committed first, `StorageError` if the snapshot cannot be
-        committed.
+        committed. Raises `UsageError` if the table was meanwhile replaced by one that no export created.
         """
         positions = {**json.loads(self._table.properties.get(_POSITIONS, "{}"))}
         positions |= {str(number): list(structs.asdict(each).values()) for number, each in commit.positions.items()}

@@ -115,6 +115,7 @@ class ParquetTable:
 
         Raises `UsageError` if the columns cannot be combined, `RecoveryRefused` if there are data files that the
         manifest does not name or another export holds the lock, `StorageError` if a file cannot be created or removed.
+        Raises `FormatError` if the manifest of an existing folder is damaged.
         """
         if self._lock < 0:
             made_directories(os.path.dirname(self.path), os.path.basename(self.path))

@@ -135,6 +135,7 @@ class TopicRows:
         """Handle values that do not fit their column like values that cannot be decoded: add the reason to the column
         `finding` and, without masks, the original bytes to the `_bytes` column of the part. `problems` maps part -> row
         number -> reason. Changes `columns` in place. Yield one finding per part (`key`, `value`) that has such rows.
+        Raises `StorageError` while iterating if the bytes cannot be read again.
         """
         for part, rows in problems.items():
             if not rows:

@@ -337,7 +337,7 @@ class BothTiers:
         """Yield (name, file) for the files beside the segments of a partition that is only remote.
         `leader-epoch-checkpoint` comes from the last segment and is omitted if it cannot be opened.
         `partition.metadata` is made from the topic id. Raises `KeyError` if the partition has no last segment and is
-        not in the tier's listing.
+        not in the tier's listing, `StorageError` if the tier cannot be listed.
         """
         last = self._last(key) or self.listed[key][-1]
         item = last.epochs

@@ -85,7 +85,8 @@ def _chosen(tier: RemoteTier, listed: Sequence[ListedSegment]) -> tuple[list[Lis
     has a log, and last segments that contradict the epochs; see `segments_of`.
 
     The epochs are read from the newest segment and from the segments at the last two base offsets. Of these lists, the
-    one with the newest latest leader is used.
+    one with the newest latest leader is used. Raises `StorageError` if the last offset of a segment must be read and
+    cannot be.
     """
     by_base: dict[int, list[ListedSegment]] = defaultdict(list)
     for listed_segment in listed:

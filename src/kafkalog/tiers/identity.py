@@ -169,7 +169,8 @@ class Identity:
 
 def last_time_entry(index: RemoteFile) -> TimeEntry | None:
     """Return the last entry of a time index, which has the largest timestamp of a closed segment. None if the index is
-    empty or that timestamp is not above 0. A partial entry at the end is ignored.
+    empty or that timestamp is not above 0. A partial entry at the end is ignored. Raises `StorageError` if the index
+    cannot be read.
     """
     slot = index.size // TIME_ENTRY.size - 1
     data = index.read(slot * TIME_ENTRY.size, TIME_ENTRY.size) if slot >= 0 else b""

@@ -48,7 +48,7 @@ def read_tiering(roots: Iterable[str], configs: Mapping[str, Mapping[str, str | 
 
 
 def remote_metadata_in(roots: Iterable[str]) -> RemoteMetadata:
-    """Return the events in log directories, of one broker or of several."""
+    """Return the events in log directories of one broker or several. Raises `StorageError` if a log cannot be read."""
     return read_remote_metadata(_metadata_partitions([(root, _names(root)) for root in roots]))
 
 

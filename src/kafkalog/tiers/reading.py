@@ -45,7 +45,8 @@ def mounted(paths: Sequence[str], tier: RemoteTier) -> Mounted:
 
 def _places(path: str) -> list[tuple[str, str]]:
     """Return (log directory, partition name) for a partition directory, (path, "") for a log directory, or one such
-    pair for each log directory inside `path`; paths are absolute. Raises `UsageError` for any other path.
+    pair for each log directory inside `path`; paths are absolute. Raises `UsageError` for any other path. Raises
+    `StorageError` if a directory cannot be listed.
     """
     place = absolute(path)
     if not is_directory(place):

@@ -115,7 +115,8 @@ class ColumnDecoder:
     def _whole(self, column: pa.Array) -> Decoded | None:
         """Decode a column in one call. Return None if this is not possible; the caller then decodes the values one by
         one. It is not possible if the column has fewer than `TOGETHER` values, if they have different schema ids or
-        none, if their schema is unknown or cannot be decoded in one call, or if the bytes of a value do not fit.
+        none, if their schema is unknown or cannot be decoded in one call, or if the bytes of a value do not fit. Raises
+        `UsageError` if a package is missing.
         """
         id = None if len(column) < TOGETHER else only_id(column)
         if id is None:
@@ -174,6 +175,7 @@ class ColumnDecoder:
         """Decode a value without a frame (schema id), or any value if the column is text. Return the value for Arrow,
         and a dict with id, type and subject of its schema (None without a schema). Raises `UndecodableError` if the
         value cannot be decoded. A value without a schema in a column with one raises it too, unless both are text.
+        Raises `UsageError` if a package is missing.
         """
         decoded_value = self._decoder.decode(data, headers, self._topic, self._part)
         if decoded_value.problem is not None:

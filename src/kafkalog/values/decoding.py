@@ -69,7 +69,8 @@ class ValueDecoder:
     ) -> DecodedValue:
         """Decode a `part` (`key` or `value`) of a record in `topic`. If it cannot be decoded, no error is raised: the
         result has a `problem` and the bytes. These forms are tried in this order: null; the schema's GUID or id in a
-        header; Confluent's wire format; an object or array in JSON; text.
+        header; Confluent's wire format; an object or array in JSON; text. Raises `UsageError` if a package that its
+        type needs is not installed.
         """
         if data is None:
             return DecodedValue()
@@ -94,7 +95,7 @@ class ValueDecoder:
         """Return the decoder of a schema's payloads, which is created at the first call for that schema and cached.
 
         Raises `UndecodableError` if the schema is invalid, or if its type or a reference is unknown; later calls raise
-        the same error.
+        the same error. Raises `UsageError` if a package that the type needs is not installed.
         """
         decoder = self._decoders.get(schema)
         if decoder is None:

@@ -98,7 +98,8 @@ class ProtobufDecoder:
 
     def __init__(self, text: str, imports: Mapping[str, str]) -> None:
         """Compile a schema. `text` is its source; `imports` maps the file names that it imports to their sources.
-        Raises `UndecodableError` if it does not compile, or has names that Python's Protobuf cannot read.
+        Raises `UndecodableError` if it does not compile, or has names that Python's Protobuf cannot read, `UsageError`
+        if the compiler is not installed.
 
         Extensions are not compiled: they are not fields of a message, so a value with an extension has unknown fields.
         """

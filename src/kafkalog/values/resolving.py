@@ -195,7 +195,8 @@ class _Pair:
         """Return the number of the first branch that matches the writer's type, None if none does
         (`ReaderUnion.firstMatchingBranch`). A branch with the same type and name is preferred. The second choice is a
         record to which the writer's record can be converted; among such records, one with the same short name is
-        preferred. The third choice is a type to which the writer's type can be promoted.
+        preferred. The third choice is a type to which the writer's type can be promoted. Raises `UndecodableError`
+        after `_MOST_PAIRS` pairs of types.
         """
         structure: int | None = None
         name = self.aliases.name(writer)
@@ -216,6 +217,7 @@ class _Pair:
     def _has_form(self, writer: Type, reader: Type) -> bool:
         """Return whether a record can be read as another record by its fields alone; the names of the records do not
         matter. Each field of the reader must have a default, or be in the writer with a type that can be resolved.
+        Raises `UndecodableError` after `_MOST_PAIRS` pairs of types.
         """
         theirs = self._fields_of(writer)
         if len(theirs) < len(writer.schema["fields"]):

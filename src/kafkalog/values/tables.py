@@ -120,7 +120,7 @@ class KafkaTable:
         """Return the decoding of keys and values by topic; the key None is for segments without a known topic.
 
         Reads the first records of each topic to choose its schemas. Raises `UsageError` if a package is missing or a
-        named schema is unknown.
+        named schema is unknown. Raises `StorageError` if a file cannot be read.
         """
         with needed("a table", "fast"):
             from kafkalog.values.decoded_values import DecodedValues
@@ -166,7 +166,7 @@ class KafkaTable:
         skipped if the filter shows that none of their rows passes.
 
         Findings are added to the table's list as the files are read. Raises `FormatError` or `StorageError` as
-        `Partition.to_arrow` does.
+        `Partition.to_arrow` does. Raises `UsageError` if a package is missing. All errors are raised while iterating.
         """
         asked = [name for name in self.schema.names if columns is None or name in columns]
         is_decoded = bool(self._decoding)
@@ -230,7 +230,8 @@ class KafkaTable:
 
     def reader(self, columns: Sequence[str] | None = None, filter: pc.Expression | None = None) -> pa.RecordBatchReader:
         """Return an Arrow reader of the named columns (None: all), in the table's order. It has at least the rows that
-        pass the filter, like `read`. Files are read while batches are requested.
+        pass the filter, like `read`. Files are read while batches are requested. The reader then raises `UsageError`,
+        `FormatError` or `StorageError`, as `read` does.
         """
         import pyarrow as pa
 

@@ -160,7 +160,8 @@ def messages_of(
     """Return the Protobuf messages of the reader's subject that frames use, in the order of first use, as a dict: full
     name -> bytes that begin with the encoded path to the message.
 
-    Frames of other subjects, and frames that cannot be decoded, are skipped.
+    Frames of other subjects, and frames that cannot be decoded, are skipped. Raises `UsageError` if a package is
+    missing.
     """
     from kafkalog.values.protobuf import ProtobufDecoder
 

@@ -99,7 +99,7 @@ def what_to_type(plan: Outlined, given: Given) -> tuple[str, list[str]]:
     """Return a sentence and the commands that the user should type next. The list is empty if there is nothing to type:
     an unfinished execution must be completed first, the recovery is refused or not needed, or nothing is wrong. The
     sentence then says which. If there are commands and the directory is in use (`given.locked`), the sentence begins
-    with the advice to stop the broker.
+    with the advice to stop the broker. May read the metadata log; raises `StorageError` if that fails.
     """
     note, commands = _next_step(plan, given)
     return (f"{_STOP_FIRST}{note}" if commands and plan.root in given.locked else note), commands
@@ -204,7 +204,7 @@ def _note_of_consent(best: RecoveryWay | None) -> str:
 def of_all_together(plans: Sequence[Outlined], given: Given) -> Given:
     """Return a copy of `given` with the directories of all plans (`together`), if one command can cover them all: each
     plan must recommend the same command apart from its directory. Otherwise, or with fewer than two plans, return
-    `given` itself.
+    `given` itself. May read metadata logs; raises `StorageError` if that fails.
     """
     if len(plans) < 2 or given.original is not None or any(each.refusal or each.identity_in for each in plans):
         return given

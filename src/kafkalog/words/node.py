@@ -38,7 +38,8 @@ def mends(start: NodeStart | None, recovered: Iterable[str] = ()) -> Iterator[Me
     files of a KRaft quorum; at most one about the metadata log and the quorum. Yields nothing if the node starts, or if
     that is unknown.
 
-    `recovered` has the names of the partition directories that the planned recovery includes.
+    `recovered` has the names of the partition directories that the planned recovery includes. Reads the metadata log if
+    it may be lost; raises `StorageError` while iterating if that fails.
     """
     if start is None or start.worst.outcome in (StartOutcome.STARTS, StartOutcome.UNKNOWN):
         return
@@ -85,7 +86,7 @@ def mends(start: NodeStart | None, recovered: Iterable[str] = ()) -> Iterator[Me
 
 def _is_log_lost(root: str) -> bool:
     """Return whether the metadata log in `root` cannot give any metadata without other copies. The reason is that it is
-    damaged, or that its directory contains another partition.
+    damaged, or that its directory contains another partition. Raises `StorageError` if it cannot be read.
     """
     from kafkalog.cluster.kraft.quorum_log import read_quorum_log  # few plans need it
     from kafkalog.jobs.quorum.mending import has_lost_all, image_of

@@ -78,7 +78,7 @@ def _start_sentences(log: QuorumLog) -> list[str]:
     """Return sentences about the node's start on this copy of the metadata log: why it does not start, or what it would
     lose. Empty if it starts and loses nothing. To find out, a start on the log directory is simulated, which reads
     files and changes nothing. If the log has a hole and is known to be refused, nothing is simulated, and the reason is
-    the only sentence.
+    the only sentence. Raises `StorageError` if the metadata log cannot be read.
     """
     if log.hole is not None and log.refusal is not None:
         return [log.refusal]
@@ -106,7 +106,8 @@ def _lacks(survivor: QuorumSurvivor) -> str:
 def print_quorum(quorum: Quorum) -> None:
     """Print a table of the copies of the metadata log on standard output, best first, and then sentences. They are
     about the voters in force, missing voters, and the simulated start of a node on each copy. Further sentences are
-    about the offset below which a snapshot proves everything committed, and about possible losses.
+    about the offset below which a snapshot proves everything committed, and about possible losses. Raises
+    `StorageError` if a metadata log cannot be read.
     """
     best = quorum.best
     kind = "static voters" if best.is_static else "dynamic voters"
@@ -137,7 +138,8 @@ def print_left_out(left_out: Sequence[LeftOut], as_json: bool) -> None:
 
 def print_quorum_plan(plan: QuorumPlan) -> None:
     """Print a plan to recover a KRaft quorum on standard output: the copies, the changes to each directory, what is
-    lost, and configuration lines to paste into properties files.
+    lost, and configuration lines to paste into properties files. Raises `StorageError` if a metadata log cannot be
+    read.
     """
     print_quorum(plan.quorum)
     with SentenceWriter() as writer:

@@ -110,7 +110,7 @@ class DecoderClasses(Struct, frozen=True):
         )
 
     def decoded(self, record: Record) -> dict[str, object] | None:
-        """Return the two texts as `key` and `value`."""
+        """Return the two texts as `key` and `value`; never None."""
         key, value = self.texts(record)
         return {"key": key, "value": value}
 

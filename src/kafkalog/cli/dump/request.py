@@ -227,7 +227,7 @@ class Dump(Struct, frozen=True, kw_only=True):
 
     @property
     def columns_file(self) -> str | None:
-        """Path to which `--parquet` or `--arrow` writes."""
+        """Path to which `--parquet` or `--arrow` writes; None without both."""
         return self.parquet if self.parquet is not None else self.arrow
 
 

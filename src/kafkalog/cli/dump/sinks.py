@@ -62,7 +62,7 @@ class TextSink(Struct, kw_only=True):
     _heading: str | None = None
 
     def begin(self, partition: Partition) -> None:
-        """Choose the decoder for the partition's records."""
+        """Set the text format for the records of the partition, with the decoder for its topic."""
         decoder: Decoder | None = None
         if self.decode and self.redaction is None:
             decoder = decoder_of(partition.topic, show_secrets=self.show_secrets)

@@ -91,7 +91,8 @@ class Certificates:
 
     def reload(self, complain: Callable[[str], None]) -> None:
         """Load certificate and key again if their files have changed since the last call. If they cannot be loaded, the
-        previous ones stay in use. In both cases a sentence about the result is passed to `complain`.
+        previous ones stay in use. In both cases a sentence about the result is passed to `complain`. Raises
+        `StorageError` if the files cannot be examined.
         """
         stamp = self._stamps()
         if stamp == self._stamp:

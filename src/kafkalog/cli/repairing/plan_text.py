@@ -150,7 +150,7 @@ def _write_changes(writer: LineWriter, plan: Plan, changing: Sequence[PartitionP
 def _write_apart(writer: LineWriter, plan: Plan) -> None:
     """Write sentences about the parts of a plan that its tables do not show: repairs by other commands, partitions that
     become `-stray`, logs whose start is beyond their end, partitions that begin empty after their remote part, and
-    partitions that are left unchanged.
+    partitions that are left unchanged. May read the metadata log; raises `StorageError` if that fails.
     """
     _, typed = what_to_type(plan, NOTHING_GIVEN)
     for mend in mends_of(plan):
@@ -170,7 +170,7 @@ def _write_apart(writer: LineWriter, plan: Plan) -> None:
 def outlook_of(plan: Plan, given: Given = NOTHING_GIVEN, *, acts: bool = False) -> Outlook:
     """Return the contents of the first screen for one plan. `given` has the options that recommended commands repeat.
     `acts` says that the plan is carried out next. In this case no command is recommended, unless the plan is refused or
-    changes nothing.
+    changes nothing. May read the metadata log; raises `StorageError` if that fails.
     """
     is_done_next = acts and plan.changes and plan.refusal is None
     note, commands = (DONE_NEXT, []) if is_done_next else what_to_type(plan, given)
@@ -202,7 +202,8 @@ def print_plans(plans: Sequence[Plan], given: Given = NOTHING_GIVEN, *, every: b
     verdict in its own screen. Prints nothing if `plans` is empty.
 
     `given` has the options that recommended commands repeat. With `every` the tables have all partitions. `problems`
-    are sentences about directories for which there is no plan. `acts` says that the plans are carried out next.
+    are sentences about directories for which there is no plan. `acts` says that the plans are carried out next. May
+    read metadata logs; raises `StorageError` if that fails.
     """
     is_one = len(plans) == 1 and not problems
     given = given if problems else of_all_together(plans, given)
@@ -218,7 +219,8 @@ def print_plan(plan: Plan, given: Given = NOTHING_GIVEN, *, every: bool = False,
     to recover if records may be lost.
 
     `given` has the options that recommended commands repeat. With `every` the tables have all partitions. Without
-    `with_screen` a title replaces the screen. `acts` says that the plan is carried out next, unless it is refused.
+    `with_screen` a title replaces the screen. `acts` says that the plan is carried out next, unless it is refused. May
+    read the metadata log; raises `StorageError` if that fails.
     """
     changing = sorted((each for each in plan.partitions if each.changes), key=lambda each: natural_order(each.name))
     screen = first_screen(title_of([plan]), [outlook_of(plan, given, acts=acts)])

@@ -45,7 +45,7 @@ def _show(results: list[RecoveryResult], as_json: bool, *, is_new: bool = False)
     """Print the results of recoveries, as text or as JSON lines, and return the exit code. The first that applies
     counts: 4 if something could not be read, 3 if a partition was refused, 1 if nothing was changed and a fault
     remains. Otherwise it is 2 if something was changed in place, and 0 if nothing was changed or the results are in a
-    new copy (`is_new`).
+    new copy (`is_new`). Raises `StorageError` if a metadata log that is needed for advice cannot be read.
     """
     for result in results:
         if as_json:
@@ -188,7 +188,7 @@ class _Together:
 
     def print(self, problems: Sequence[str] = ()) -> None:
         """Print the collected plans and forget them; with --json, only forget them. `problems` are sentences about
-        directories without a plan.
+        directories without a plan. Raises `StorageError` if a metadata log that is needed for advice cannot be read.
         """
         plans, self._waiting = self._waiting, []
         is_agreed = all(plan.refusal is None and (self._accepts_loss or not plan.needs_consent) for plan in plans)
@@ -215,7 +215,7 @@ def _agreed(
     to `acting.plans`. Changes no files.
 
     Raises `RecoveryRefused` if the user does not agree or a plan is refused. If a directory cannot be planned, raises
-    the error of the first such directory.
+    the error (`StorageError`, `RecoveryRefused` or `UsageError`) of the first such directory.
     """
     directories = by_log_directory(paths)
     unfinished = [_unfinished(directory[0], request.quarantine) for directory in directories]

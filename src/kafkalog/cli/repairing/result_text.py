@@ -23,7 +23,8 @@ __all__ = ["print_result"]
 def print_result(result: RecoveryResult) -> None:
     """Print the result of a recovery: notes, earlier executions that were completed or set aside, partitions that were
     left unchanged, kept and lost records, the next start of a broker, and the command that reverses the recovery. If
-    nothing was changed, print the state of the directory instead.
+    nothing was changed, print the state of the directory instead. May read the metadata log; raises `StorageError` if
+    that fails.
     """
     root = escape_controls(result.plan.root)
     with SentenceWriter() as writer:

@@ -76,7 +76,7 @@ def _known(directories: BrokerDirectories) -> tuple[KnownTopic | None, int | Non
 
     Returns (None, None) if no directory has `__cluster_metadata-0`. The topic is None if the metadata does not know it.
     The node id is None if `meta.properties` is missing or invalid. Raises `FormatError` if the metadata log has an
-    error.
+    error, `StorageError` if a file cannot be read.
     """
     places = (os.path.join(root, CLUSTER_METADATA_DIRECTORY) for root in directories.roots)
     path = next(filter(os.path.isdir, places), None)
@@ -145,7 +145,7 @@ def commit_offsets(
     An offset of None deletes the group's offset. `timestamp` is the time of the commit in ms since 1970, by default
     now. Everything is written as one batch and flushed. Raises `UsageError` for an invalid offset or group, while a
     broker or another writer has the directory open, and if the existing groups are in partitions that another number of
-    partitions would give. Raises `FormatError` if the cluster's metadata is damaged.
+    partitions would give. Raises `FormatError` if the cluster's metadata is damaged, `StorageError` for I/O errors.
 
     * `group`: the group id
     * `offsets`: (topic, partition) -> offset, or offset with metadata
@@ -200,7 +200,8 @@ def _count(directories: BrokerDirectories, known: KnownTopic | None, given: int 
 
     Without metadata, raises `UsageError` if `given` is below 1, or if the directories have a partition with a number
     that is not below the result. If `group`, the group to write, is not None, the existing groups are read too.
-    `UsageError` is then raised if they are in other partitions than the result gives.
+    `UsageError` is then raised if they are in other partitions than the result gives. Raises `StorageError` if a
+    directory cannot be listed.
     """
     if known is not None and known.partitions:
         if given is not None and given != len(known.partitions):
@@ -219,7 +220,9 @@ def _count(directories: BrokerDirectories, known: KnownTopic | None, given: int 
 
 
 def _here(directories: BrokerDirectories) -> list[Partition]:
-    """Open the partitions of `__consumer_offsets` in the directories; those without segments are omitted."""
+    """Open the partitions of `__consumer_offsets` in the directories; those without segments are omitted. Raises
+    `StorageError` if a directory cannot be listed.
+    """
     partitions = [
         read_partition(directories.path_of(topic, number), PartitionName(topic, number), None)
         for topic, number in directories.there()
@@ -250,7 +253,7 @@ class GroupOffsets:
         Empty if the group committed nothing; commits of open transactions do not count. Raises `UsageError` if a
         directory is missing, or if the directories are not of one broker. Raises `FormatError` if the partition of
         `__consumer_offsets` that the group belongs to was not read completely: otherwise consumers would restart too
-        early without notice.
+        early without notice. Raises `StorageError` if a file cannot be read.
         """
         directories = BrokerDirectories(directories_of_one_broker(self.path, may_make=False))
         here = _here(directories)

@@ -63,7 +63,7 @@ def into_kafka(offsets: Iterable[CommittedOffset], into: PathLike, partitions: i
     is the number of partitions of `__consumer_offsets`, None means 50. Of several offsets for one partition of a group
     the last counts. Commits get the current time, because brokers expire offsets by commit time. Nothing is created if
     there are no offsets. Raises `UsageError` before anything is written if `into` is not empty or an offset is
-    negative.
+    negative. Raises `StorageError` for I/O errors; groups that were written before stay.
     """
     by_group: dict[str, dict[tuple[str, int], int]] = {}
     for offset in offsets:

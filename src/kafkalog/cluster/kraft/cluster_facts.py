@@ -89,7 +89,7 @@ def live_partitions(
     partition that `select` accepts and `replica` chooses none.
 
     Partitions that `select` does not accept are returned too, with all their directories, as by
-    `Inventory.all_readable`.
+    `Inventory.all_readable`. Raises `StorageError` if a directory cannot be examined.
     """
     return [
         each

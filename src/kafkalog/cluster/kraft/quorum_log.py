@@ -223,7 +223,7 @@ def root_of_metadata(path: PathLike) -> tuple[str, str]:
 
     Raises `UsageError` if the path is empty, has a NUL character, does not exist or is not a directory. If `path` is
     the log directory, it is raised too if the metadata directory is missing, is a symbolic link or is not a directory;
-    a link that is passed itself is followed.
+    a link that is passed itself is followed. Raises `StorageError` if a path cannot be examined or listed.
     """
     path_text = os.fspath(path)
     if not path_text:
@@ -253,7 +253,9 @@ def root_of_metadata(path: PathLike) -> tuple[str, str]:
 
 
 def _log_dirs_in(path: str) -> list[str]:
-    """Return the names of subdirectories of `path` that contain a `__cluster_metadata-0`: the first three, sorted."""
+    """Return the names of subdirectories of `path` that contain a `__cluster_metadata-0`: the first three, sorted.
+    Raises `StorageError` if `path` cannot be listed.
+    """
     names = (
         entry.name
         for entry in sorted(scan_directory(path), key=lambda each: each.name)

@@ -98,7 +98,7 @@ def read_snapshots(partition: Partition, limits: Limits, findings: list[Finding]
 
     A snapshot that ends before the log's start offset is skipped, because a start deletes it; a damaged one is
     returned. For both a finding is appended to `findings`. Files with a name that Kafka would not write are skipped
-    without a finding.
+    without a finding. Raises `StorageError` if a snapshot cannot be read.
     """
     metadata_snapshots = []
     for path in partition.kraft_snapshots:

@@ -46,7 +46,8 @@ def known_topics(
     With `path`, a KRaft log directory or ZooKeeper's dataDir, they are read from there, otherwise from the metadata log
     among the partitions `at_hand`. `chroot` chooses one of several clusters in ZooKeeper. Findings are appended to
     `findings`. Raises `UsageError` if `path` is neither of both, if it has no or several clusters, or if its metadata
-    does not go back to `until`. If the metadata at hand does not go back, the result is empty, with a finding.
+    does not go back to `until`. If the metadata at hand does not go back, the result is empty, with a finding. Raises
+    `StorageError` if a file cannot be read.
     """
     if path is None:
         logs = _metadata_partitions(at_hand)

@@ -78,12 +78,12 @@ class DecidedPartition:
 
     @property
     def topic(self) -> str | None:
-        """The partition's topic."""
+        """The partition's topic; None if it is unknown."""
         return self.listed.topic
 
     @property
     def partition(self) -> int | None:
-        """The partition's number."""
+        """The partition's number; None if it is unknown."""
         return self.listed.partition
 
     @property

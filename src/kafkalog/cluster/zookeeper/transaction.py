@@ -47,7 +47,7 @@ class Operation(Struct, frozen=True):
 
     @property
     def path(self) -> str | None:
-        """Path of the changed node."""
+        """Path of the changed node; None if the operation has none."""
         return self.fields.get("path")
 
 

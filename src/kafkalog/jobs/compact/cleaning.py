@@ -218,7 +218,8 @@ def _each(
     """Yield (name, result of `clean`) for each partition, in the order of `names`; worker processes may share the work.
 
     In a worker each partition writes its computed bytes into its own part of the scratch file. A partition that needs
-    more than this part is cleaned in this process.
+    more than this part is cleaned in this process. Raises `StorageError` while iterating if the scratch file or a log
+    cannot be read or written.
     """
     groups: list[Group] = [(name,) for name in names]
     wanted = frozenset(names)
@@ -274,7 +275,7 @@ class _Pass:
     def result(self) -> _Cleaned | _LeftAlone:
         """Run the pass; return the new files of the partition, or `_LeftAlone` with the reason why it is not cleaned.
 
-        The tree that was passed to the constructor is not changed.
+        The tree that was passed to the constructor is not changed. Raises `StorageError` if a file cannot be read.
         """
         try:
             partition = self._run()
@@ -293,6 +294,7 @@ class _Pass:
 
         If the cleaner fails as a broker's would, the reason is in the result's `problem`. Raises `_LeftAloneError` if
         the partition is damaged, would be changed by a start, or would make a broker fail; the tree is undefined then.
+        Raises `StorageError` if a file cannot be read.
         """
         before = self._logs()
         self._refuse_damage()

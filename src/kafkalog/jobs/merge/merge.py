@@ -44,8 +44,9 @@ __all__ = ["MergeResult", "MergedDirectory", "MergedRange", "merge_directories",
 
 
 def merge_preview(request: Merge | PathLike, *paths: PathLike, limits: Limits = DEFAULT_LIMITS) -> MergeResult:
-    """Return the result that `merge_replicas` would have for these copies; writes nothing. Raises what `merge_replicas`
-    raises, but does not check whether a broker would load the merged log.
+    """Return the result that `merge_replicas` would have for these copies; writes nothing. Raises `UsageError`,
+    `RecoveryRefused` and `StorageError` as `merge_replicas` does, but does not check whether a broker would load the
+    merged log.
 
     * `request`: may be left out for the defaults
     * `paths`: directories of one topic-partition
@@ -93,7 +94,8 @@ def _merged_copies(
     request: Merge, paths: Sequence[PathLike], limits: Limits
 ) -> tuple[MergeCopies, str, LogSettings]:
     """Open and read directories of one topic-partition; return the copies, ready to be merged, the partition's name,
-    and its settings. Raises as `merge_replicas` does.
+    and its settings. Raises `UsageError` and `RecoveryRefused` for copies that cannot be merged, `StorageError` if one
+    cannot be read.
     """
     if request.select != ALL:
         raise UsageError("partition directories are chosen by their paths, log directories by topic")

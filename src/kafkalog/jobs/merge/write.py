@@ -93,7 +93,8 @@ class _Pieces:
         """Yield (position in the segment, bytes) for the segment at `base_offset`; segments must be read in order.
 
         Yields nothing if the next piece belongs to another segment. Sets `self.modified_ns` to the newest modification
-        time of this segment's files (ns, 0 without any). Closes the files at the end.
+        time of this segment's files (ns, 0 without any). Closes the files at the end. Raises `StorageError` while
+        iterating if a file cannot be read.
         """
         position = self.modified_ns = 0
         try:

@@ -391,8 +391,8 @@ class _Making:
         return sentences
 
     def of_best(self) -> Iterator[str]:
-        """Yield sentences about the parts of the kept log that are cut off or set aside; nothing if it stays
-        unchanged.
+        """Yield sentences about the parts of the kept log that are cut off or set aside; nothing if it stays unchanged.
+        Raises `StorageError` while iterating if the log cannot be read.
         """
         best = self.best
         yield from _of_starting_over(best, self.wanted)
@@ -419,7 +419,8 @@ class _Making:
 
 def _of_starting_over(best: QuorumLog, wanted: QuorumRecovery) -> Iterator[str]:
     """Yield one sentence if a controller has started the metadata over; nothing otherwise. The sentence says how to go
-    back to the earlier metadata. If the request does go back, it says what this costs.
+    back to the earlier metadata. If the request does go back, it says what this costs. Raises `StorageError` while
+    iterating if the log cannot be read.
     """
     place = best.started_over
     if place is None:

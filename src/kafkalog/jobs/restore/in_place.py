@@ -74,7 +74,7 @@ def beginnings_in(survey: Survey, tier: RemoteTier, select: Selection, facts: To
 def _gone(log_dir: LogDir, facts: TopicFacts) -> set[Key]:
     """Return (topic, partition) of the logs that are missing in this log directory, according to its own checkpoints or
     to the metadata's assignment. Logs that the metadata assigns to another directory or broker are omitted, because a
-    log in two directories of a broker would prevent its start.
+    log in two directories of a broker would prevent its start. Raises `StorageError` if a file cannot be read.
     """
     own = directory_id_of(log_dir.path)
     gone = set()
@@ -101,7 +101,7 @@ def with_beginnings(made: Plan, found: Sequence[Beginning]) -> Plan:
 
     These actions replace all planned actions in the logs' directories. The logs are removed from the plan's
     `partitions` and named in `begins`. Missing log start offsets are added to their checkpoint; the recovery points of
-    the logs are set to the beginning.
+    the logs are set to the beginning. Raises `StorageError` if a file cannot be read.
     """
     if not found:
         return made
@@ -123,7 +123,8 @@ def with_beginnings(made: Plan, found: Sequence[Beginning]) -> Plan:
 
 def _checkpointed(survey: Survey) -> dict[Key, int]:
     """Return the largest offset that the recovery-point and high-watermark checkpoints have for each log, by (topic,
-    partition). A log that ends below it has lost its end. Missing or malformed checkpoints have no entries.
+    partition). A log that ends below it has lost its end. Missing or malformed checkpoints have no entries. Raises
+    `StorageError` if a file cannot be read.
     """
     highest: dict[Key, int] = {}
     for name in (RECOVERY_POINT_CHECKPOINT, REPLICATION_OFFSET_CHECKPOINT):
@@ -170,7 +171,7 @@ def _with_lines(
 ) -> list[RecoveryAction]:
     """Return the actions with entries added to the checkpoint file `name`; a planned write of this file is replaced.
     `wanted` are offsets by partition directory. With `keeps` existing entries win, otherwise the new ones. If no entry
-    changes, the actions are returned unchanged.
+    changes, the actions are returned unchanged. Raises `StorageError` if a file cannot be read.
     """
     planned = next((action for action in actions if action.path == name and action.kind is ActionKind.WRITE), None)
     lines = _lines(survey, name)

@@ -176,7 +176,7 @@ def _of_one_cluster(servers: list[_Server], of_brokers: str | None, findings: li
 
 def _read(paths: Sequence[str], findings: list[Finding]) -> list[_Server]:
     """Return each server with its newest tree; for a server that cannot be read a finding is appended to `findings`.
-    Raises the first error if none can be read.
+    Raises the first error (`StorageError` or `UsageError`) if none can be read.
     """
     servers = []
     failed: list[StorageError | UsageError] = []

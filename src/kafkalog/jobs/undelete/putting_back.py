@@ -101,7 +101,8 @@ def _chosen(whole: Survey, wanted: Undelete, *, is_needed: bool) -> list[Remains
 def _hold(stack: ExitStack, root: str, wanted: Undelete, chosen: Sequence[Remains]) -> UndeletePlan:
     """Return a plan that renames the deleted directories to `-stray`, so that no broker deletes them
     (`LogManager.loadLog`, `addStrayLog`). Nothing is renamed yet; `stack` closes the survey. Raises `RecoveryRefused`
-    for deleted segments of a live log, for a directory that is `-stray` already, and if renaming is not safe.
+    for deleted segments of a live log, for a directory that is `-stray` already, and if renaming is not safe. Raises
+    `StorageError` if a file cannot be read.
     """
     actions, held = [], []
     for remains in chosen:
@@ -180,7 +181,9 @@ def _refuse_collisions(chosen: Sequence[Remains], target_of: Mapping[str, str]) 
 
 
 class _Making:
-    """Builder of a log directory's tree with the restored data, and of the plan for it."""
+    """Builder of a log directory's tree with the restored data, and of the plan for it. Creating it, and its methods,
+    raise `StorageError` if a file cannot be read.
+    """
 
     def __init__(self, found: Survey, target_of: Mapping[str, str], wanted: Undelete, facts: TopicFacts) -> None:
         self.found = found

@@ -24,7 +24,7 @@ __all__ = ["plan_undelete", "undelete"]
 
 def plan_undelete(request: Undelete, *paths: PathLike) -> list[UndeletePlan]:
     """Return what `undelete` would do: a plan for each log directory that has deleted data of the topic. Reads only.
-    Raises what `undelete` raises.
+    Raises `RecoveryRefused`, `UsageError` and `StorageError` as `undelete` does.
 
     * `request`: which topic, and as what it is restored
     * `paths`: log directories or their parents
@@ -139,7 +139,7 @@ class _Planning:
 def _plan_all(stack: ExitStack, roots: Sequence[str], wanted: Undelete) -> list[UndeletePlan]:
     """Return a plan for each log directory that has deleted data of the topic, in the order of `roots`; `stack` closes
     their surveys. Raises `RecoveryRefused` if none has such data, or if one cannot be restored or has an interrupted
-    execution; if there are several directories, the error names it.
+    execution; if there are several directories, the error names it. Raises `StorageError` if a file cannot be read.
     """
     refuse_unfinished(roots, keeping_in(wanted.quarantine))
     planning = _Planning(stack, roots, wanted)

@@ -268,7 +268,7 @@ class Follower:
 
     def _passed(self, segment: Segment, source: Source, position: int, finding: Finding, expected: int) -> None:
         """Record damage at byte `position` of a segment, in which a transaction may have ended. `expected` is the
-        offset that should have come there.
+        offset that should have come there. Raises `StorageError` if the log cannot be read.
         """
         self._damaged_from = expected if self._damaged_from is None else min(self._damaged_from, expected)
         head = bytes(source.read(position, BATCH.size))
@@ -278,7 +278,8 @@ class Follower:
 
     def _behind(self, segment: Segment, source: FileSource, position: int, cursor: Cursor) -> int:
         """Return the position in bytes of the next sound batch after damage at `position`; the size of the file if
-        there is none. A search without result is not repeated while the file is unchanged.
+        there is none. A search without result is remembered, and not repeated while the file is unchanged. Raises
+        `StorageError` if the log cannot be read.
         """
         stamp = (segment.path, position, segment.modified_ns)
         if stamp == self._fruitless:

@@ -95,7 +95,8 @@ class Inventory(Struct, frozen=True, kw_only=True):
 
     def duplicates(self) -> dict[PartitionName, tuple[Partition, ...]]:
         """Return the topic-partitions that are live in several directories, each with all these partitions in the order
-        of the inventory; empty if there are none. Single segment files do not count.
+        of the inventory; empty if there are none. Single segment files do not count. Raises `StorageError` if a request
+        to an object store fails.
         """
         by_name: dict[PartitionName, list[Partition]] = {}
         for partition in self.partitions:
@@ -109,7 +110,7 @@ class Inventory(Struct, frozen=True, kw_only=True):
         """Return DUPLICATE_PARTITION findings, one for each copy of a topic-partition that is live in several log
         directories. It is a WARNING if two of the directories have the same cluster id and node id, because a broker
         with both does not start (`LogManager`). It is INFO for replicas on different brokers, for copies of one log
-        directory, and if the brokers are unknown.
+        directory, and if the brokers are unknown. Raises `StorageError` if a request to an object store fails.
 
         Two directories of one partition in a single log directory are not reported here, but among the findings of the
         log directory.
@@ -169,7 +170,9 @@ class Inventory(Struct, frozen=True, kw_only=True):
         self, replica: PathLike | None = None, select: Selection = ALL, wants: Wants = every
     ) -> tuple[Partition, ...]:
         """Return the partitions of `readable`, and also the partitions that `select` or `wants` rejects. If several
-        directories have a rejected topic-partition, all of them are returned. Raises the errors of `readable`.
+        directories have a rejected topic-partition, all of them are returned. Raises `ReplicaError` if a chosen
+        topic-partition is in several directories and `replica` matches not exactly one of them, `UsageError` if
+        `replica` does not exist, `StorageError` if the end of a log cannot be read.
         """
         several = self.duplicates()
         chosen = {
@@ -293,7 +296,7 @@ class _Opened:
         """Yield the partition directories and segment files that the caller named, except those that are also part of
         another named path. Such are live partitions of a named log directory, and segment files in these or in a named
         partition directory. A `-delete` directory is always yielded, because a consumer of its log directory would not
-        read it.
+        read it. Raises `StorageError` while iterating if a request to an object store fails.
         """
         if not self.standalone:
             return

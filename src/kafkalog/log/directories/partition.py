@@ -349,7 +349,9 @@ class Partition:
         return tracker, end
 
     def aborted_transactions(self) -> tuple[AbortedTransaction, ...]:
-        """Return all aborted transactions in the order of their markers, according to the log itself."""
+        """Return all aborted transactions in the order of their markers, according to the log itself. Raises
+        `StorageError` if a file cannot be read.
+        """
         return self.transactions().aborted
 
     def last_stable_offset(self) -> int:

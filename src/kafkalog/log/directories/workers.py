@@ -278,7 +278,7 @@ def in_order(
 ) -> Iterator[Result]:
     """Yield `work(item, on_read)` for each item, in order. `size` returns the number of bytes that an item reads. The
     work is done in up to `jobs` processes, or only in this one if other processes are not worthwhile. Raises the errors
-    of `work`.
+    of `work` while iterating.
 
     In this process, `work` gets `on_read` and must call it with the number of bytes that it reads. In other processes
     it gets None; `on_read` is then called here with the item's whole size when the item is done.

@@ -375,7 +375,8 @@ def listed_once() -> Iterator[None]:
 
 def status_of(path: str) -> os.stat_result | None:
     """Return the status of a path without following a link; None if it does not exist. For an object store only type,
-    size and modification time are set. Raises `StorageError` for other errors.
+    size and modification time are set. Raises `StorageError` for other errors. Raises `UsageError` for a `file:` URI or
+    one with credentials.
     """
     storage = storage_of(path)
     if storage is not None:
@@ -392,7 +393,7 @@ def status_of(path: str) -> os.stat_result | None:
 def exists(path: str) -> bool:
     """Return whether anything has this path, even a dangling link. Return False for an impossible path: too long, below
     a file, or with a NUL character. Raises `StorageError` if access is denied, an I/O error occurs, or a request to an
-    object store fails.
+    object store fails. Raises `UsageError` for a `file:` URI or one with credentials.
     """
     if storage_of(path) is not None:
         return status_of(path) is not None
@@ -409,7 +410,8 @@ def exists(path: str) -> bool:
 
 def is_directory(path: str) -> bool:
     """Return whether the path is a directory, or a link to one. Return False if it does not exist or cannot be
-    examined. Raises `StorageError` only if a request to an object store fails.
+    examined. Raises `StorageError` only if a request to an object store fails, and `UsageError` for a `file:` URI or
+    one with credentials.
     """
     storage = storage_of(path)
     if storage is None:

@@ -64,7 +64,7 @@ def _write_all(descriptor: int, position: int, data: bytes | bytearray | memoryv
 class AppendFile:
     """A file open for appending. `size` is the number of bytes of its content, even if more space is reserved after it.
     Only the process that opened it may change it: in a forked child, which does not know what its parent has written
-    since the fork, its methods raise `UsageError`.
+    since the fork, the methods that write, flush or truncate raise `UsageError`.
     """
 
     def __init__(self, path: str, *, create: bool, mode: int = _MODE) -> None:
@@ -126,12 +126,14 @@ class AppendFile:
         self.size = self._reserved = size
 
     def trim(self) -> None:
-        """Release space that was reserved and not used."""
+        """Release space that was reserved and not used. Raises `StorageError` if that fails, `UsageError` in a forked
+        child.
+        """
         if self._reserved > self.size:
             self.truncate(self.size)
 
     def sync(self) -> None:
-        """Flush the content to disk."""
+        """Flush the content to disk. Raises `StorageError` if that fails, `UsageError` in a forked child."""
         self._process.require()
         with _wrapped("flush the file", self.path):
             os.fsync(self._descriptor)
@@ -158,7 +160,7 @@ def lock_file(path: str) -> tuple[int, bool]:
 def make_directory(path: str, *, follow: bool = True) -> bool:
     """Create a directory in an existing one, and flush its name to disk. Return True if it was created, False if
     something of that name already exists. With `follow=False` only an existing directory is accepted: a link or a file
-    of that name raises `StorageError`.
+    of that name raises `StorageError`. Raises `StorageError` if it cannot be created or flushed.
     """
     with _wrapped("make the directory", path):
         try:

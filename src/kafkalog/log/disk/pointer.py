@@ -209,7 +209,8 @@ class LogCut(Struct, frozen=True):
 def logs_cut_by_runs(root: str) -> dict[str, LogCut]:
     """Return partition directory name -> latest `LogCut`, for each log from which a completed recovery removed
     something. Quarantines that cannot be listed are ignored, and so are recoveries without a readable manifest, for
-    example after an undo. Empty if the pointer file cannot be read.
+    example after an undo. Empty if the pointer file cannot be read. Raises `StorageError` if a manifest cannot be
+    examined.
     """
     cuts: dict[str, LogCut] = {}
     for directory, time_ns in _completed(root):

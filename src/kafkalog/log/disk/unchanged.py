@@ -40,7 +40,8 @@ class Unchanged(Generic[K, T]):
     def of(self, path: str, key: K, find: Callable[[], T]) -> T:
         """Return the cached result if it is for this path and key and the file is unchanged; otherwise call `find` and
         return its result. The result replaces the cached one, unless the file changed during the call, does not exist,
-        or was modified within the last second. Errors of `find` are passed on.
+        or was modified within the last second. Errors of `find` are passed on. Raises `StorageError` if the file cannot
+        be examined.
         """
         before = settled_state(path)
         asked = None if before is None else (path, key, before)

@@ -21,7 +21,8 @@ def ahead(make: Callable[[], Iterable[T]], *, size_of: Callable[[T], int], room:
     """Yield the items of `make()` in order, while a thread produces the next ones in advance. Waiting items take at
     most `room` bytes, or are one item that is larger; `size_of` returns an item's size in bytes. `make` is called,
     iterated and closed in that thread. If the process has only one processor, or no thread can be started, the items
-    are produced in the calling thread instead. Exceptions of `make` are raised to the caller.
+    are produced in the calling thread instead. Exceptions of `make` are raised to the caller. With a thread, the next
+    step in a forked child raises `UsageError`.
     """
     with ExitStack() as stack:
         jobs = [(None, lambda _await_turn: make())]

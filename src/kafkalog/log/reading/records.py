@@ -169,7 +169,7 @@ class RecordReader:
 
     def by_batch(self) -> Iterator[OfBatch]:
         """Yield the wanted records batch by batch, as pairs of a batch and its records. Batches without wanted records
-        are left out. Raises the errors of the reader.
+        are left out. Iterating raises `StorageError`, and `FormatError` at damage if the reader raises it.
         """
         for item in self._read(None):
             if isinstance(item, tuple):

@@ -79,7 +79,8 @@ def partition_to_arrow(
     are read lazily. The log files are kept open from now on. `batch_rows` may be lowered for a small log.
 
     Raises `UsageError` for sizes or `threads` below 1 or an unknown column or `on_damage`, `StorageError` if a file
-    cannot be read. While the batches are read, damage is raised, appended to `findings` or reported as a warning.
+    cannot be read. While the batches are read, damage is raised as `FormatError`, appended to `findings` or reported as
+    a warning.
     """
     if batch_rows < 1 or batch_bytes < 1 or threads < 1:
         raise UsageError("batch_rows, batch_bytes and threads must be positive")
@@ -252,7 +253,7 @@ def _parts(
 def _spans(segment: Segment, whole: Slice, every: int, rows: int, files: HeldFiles) -> Iterator[Span]:
     """Yield consecutive spans of about `every` bytes or `rows` rows that cover a slice without gaps. The last span
     reaches the slice's end even if the file is shorter now: the reader reports the missing bytes. Yield nothing for an
-    empty slice.
+    empty slice. Raises `StorageError` while iterating if a file cannot be read.
     """
     last = Span(whole.start, whole.start, segment.base_offset, segment.base_offset, segment.base_offset)
     for span in _spans_of_file(segment, whole, every, rows, files):
@@ -322,7 +323,7 @@ class _Reading:
         """Yield the Arrow batches and damage of a part. The last item is an `_End` with the next wanted and the next
         expected offset. `await_turn` is a function that waits until this part is next in order. It is called at once if
         `is_large`, and otherwise by the assembler before a large batch. The assembler is used again for a later part,
-        unless there is damage.
+        unless there is damage. Raises `StorageError` while iterating if a file cannot be read.
         """
         if is_large and await_turn is not None:
             await_turn()
@@ -359,6 +360,7 @@ class _Reading:
         """Yield the Arrow batches and damage of slices, in the order of the log. `threads` threads read them in parts;
         `parts` has pairs of a part and its whole slice. `every` is the approximate size of a part in bytes. A part of
         more than twice that size contains a large batch, and waits for its turn. Files are closed when they were read.
+        Raises `StorageError` if a file cannot be read, `UsageError` in a forked child.
 
         The cuts are guesses. A part is read again if it began with another offset than the previous part ended with. If
         a part has damage, it is read again together with the rest of its slice.
@@ -395,7 +397,7 @@ class _Reading:
         """Yield the pieces of a part. If damage ends the part before the end of its slice, the rest of the slice is
         read without cuts, from the start of the part on, and the slice is recorded as `_undivided`. The rows and faults
         that were already yielded are then skipped. They are counted, not compared by offset, because an offset may
-        occur twice.
+        occur twice. Raises `StorageError` while iterating if a file cannot be read.
         """
         damage: Damage | None = None
         rows = faults = 0

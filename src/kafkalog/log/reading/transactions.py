@@ -203,7 +203,8 @@ class TransactionTracker:
     def follow(self, reader: BatchReader, *, end: int = NO_END) -> Iterator[AnyRun]:
         """Yield every run of the reader after the state was updated from it. Batches that begin at offset `end` or
         later do not change the state. All damage that the reader skips is passed to `damaged`; a damaged batch is
-        yielded too, but counts only as damage.
+        yielded too, but counts only as damage. The reader's errors are passed on: `StorageError`, and `FormatError` if
+        the reader raises damage.
         """
         passed = 0
         for run in reader.by_run():

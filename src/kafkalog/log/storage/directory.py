@@ -55,7 +55,8 @@ class _Slots:
 
     def append(self, data: bytes) -> None:
         """Append whole entries to the file and to the copy in memory; updates `entries`. If the file is longer than the
-        known entries, it is first truncated to them. Raises `StorageError` if writing fails.
+        known entries, it is first truncated to them. Raises `StorageError` if writing fails, `UsageError` in a forked
+        child.
         """
         if self._file.size != len(self._data):
             self._file.truncate(len(self._data))
@@ -112,7 +113,9 @@ class _Columns:
         self._budget: MemoryBudget | None = None
 
     def table(self, size: int) -> HeaderTable:
-        """Return a new, empty header table for the first `size` bytes of a log. All tables share one memory budget."""
+        """Return a new, empty header table for the first `size` bytes of a log. All tables share one memory budget,
+        which the first call creates.
+        """
         from kafkalog.codec.headers.table import HeaderTable, MemoryBudget
 
         if self._budget is None:

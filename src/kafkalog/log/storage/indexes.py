@@ -213,7 +213,9 @@ class TimeIndex(_Index):
 
     @property
     def last_entry(self) -> TimestampOffset:
-        """Last entry of the index. Without entries it has timestamp -1 and the segment's base offset."""
+        """Last entry of the index. Without entries it has timestamp -1 and the segment's base offset. It is read once
+        and then kept. Raises `StorageError` if it cannot be read.
+        """
         if self._last is None:
             nothing = TimestampOffset(NO_TIMESTAMP, self.base_offset)
             self._last = self._entry(self.entries - 1) if self.entries else nothing
@@ -279,7 +281,8 @@ class TransactionIndex:
     def _entries(self) -> Iterator[tuple[int, AbortedTransaction]]:
         """Write pending entries to the file, then yield (slot number from 0, entry) in file order. Yield nothing if
         there is no file. A hole of the file reads as many equal entries; only the first of them is yielded. Raises
-        `KafkaError` if the high byte of an entry's version is 1 to 127.
+        `KafkaError` if the high byte of an entry's version is 1 to 127. Raises `StorageError` if the file cannot be
+        read or written.
         """
         self.store()
         if not self._file.exists:
@@ -304,7 +307,8 @@ class TransactionIndex:
         `end`, in index order. Return also whether the search is complete. It is if an entry's last stable offset is at
         or above `end`, because indexes of later segments then have no such transactions.
 
-        Pending entries are written first. Raises `KafkaError` for an entry of unknown version.
+        Pending entries are written first. Raises `KafkaError` for an entry of unknown version. Raises `StorageError` if
+        the file cannot be read or written.
         """
         transactions = []
         for _number, entry in self._entries():
@@ -341,7 +345,8 @@ class TransactionIndex:
 
     def truncate_to(self, offset: int) -> None:
         """Drop all entries from the first one whose last offset is at or above `offset`. Writes pending entries first.
-        Does nothing if the file does not exist. Raises `KafkaError` for an entry of unknown version.
+        Does nothing if the file does not exist. Raises `KafkaError` for an entry of unknown version. Raises
+        `StorageError` if the file cannot be read or written.
         """
         last: int | None = None
         for number, entry in self._entries():

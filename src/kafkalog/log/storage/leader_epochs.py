@@ -23,7 +23,7 @@ _SMALL_BYTES = 1024
 
 
 class LeaderEpochCheckpointFile:
-    """The checkpoint file of one partition directory."""
+    """The checkpoint file of one partition directory. Methods raise `StorageError` if a real disk fails."""
 
     def __init__(self, disk: Disk, directory: str) -> None:
         self._disk = disk
@@ -75,7 +75,8 @@ def _parsed_before(data: bytes) -> tuple[LeaderEpoch, ...]:
 class LeaderEpochFileCache:
     """Leader epochs with their start offsets, in memory; both increase strictly. `entries` are the content of the file
     if the caller has read it; None: it is read here. With `at_once` each change is written immediately. Otherwise an
-    assigned epoch is written before the next truncation or by `flush`, and a truncation with the next write.
+    assigned epoch is written before the next truncation or by `flush`, and a truncation with the next write. Methods
+    that write the file raise `StorageError` if a real disk fails.
     """
 
     def __init__(

@@ -119,7 +119,7 @@ class LogLoader:
         are split. Leader epochs and producer snapshots are rewritten. If there is no segment, a new one is created.
 
         Raises the `JavaError` that a broker would throw. Raises `LogLossError` if `keeps_log` is set and the broker
-        would remove log data.
+        would remove log data. Raises `StorageError` for I/O errors.
         """
         request = self._request
         self._resolve_swaps(self._remove_temporaries())
@@ -168,7 +168,7 @@ class LogLoader:
         only the exceptions matter.
 
         Raises `AlreadyOfflineError` if the log directory is going offline, `OffsetOutOfRangeError` if the offset is
-        above `end`, or the `JavaError` of the read.
+        above `end`, or the `JavaError` of the read. Raises `StorageError` if the log cannot be read.
         """
         unstable = self.producers.first_unstable_offset()
         if unstable is None:
@@ -332,7 +332,8 @@ class LogLoader:
         and the old segment is removed.
 
         If `keeps_log` is set, raises `LogLossError` before any change. Raises `IllegalArgumentError` if no offset
-        overflows, `NoSuchElementError` or `IllegalStateError` if not all bytes can be split into batches.
+        overflows, `NoSuchElementError` or `IllegalStateError` if not all bytes can be split into batches. Raises also
+        the `JavaError` of a malformed batch, and `StorageError` for I/O errors.
         """
         self._lose(segment, 0)
         if not segment.has_overflow:
@@ -360,7 +361,7 @@ class LogLoader:
     def _append_from(self, part: LogSegment, source: LogSegment, start: int) -> int:
         """Append batches of `source`, from byte position `start` on, to `part` until an offset does not fit its
         indexes. Return the number of bytes appended, 0 if the first batch does not fit. Raises `JavaError` for a
-        malformed batch or a full index.
+        malformed batch or a full index. Raises `StorageError` if a file cannot be read or written.
         """
         position = start
         while position < source.log.size:
@@ -381,7 +382,7 @@ class LogLoader:
         """Replace a segment by its parts: register the parts, delete the old files, and rename the files of the parts
         from `.cleaned` to their final names. If no part begins at the old base offset, the producer snapshot there is
         deleted. If `old` overflowed while it was being opened, it is not registered yet; its files and snapshot are
-        then kept.
+        then kept. Raises `StorageError` for I/O errors.
         """
         is_known = old.base_offset in self._segments
         old.store()

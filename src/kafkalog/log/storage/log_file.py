@@ -252,7 +252,9 @@ class LogFile:
                 return
 
     def batch(self, run: HeaderRun, number: int) -> LogBatch:
-        """Return batch `number` of a run as a `LogBatch`; its bytes are read when used."""
+        """Return batch `number` of a run as a `LogBatch`; its bytes are read when used, through a window that all such
+        batches share.
+        """
         if self._single is None:
             self._single = Window(self._source, _SINGLE_BATCH_WINDOW)
         header = run.header(number)
@@ -287,7 +289,8 @@ class LogFile:
     def search(self, target: int, start: int) -> LogBatch | None:
         """Return the batch that contains offset `target`, otherwise the first batch after it; None if neither exists.
         Scans from byte position `start`, which must be the start of a batch (`searchForOffsetFromPosition` of 4.1).
-        Raises `CorruptRecordError` or another `JavaError` for a malformed batch before the result.
+        Raises `CorruptRecordError` or another `JavaError` for a malformed batch before the result. Raises
+        `StorageError` if the file cannot be read.
         """
         previous: LogBatch | None = None
         for batch in self.batches(start):
@@ -302,7 +305,7 @@ class LogFile:
     def largest_timestamp_after(self, start: int) -> tuple[int, int]:
         """Return the largest timestamp (ms) of the batches from byte position `start` on, and the last offset of the
         first batch with that timestamp. Return (-1, -1) if no batch has a timestamp. `start` must be the start of a
-        batch. Raises `JavaError` for a malformed batch.
+        batch. Raises `JavaError` for a malformed batch, `StorageError` if the file cannot be read.
         """
         largest = (-1, -1)
         for batch in self.batches(start):
@@ -312,7 +315,8 @@ class LogFile:
 
     def last_batch(self, start: int, length: int) -> LogBatch | None:
         """Return the last batch that lies in the `length` bytes from position `start`, which must be the start of a
-        batch; None if there is none. Raises the errors of `batches`.
+        batch; None if there is none. Raises the errors of `batches`: a `JavaError` for a malformed batch,
+        `StorageError` if the file became shorter.
         """
         last: LogBatch | None = None
         for last in self.batches(start, start + length):  # noqa: B007 - only the last value is used

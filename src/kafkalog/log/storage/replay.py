@@ -27,7 +27,8 @@ def rebuild_producer_state(
     advanced since the last one.
 
     With `reload_from_clean`, a log without any snapshot is not read: the state stays empty, and empty snapshots are
-    written. Raises the broker's `JavaError` for a batch that cannot be read or that violates the producer rules.
+    written. Raises the broker's `JavaError` for a batch that cannot be read or that violates the producer rules. Raises
+    `StorageError` if a file cannot be read, written or deleted.
     """
     snapshots_at = [*segments.bases[-2:], end]
     if not producers.has_snapshots and reload_from_clean:
@@ -59,7 +60,7 @@ def _replay(producers: ProducerStateManager, segment: LogSegment, start: int, si
     """Process the batches in `size` bytes of a segment from byte position `start`, and apply all their changes to the
     producer state at the end (`loadProducersFromRecords`). Checksums are not verified. Raises `JavaError`, with
     position and path of the batch, for a malformed batch or one that violates the producer rules; the state is then
-    unchanged.
+    unchanged. Raises `StorageError` if the log cannot be read.
     """
     collected = ProducerAppends(producers)
     end = start + size

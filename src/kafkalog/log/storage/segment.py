@@ -83,7 +83,8 @@ class LogSegment:
     """A log file and its indexes, named after the segment's base offset. Indexes are opened, and created if missing,
     when they are first used. `create` True makes a new log file, False requires an existing one, None accepts both.
     With `indexes_first` the indexes are created before the log, since a log without indexes would have to be scanned at
-    the next start.
+    the next start. Creating one, and all methods that use a file, raise `StorageError` if that fails, and `KafkaError`
+    for a log of 2 GiB or more.
     """
 
     def __init__(
@@ -139,7 +140,7 @@ class LogSegment:
         """Check the files as the broker does when it opens a segment. Set `time_index_is_new` if the time index did not
         exist before: it is then truncated to length 0. Raises `NoSuchFileError` if the offset index is missing,
         `CorruptIndexError` if a transaction index entry has a last offset below the base offset, and `KafkaError` if an
-        entry has an unknown version.
+        entry has an unknown version. Raises `StorageError` for I/O errors.
         """
         if not self._disk.exists(self.path(FileKind.OFFSET_INDEX)):
             raise NoSuchFileError(f"Offset index file {self.path(FileKind.OFFSET_INDEX)} does not exist")
@@ -341,7 +342,8 @@ class LogSegment:
 
     def change_suffix(self, suffix: str) -> None:
         """Rename the existing files of the segment, the log first, to names with `suffix` in place of the present
-        suffix. Pending index entries are written before. The segment stays usable under the new names.
+        suffix. Pending index entries are written before. The segment stays usable under the new names. Raises
+        `StorageError` if a file cannot be written or renamed.
         """
         self.store()
         change_suffixes(self._disk, self._directory, self.base_offset, self._suffix, suffix)
@@ -388,7 +390,8 @@ class LogSegment:
         were added since the last entries. The batches are not checked, and nothing is flushed. If an index is full, the
         remaining batches get no entries; a broker would throw after writing the batches.
 
-        Raises `StorageError` if writing fails, and `InvalidOffsetError` if offsets do not increase.
+        Raises `StorageError` if writing fails, `InvalidOffsetError` if offsets do not increase, and
+        `IndexOffsetOverflowError` if an offset does not fit the indexes.
         """
         position = self._store.size
         self._store.append(b"".join(bytes(batch.data) for batch in batches))
@@ -400,7 +403,8 @@ class LogSegment:
         """Update the largest timestamp with a batch at byte position `position` of the log. If more than
         `index.interval.bytes` were added since the last index entries, append an entry for the batch to offset and time
         index. If an index is full, raise `FullIndexError`; with `while_there_is_room`, append no entries instead.
-        Raises `InvalidOffsetError` if offsets do not increase.
+        Raises `InvalidOffsetError` if offsets do not increase, `IndexOffsetOverflowError` if an offset does not fit the
+        index, `StorageError` if an index cannot be opened or written.
         """
         largest = self._max or self._max_timestamp()
         if batch.header.max_timestamp > largest.timestamp:
@@ -415,8 +419,9 @@ class LogSegment:
 
     def append_from(self, other: LogSegment, batches: Sequence[LogBatch] | BatchRun) -> None:
         """Append consecutive batches of another segment, at least one: copy their bytes from its log file, and append
-        the index entries that are due. Raises `FullIndexError` if an index is full and `InvalidOffsetError` if offsets
-        do not increase; the bytes are written before that.
+        the index entries that are due. Raises `StorageError` if a file cannot be read or written. Raises `KafkaError`
+        if the log becomes 2 GiB or larger, `FullIndexError` if an index is full and `InvalidOffsetError` if offsets do
+        not increase; the bytes are written before that.
         """
         position = self.log.size
         if isinstance(batches, Sequence):
@@ -475,7 +480,8 @@ class LogSegment:
 
     def append_rewritten(self, data: bytes, batches: Iterable[Sequence[AnyBatch] | BatchRun]) -> None:
         """Append rewritten batches of the cleaner: write `data`, which must be the bytes of all `batches` in order,
-        then append the index entries that are due. Raises `FullIndexError` if an index is full and `InvalidOffsetError`
+        then append the index entries that are due. Raises `StorageError` if a file cannot be written. Raises
+        `KafkaError` if the log becomes 2 GiB or larger, `FullIndexError` if an index is full and `InvalidOffsetError`
         if offsets do not increase; the bytes are written before that.
         """
         position = self.log.size
@@ -523,7 +529,8 @@ class LogSegment:
 
 def change_suffixes(disk: Disk, directory: str, base_offset: int, old: str, new: str) -> list[str]:
     """Rename the existing files of a segment from suffix `old` to suffix `new`, in the order log, offset, time and
-    transaction index; return the new paths in this order. Missing files are skipped. Suffixes may be empty.
+    transaction index; return the new paths in this order. Missing files are skipped. Suffixes may be empty. Raises
+    `StorageError` if a file cannot be renamed; earlier ones stay renamed.
     """
     renamed = []
     for kind in _ALL_KINDS:

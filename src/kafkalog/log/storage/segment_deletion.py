@@ -29,7 +29,9 @@ def delete_old_segments(log: CleanableLog, now_ms: int) -> list[int]:
     watermark are kept. Return the base offsets in the order of deletion; empty if none is deleted.
 
     The log start offset moves up to the first remaining segment. Older leader epochs and the producer snapshots of the
-    deleted segments are dropped. If all segments are to be deleted, a new empty one is created first.
+    deleted segments are dropped. If all segments are to be deleted, a new empty one is created first. Raises
+    `StorageError` for I/O errors, and the `JavaError` of a broker: `KafkaStorageError` if the leader epochs cannot be
+    written.
     """
     settings = log.settings
     gone = _delete(log, retention.below_start(_facts(log), log.log_start_offset))
@@ -69,7 +71,8 @@ def _remove(log: CleanableLog, gone: Sequence[LogSegment]) -> None:
 
 def _roll(log: CleanableLog) -> None:
     """Make the active segment inactive, take a producer snapshot, and add a new empty segment at the log end offset as
-    the active one. Needed if all segments are deleted, because a log must always have an active one.
+    the active one. Needed if all segments are deleted, because a log must always have an active one. Raises
+    `StorageError` for I/O errors, `FullIndexError` or `InvalidOffsetError` if the time index takes no last entry.
     """
     log.segments.last.become_inactive()
     log.producers.set_map_end(log.end_offset)

@@ -308,7 +308,9 @@ class Tree:
         return None
 
     def read(self, path: str, limit: int = DEFAULT_LIMITS.checkpoint_bytes) -> bytes:
-        """Return the whole content of a small file. Raises `TooLargeError` if it has more than `limit` bytes."""
+        """Return the whole content of a small file. Raises `TooLargeError` if it has more than `limit` bytes. Raises
+        `StorageError` if the original file cannot be read.
+        """
         source = self.source(path)
         if source.size > limit:
             raise TooLargeError(f"{path} has {source.size} bytes; no more than {limit} of such a file are read")

@@ -77,7 +77,8 @@ class VirtualSlots:
 
     def slot(self, number: int) -> bytes:
         """Return the bytes of slot `number` (not negative), even if it holds no entry. Raises `IllegalArgumentError` if
-        the slot is not completely inside the file.
+        the slot is not completely inside the file. Raises `StorageError` if the file of the original directory cannot
+        be read.
         """
         start = number * self._entry_size
         end = start + self._entry_size
@@ -94,7 +95,9 @@ class VirtualSlots:
         return bytes(self._source.read(start, end - start)).ljust(end - start, b"\0")
 
     def append(self, data: bytes) -> None:
-        """Append whole entries after the last one, in memory; `store` writes them to the tree."""
+        """Append whole entries after the last one, in memory; `store` writes them to the tree. Raises `StorageError` if
+        kept entries cannot be read.
+        """
         position = self.entries * self._entry_size
         if len(self._written) < position:  # old entries that were kept come before the new ones
             self._written += self._before(len(self._written), position)

@@ -74,7 +74,7 @@ def end_of_walk(
 ) -> EndOfWalk:
     """Return how a scan of a segment ended: at the end of the log, at an unfinished tail, or at damage. The result also
     has the position before `end` (None: end of file) at which the log continues; None if there is none or it was not
-    searched. `resync` must be of the same file.
+    searched. `resync` must be of the same file. Raises `StorageError` if the log cannot be read.
 
     In any segment but the last, an unfinished tail is damage. In the last segment, it is damage if valid batches
     follow. A batch with a wrong checksum in the last segment is a zero tail if it ends in zeros that reach the end of
@@ -108,7 +108,8 @@ def end_of_walk(
 def _zeroed_batch(source: Source, position: int, mismatch: Finding) -> Finding | None:
     """Return the finding that replaces `mismatch` (wrong checksum) if the batch at byte position `position` ends in
     zeros that reach to the end of the file; otherwise None. At least its last 512 bytes must be zeros, because fewer
-    zeros may be its content. If less than that follows its header, all of it must be zeros.
+    zeros may be its content. If less than that follows its header, all of it must be zeros. Raises `StorageError` if
+    the log cannot be read.
     """
     batch = next(iter(Scanner(source, position=position, check_crc=False)), None)
     if batch is None:

@@ -56,7 +56,8 @@ def batch_spans(segment: Segment, next_base: int | None = None) -> list[Span]:
 
 def spans_from(segment: Segment, offset: int, next_base: int | None = None) -> Iterator[Span]:
     """Yield a span for each batch, starting at or before the batch that contains `offset`. If no header follows a
-    batch, its span includes all the rest of the segment.
+    batch, its span includes all the rest of the segment. Raises `StorageError` while iterating if the log cannot be
+    read.
     """
     with segment.open() as source:
         position = segment.position_of(offset, source)
@@ -70,7 +71,7 @@ def joined_spans(
     """Yield consecutive spans of whole batches from byte `position` to `end` (exclusive). Each has at least `step`
     bytes, except the last. If no header follows a batch, its span extends to `end`. `offset` is the base offset
     expected at `position`. `next_base` is the base offset of the next segment, None for the last one. Only headers are
-    read, by compiled code if it is installed.
+    read, by compiled code if it is installed. Raises `StorageError` while iterating if the log cannot be read.
     """
     if isinstance(source, FileSource) and source.descriptor >= 0 and is_there():
         for span, expected in _by_compiled_code(source, offset, position, end, step, next_base):
@@ -83,7 +84,8 @@ def _by_compiled_code(
     source: FileSource, offset: int, position: int, end: int, step: int, next_base: int | None
 ) -> Iterator[tuple[Span, int]]:
     """Yield each span with the offset that is expected after it, found by compiled code. Stops before `end` at headers
-    that compiled code cannot judge; the caller continues there. Parameters as in `joined_spans`.
+    that compiled code cannot judge; the caller continues there. Parameters as in `joined_spans`. Raises `StorageError`
+    if the log cannot be read.
     """
     from kafkalog.codec.common.buffer_pool import Block
     from kafkalog.codec.native import functions
@@ -130,7 +132,8 @@ def walk_headers(
 ) -> Iterator[Span]:
     """Yield a span for each batch from byte `position` to `end` (exclusive), from its header alone. `offset` is the
     offset expected at `position`, `next_base` the base offset of the next segment (None: last segment). If there is no
-    header at `position`, yield one span that covers everything.
+    header at `position`, yield one span that covers everything. Raises `StorageError` while iterating if the log cannot
+    be read.
 
     A displaced batch (its header has wrong offsets, see `codec.rules.batches`) gets the right offsets. A batch that
     contradicts the header after it and has a wrong checksum shares a span with the next batch. If no header follows a

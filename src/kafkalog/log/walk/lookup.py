@@ -42,7 +42,7 @@ def _relative_offset(entry: bytes) -> int:
 
 def _slot_before(index: Source, relative: int) -> int:
     """Return the slot number of the last index entry whose relative offset is at or below `relative`; -1 if there is
-    none. The entries are assumed to be in order.
+    none. The entries are assumed to be in order. Raises `StorageError` if the index cannot be read.
     """
 
     def key(slot: int) -> int:
@@ -96,7 +96,8 @@ def start_position(
 
     The last four entries of `index` at or below `target` are tried, from the highest to the lowest, and the first one
     at which a confirmed batch begins is used. If none is confirmed, and there are more than four such entries, the
-    lowest of the four is used at which a fitting valid batch begins.
+    lowest of the four is used at which a fitting valid batch begins. Raises `StorageError` if log or index cannot be
+    read.
     """
     if index is None or target <= base_offset:
         return 0

@@ -128,7 +128,7 @@ def _chain_end(
     """Follow the chain of valid batches that begins at `position`. Each batch must have offsets that plausibly continue
     the batch before it. Return the byte position of the chain's end, the reason for its end, and its last batch. If the
     chain is empty, the position is `position` and the batch is None. If it ends at a valid batch that is not plausible,
-    the reason is CORRUPT.
+    the reason is CORRUPT. Raises `StorageError` if the log cannot be read.
     """
     scanner = Scanner(source, position=position, limits=limits)
     last: RecordBatch | None = None
@@ -145,7 +145,7 @@ def _chain_end(
 class Resync:
     """Search for the continuation of one log after damage. Positions that were proven, and the remaining effort, are
     remembered between searches. Batches larger than `limits` are not examined. The search ends without result if the
-    source becomes shorter.
+    source becomes shorter. All methods that search raise `StorageError` if the log cannot be read.
     """
 
     def __init__(self, source: Source, limits: Limits = DEFAULT_LIMITS) -> None:

@@ -102,7 +102,8 @@ def _likely_cuts(
 ) -> Iterator[tuple[int, int]]:
     """Yield byte positions before `end` at which batches probably begin, each with the offset expected there. They are
     about `step` bytes apart, or less if that would be more than `rows` offsets. Stops at the end of the offset index,
-    or at an entry that does not fit the log. Yields nothing if the index is missing or cannot be read.
+    or at an entry that does not fit the log. Yields nothing if the index is missing or cannot be read. Raises
+    `StorageError` while iterating if a file cannot be read.
     """
     path = segment.files.get(FileKind.OFFSET_INDEX)
     if path is None:
@@ -135,7 +136,7 @@ def _likely_cut(
 ) -> tuple[int, int] | None:
     """Return the byte position of index entry `entry`, and the offset expected there after the batches before it.
     Return None if the headers at this entry and at the earlier entry `before` do not fit the entries. Here
-    `relative_offset` of both entries has absolute offsets.
+    `relative_offset` of both entries has absolute offsets. Raises `StorageError` if the log cannot be read.
     """
     heads = [source.read(offset_entry.position, BATCH.size) for offset_entry in (before, entry)]
     if any(len(head) < BATCH.size or head[MAGIC_POSITION] != BATCH_MAGIC for head in heads):

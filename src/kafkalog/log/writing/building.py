@@ -73,7 +73,8 @@ class _Builder:
         log starts at the offset of the first record.
 
         Raises `UsageError` for records that cannot be written, and for a partition that existed before if `append` is
-        False. Raises `FormatError` for a damaged log, and `StorageError` for I/O errors.
+        False. Raises `FormatError` for a damaged log, and `StorageError` for I/O errors. Raises `RecoveryRefused` if a
+        recovery of the directory has not ended.
         """
         built = self.built.get((topic, partition))
         if built is None:
@@ -96,7 +97,7 @@ class _Builder:
     def begin_topic(self, topic: str) -> int:
         """Return the number of partitions of a topic. At the first call for a topic, missing partitions are created,
         and all its partitions are added to `built`. Raises `UsageError` if a partition exists and `append` is False,
-        and the errors of `Log.open`.
+        and the errors of `Log.open`: `UsageError`, `FormatError`, `RecoveryRefused` and `StorageError`.
         """
         count = self.logs.count(topic)
         if (topic, 0) not in self.built:
@@ -164,9 +165,10 @@ def build_partitions(
     of a key's bytes and the number of partitions). Records without a key are distributed in turn. Without
     `num_partitions`, a record without a number goes to partition 0.
 
-    Raises `UsageError` for records or arguments that cannot be written, `FormatError` for a damaged log, and
-    `StorageError` for I/O errors. Records written before the error stay in the logs, and notes of the error name them.
-    If a log of one of the first batch's topics is damaged, nothing is written.
+    Raises `UsageError` for records or arguments that cannot be written, `FormatError` for a damaged log,
+    `RecoveryRefused` if a recovery of a directory has not ended, and `StorageError` for I/O errors. Records written
+    before the error stay in the logs, and notes of the error name them. If a log of one of the first batch's topics is
+    damaged, nothing is written.
     """
     if batch_bytes < 1:
         raise UsageError("batch_bytes must be positive")
@@ -244,7 +246,7 @@ def _by_key(
     Missing partitions of the topics are created. `taken` is the number of records before this batch, for messages.
 
     Raises `UsageError` for a number that is not a partition of the topic, for a partition that existed before if
-    `append` is False, and the errors of `Log.open`.
+    `append` is False, and the errors of `Log.open`, such as `FormatError` and `StorageError`.
     """
     encoded = topics.dictionary_encode()
     partitions_of_topic = np.array([builder.begin_topic(topic) for topic in encoded.dictionary.to_pylist()], np.int64)

@@ -59,7 +59,8 @@ def write_offset(root: str, file: str, name: PartitionName, offset: int | None) 
 
 def forget(root: str, name: PartitionName) -> None:
     """Remove the lines of a partition that no longer exists from the checkpoints of recovery points, log start and
-    cleaner offsets. Raises the errors of `write_offset`.
+    cleaner offsets. Raises `FormatError` if a checkpoint cannot be parsed, `StorageError` if it cannot be read or
+    written.
     """
     for file in (RECOVERY_POINT_CHECKPOINT, LOG_START_OFFSET_CHECKPOINT, CLEANER_OFFSET_CHECKPOINT):
         if read_offset(root, file, name) is not None:

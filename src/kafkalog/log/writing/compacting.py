@@ -41,7 +41,7 @@ def compact(log: CleanableLog, partition: Partition, checkpoint: int | None, now
     offset in `cleaner-offset-checkpoint`; None if there is none.
 
     Raises `FormatError` if the log is damaged, or if a broker's cleaner cannot clean it. Unfinished files are then
-    removed, but segments that were already replaced stay replaced.
+    removed, but segments that were already replaced stay replaced. Raises `StorageError` for I/O errors.
     """
     try:
         dirty = dirty_part(log, checkpoint, now_ms)

@@ -114,7 +114,8 @@ class LiveLog:
         start moves.
 
         If a file is missing because its segment was deleted during the search, the search is repeated. If a file is
-        missing although nothing changed, `MissingFileError` is raised.
+        missing although nothing changed, `MissingFileError` is raised. Raises `FormatError` for damage before the
+        record, `StorageError` if a file cannot be read.
         """
         while True:
             with self._guard:

@@ -267,8 +267,9 @@ def refuse_tiered(partition: Partition) -> None:
 
 
 def refuse_unfit(partition: Partition, *, clean: bool, recovery_point: int) -> None:
-    """Raise the errors of `load` for a log that needs recovery before it can be written. Changes nothing. `clean` says
-    whether the broker stopped in order; otherwise the segments from `recovery_point` on are checked too.
+    """Raise the errors of `load` (`FormatError` for damage, `UsageError` for other files) for a log that needs recovery
+    before it can be written. Changes nothing. `clean` says whether the broker stopped in order; otherwise the segments
+    from `recovery_point` on are checked too. Raises `StorageError` for I/O errors.
     """
     refuse_findings(partition)
     if partition.segments:

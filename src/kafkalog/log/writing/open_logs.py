@@ -66,7 +66,7 @@ class OpenLogs:
         least recently used logs may be closed.
 
         Raises `UsageError` for an invalid topic name or if fewer partitions are configured than exist, and the errors
-        of `Log.open` and `Log.close`.
+        of `Log.open` and `Log.close`, such as `FormatError` and `StorageError`.
         """
         known = self._known.get(topic)
         if known is None:
@@ -86,7 +86,8 @@ class OpenLogs:
 
     def refuse_damaged(self, topics: Collection[str]) -> None:
         """Raise `FormatError` or `UsageError` if an existing log of one of these topics needs recovery before it can be
-        opened. Reads the parts of the logs that opening would check, and changes nothing.
+        opened. Reads the parts of the logs that opening would check, and changes nothing. Raises `StorageError` if a
+        file cannot be read.
         """
         clean = {root: checkpoint_files.clean_marker(root) is not None for root in self.directories.roots}
         for topic, number in self.directories.there() if topics else ():
@@ -99,7 +100,7 @@ class OpenLogs:
     def log(self, topic: str, partition: int) -> Log:
         """Return the open log of a partition. At first use it is opened, and created if missing; if too many logs are
         open, the least recently used ones are closed first, and opened again when needed. Raises the errors of
-        `Log.open` and `Log.close`.
+        `Log.open` and `Log.close`, such as `UsageError`, `FormatError` and `StorageError`.
         """
         key = topic, partition
         log = self._open.get(key)
@@ -132,7 +133,7 @@ class OpenLogs:
 
     def close(self) -> None:
         """Close all logs and release the locks of the directories, in any case. If logs raise errors, all are closed
-        nevertheless, and one of the errors is raised at the end.
+        nevertheless, and one of the errors (`FormatError` or `StorageError`) is raised at the end.
         """
         with self._lock:
             with ExitStack() as stack:

@@ -167,6 +167,7 @@ class OpenedLog:
     def _changing(self) -> Iterator[None]:
         """Context manager for changes to the directory. It first removes the clean shutdown marker. If its block
         raises, the directory is marked as failed, so that closing writes no marker and the next start checks the logs.
+        Raises `StorageError` if the marker cannot be removed.
         """
         self._begin()
         try:

@@ -21,7 +21,8 @@ __all__ = ["rehearse"]
 def rehearse(request: LoadRequest, *, without: str | None = None) -> int:
     """Load the log of `request` on a virtual copy of its directory; return the log end offset. Changes nothing on disk.
     `without` is the path of a file that is treated as missing. Raises the `JavaError` or `LogLossError` that real
-    loading would raise, with the path of the real file.
+    loading would raise, with the path of the real file. Raises `StorageError` if the directory cannot be listed or a
+    file cannot be read.
     """
     path = request.directory
     parent, name = os.path.split(path)

@@ -126,7 +126,9 @@ class Commits:
             self._file.close()
 
     def recorded_groups(self) -> tuple[Group, ...]:
-        """Groups according to the files. May take a while."""
+        """Return the groups according to the files, which are read if they have changed. That may take a while. Raises
+        `StorageError` if a file cannot be read.
+        """
         return self._read()[2].groups
 
     def why_partial(self, group: str) -> str | None:

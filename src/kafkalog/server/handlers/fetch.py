@@ -317,7 +317,8 @@ def _diverging(log: ServedLog, asked: Asked, end: int) -> tuple[int, int] | None
     than all epochs of the log.
 
     Return None if the client's last fetched epoch and its offset are not beyond that point, because the logs then
-    agree. Return None also if the client sent no epoch or the log has no epochs.
+    agree. Return None also if the client sent no epoch or the log has no epochs. Raises `StorageError` if the log's
+    bounds must be read and cannot be.
     """
     if asked.last_fetched_epoch < 0 or not log.epochs:  # where a damaged disk lists none, a client is believed
         return None

@@ -44,7 +44,7 @@ class GroupHandler:
         TOPIC_AUTHORIZATION_FAILED if the user may not read the topic. If the member may not commit, it is the code of
         `may_commit`. It is OFFSET_METADATA_TOO_LARGE for metadata of more than 4096 characters. If the valid commits
         cannot be kept, it is COORDINATOR_NOT_AVAILABLE (too many commits) or UNKNOWN_SERVER_ERROR (the file cannot be
-        written).
+        written). May read the files of committed offsets: raises `StorageError` if that fails.
         """
         body = request.body
         code = self._may_commit(request)
@@ -114,7 +114,7 @@ class GroupHandler:
 
         If commits of the group may be missing from the files, a partition without a commit has the error
         KAFKA_STORAGE_ERROR, and so has a request for all commits. A wrong member id or epoch of the new consumer
-        protocol is an error of its group, which then has no topics.
+        protocol is an error of its group, which then has no topics. Raises `StorageError` if the files cannot be read.
         """
         body = request.body
         if request.version < _FIRST_WITH_GROUPS:
@@ -168,7 +168,7 @@ class GroupHandler:
         protocol type, state and group type.
 
         Groups known only from files or commits are `Empty`. The filters for states and types ignore case. May read the
-        files of committed offsets.
+        files of committed offsets. Raises `StorageError` if that fails.
         """
         found: dict[str, tuple[str, str, str]] = {
             each.group_id: (each.protocol_type, State.EMPTY.value, each.type.lower())  # its members are gone

@@ -301,7 +301,7 @@ def _check_names(path: str, described: Described | None) -> None:
 
 
 def _topic(name: str) -> tuple[str, str] | None:
-    """Topic, perhaps with a prefix, and topic id in the name of a directory."""
+    """Topic, perhaps with a prefix, and topic id in the name of a directory; None if the name has another form."""
     topic, topic_id = name[: -_ID - 1], name[-_ID:]
     return (topic, topic_id) if topic and name[-_ID - 1 : -_ID] == "-" else None
 

@@ -64,8 +64,8 @@ class BatchRetention(Struct, kw_only=True):
     def retained_data(
         self, batch: LogBatch, is_aborted: bool, *, keeps_old_deletes: bool = False
     ) -> LogBatch | RecordBatch | None:
-        """Return what replaces a data batch in the cleaned log, see `retained`. `is_aborted` says whether it belongs to
-        an aborted transaction; the transactions are not advanced. Adds to the counts.
+        """Return what replaces a data batch in the cleaned log, or None if nothing does, see `retained`. `is_aborted`
+        says whether it belongs to an aborted transaction; the transactions are not advanced. Adds to the counts.
         """
         return self._retained(batch, is_aborted, False, keeps_old_deletes)
 
@@ -121,7 +121,8 @@ class BatchRetention(Struct, kw_only=True):
     def _is_last_of_producer(self, batch: RecordBatch | LogBatch) -> bool:
         """Return whether the broker needs at least the header of the batch for the state of its producer. It needs the
         producer's last data batch. If the producer state has no data batch, it needs a marker with the producer's
-        current epoch. Return False without a producer id or for an unknown producer.
+        current epoch. Return False without a producer id or for an unknown producer. Raises `KafkaError` if the file
+        ends within the batch's header.
         """
         header = batch.header
         known = self.producers.get(header.producer_id) if header.has_producer_id else None

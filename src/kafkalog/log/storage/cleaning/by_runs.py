@@ -63,7 +63,7 @@ _MOST_MORE_BYTES = 9 + 4
 def _runs(log: LogFile, start: int = 0) -> Iterator[BatchRun | LogBatch]:
     """Yield the batches of a log in order, from the one at position `start` (bytes) to the last valid one: v2 batches
     in runs, v0 and v1 entries one by one as `LogBatch`. Checksums are not verified. Stops without an error at the first
-    malformed batch.
+    malformed batch. Raises `StorageError` if the file cannot be read.
     """
     for scanned in RunScanner(log.source, position=start, window_bytes=WINDOW_OF_RECORDS, check_crc=False):
         if not isinstance(scanned, RecordBatch):
@@ -90,7 +90,8 @@ def take_offsets(segment: LogSegment, start: int, offsets: KeyColumns, transacti
     became full before the end of the segment; the keys put in before stay.
 
     Advances `transactions` over the batches, and `offsets.latest_offset` to the last offset that was processed. Raises
-    `FormatError` for records that cannot be read, and `JavaError` for a bad control record.
+    `FormatError` for records that cannot be read, and `JavaError` for a bad control record. Raises `StorageError` if
+    the segment cannot be read.
     """
     for run in _runs(segment.log, segment.offset_index.lookup(start).position):
         if isinstance(run, LogBatch):
@@ -190,9 +191,9 @@ def clean_segment(
     transactions and counts of `retention`. With `keeps_old_deletes`, tombstones of magic 0 and 1, which have no delete
     horizon, are kept.
 
-    Raises `FormatError`, `JavaError` or `OffsetOverflowError` if a batch cannot be read, rewritten or written. The
-    message may lack details if batches are processed in runs. The caller then cleans the segment again batch by batch,
-    which raises the broker's exception.
+    Raises `StorageError` if a file cannot be read or written, and `FormatError`, `JavaError` or `OffsetOverflowError`
+    for a batch that cannot be read, rewritten or written. The message may lack details if batches are processed in
+    runs. The caller then cleans the segment again batch by batch, which raises the broker's exception.
     """
     for run in _runs(segment.log):
         if isinstance(run, LogBatch):
@@ -229,7 +230,7 @@ class _Kept:
         """Decide which records of the run are kept, and add the kept batches to the output, in order. Advances the
         transactions and counts of the `BatchRetention`. Raises `FormatError` for records that cannot be read,
         `JavaError` for a bad control record or a batch that cannot be rewritten, and `OffsetOverflowError` for an
-        offset that does not fit the new segment.
+        offset that does not fit the new segment. Raises `StorageError` if a file cannot be read or written.
         """
         is_read = self._decide_whole()
         numbers = np.flatnonzero(is_read)
@@ -372,7 +373,8 @@ class _Kept:
         """Add the kept batches with numbers below `end` that are not yet written to the output. Ranges of unchanged
         batches of at least `STRETCH` bytes are copied from the old file. Afterwards the memory of rewritten batches is
         released, and batches below `end` count as written. Raises `OffsetOverflowError` if an offset does not fit the
-        new segment.
+        new segment, `FullIndexError` or `InvalidOffsetError` if an index entry cannot be added, `StorageError` if
+        writing fails.
         """
         numbers = np.flatnonzero(self._addresses[self._written : end]) + self._written
         stays = self._addresses[numbers] == self._in_window[numbers]
@@ -392,7 +394,8 @@ class _Kept:
 
     def _gather(self, numbers: Int64s) -> None:
         """Copy the kept bytes of the batches with these numbers into one piece of memory, and add it to the output as a
-        run. Does nothing for no numbers. Raises `OffsetOverflowError` if an offset does not fit the new segment.
+        run. Does nothing for no numbers. Raises `OffsetOverflowError` if an offset does not fit the new segment,
+        `FullIndexError` or `InvalidOffsetError` if an index entry cannot be added, `StorageError` if writing fails.
         """
         if len(numbers) == 0:
             return

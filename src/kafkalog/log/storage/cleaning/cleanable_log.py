@@ -55,6 +55,7 @@ class CleanableLog(Struct, kw_only=True):
         segment begins at or below `start`.
 
         Pending entries of the indexes are written first. Raises `KafkaError` for an index entry of unknown version.
+        Raises `StorageError` if an index cannot be read or written.
         """
         transactions: list[AbortedTransaction] = []
         if self.segments.floor(start) is None:
@@ -111,7 +112,7 @@ def dirty_part(log: CleanableLog, checkpoint: int | None, now_ms: int) -> Dirty:
     The dirty part begins at `checkpoint`. It begins at the log start offset if `checkpoint` is None or outside the log;
     in the second case `is_reset` is True. It ends at the base offset of the first segment that must not be cleaned: the
     segment with the last stable offset, the first one younger than `min.compaction.lag.ms`, or the active one. Raises
-    `JavaError` if timestamps of a segment cannot be read.
+    `JavaError` if timestamps of a segment cannot be read. Raises `StorageError` if a segment cannot be read.
     """
     start = log.log_start_offset
     first = start if checkpoint is None else checkpoint
@@ -136,7 +137,7 @@ def _too_young(log: CleanableLog, first: int, now_ms: int) -> int:
     """Return the base offset of the first inactive segment, from the one that contains offset `first` on, that is
     younger than `min.compaction.lag.ms` by its largest timestamp (without timestamps: its modification time). Return an
     offset above all others if there is none or the lag is 0. Raises `JavaError` if timestamps of a segment cannot be
-    read.
+    read. Raises `StorageError` if a segment cannot be read.
     """
     lag = log.settings.min_compaction_lag_ms
     if lag > 0:

@@ -57,7 +57,8 @@ class Cleaner:
         Changes the files, the segments of the log and its producer snapshots, and fills `groups` and `counts`.
 
         Raises `FormatError` or `JavaError` if records, markers or indexes cannot be read or rewritten; a broker would
-        then mark the log as uncleanable. Groups that were finished before stay replaced.
+        then mark the log as uncleanable. Groups that were finished before stay replaced. Raises `StorageError` for I/O
+        errors.
         """
         log, settings, bound = self._log, self._log.settings, self._dirty.upper_bound
         clean = log.segments.between(0, self._dirty.first_offset)
@@ -139,7 +140,7 @@ class Cleaner:
         """Write a new segment for a group with compiled code, as `.cleaned`, and return it. Return None if compiled
         code is not used, or if a `FormatError` or `JavaError` occurred. In the second case the new files are deleted,
         and transactions and counts are restored. The caller can then repeat the work in plain Python, which raises the
-        broker's exception.
+        broker's exception. Raises `StorageError` for I/O errors.
         """
         if not self._by_runs:
             return None

@@ -59,7 +59,7 @@ def records_of(batch: LogBatch) -> Iterator[StoredRecord]:
     """Yield the records of a batch in order, control records included, with absolute offsets and timestamps in ms. With
     LogAppendTime all records of a v2 batch have its largest timestamp. Records of v0 and v1 have no headers. Yields
     nothing for a v2 batch without records. Raises `FormatError`, before the first record, if they cannot be
-    decompressed or read.
+    decompressed or read, and `KafkaError` if the file ends within the header.
     """
     header = batch.header
     record_batch = RecordBatch(header, batch.position, batch.data)
@@ -187,7 +187,8 @@ def new_attributes(attributes: Any, has_horizon: Any) -> Any:
 
 def emptied(batch: RecordBatch | LogBatch) -> RecordBatch:
     """Return a v2 batch without records that keeps offsets, producer fields, leader epoch, timestamp type and largest
-    timestamp of `batch`. Raises `IllegalStateError` for a v0 or v1 entry.
+    timestamp of `batch`. Raises `IllegalStateError` for a v0 or v1 entry, `KafkaError` if the file ends within the
+    header.
     """
     header = batch.header
     if not isinstance(header, BatchHeader):

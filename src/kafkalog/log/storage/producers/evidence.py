@@ -37,7 +37,7 @@ def listed_aborted(source: Source, first: int, end: int) -> list[AbortedTransact
     """Return the entries of a transaction index (`TransactionIndex`) in file order; an empty list for an empty file.
     Return None if the index cannot be trusted: an entry has an unknown version, is incomplete, or its first offset is
     negative or not below its last one; or the last offsets (of the markers) do not increase or are outside the
-    segment's offsets, `first` to `end` (exclusive).
+    segment's offsets, `first` to `end` (exclusive). Raises `StorageError` if the index cannot be read.
     """
     listed: list[AbortedTransaction] = []
     before = first - 1

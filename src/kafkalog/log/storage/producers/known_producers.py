@@ -81,7 +81,8 @@ class InOrder:
 
 class ProducerStateManager:
     """State of all producers of a partition, and its snapshot files. `snapshots` is the list of these files if the
-    caller has one; None: they are listed here.
+    caller has one; None: they are listed here. Methods that list, read, write or delete snapshot files raise
+    `StorageError` if that fails.
     """
 
     def __init__(

@@ -38,6 +38,7 @@ def within_reach(last_base: int, offsets: Iterable[int]) -> list[int]:
 class Snapshots:
     """Snapshot files of one directory by offset. They are listed once; changes through this object update the list. If
     two file names have the same offset, one of them is ignored; a broker uses the one listed last, in no defined order.
+    Creating one, and all methods that use a file, raise `StorageError` if that fails.
     """
 
     def __init__(self, disk: Disk, directory: str) -> None:
