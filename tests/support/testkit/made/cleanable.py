@@ -154,7 +154,8 @@ class Pass:
         self.is_cleaned = self.is_given_up = False
         for later in (1000, LATER):
             result = kafkalog.compact(kafkalog.Compaction(config=config, at=T0 + later), root)[0].done
-            self.said.append(({**result.declined}, result.partitions, result.findings))
+            declined = {name: why.replace(str(root), "ROOT") for name, why in result.declined.items()}
+            self.said.append((declined, result.partitions, result.findings))
             self.is_cleaned |= any(each.cleaned_to is not None for each in result.partitions)
             self.is_given_up |= any(each.problem is not None for each in result.partitions)
             (root / "cleaner-offset-checkpoint").unlink(missing_ok=True)
