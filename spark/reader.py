@@ -188,7 +188,7 @@ class _Task:
         row = {
             "topic": without_surrogates(piece.topic),
             "partition": piece.partition,
-            "offset": damage.next_offset,
+            "offset": _offset_in_column(damage),
             self._layout.corrupt: self._corrupt(damage) if self._layout.corrupt else None,
         }
         arrays = [pa.array([row.get(field.name)], field.type) for field in self._schema]
@@ -201,7 +201,7 @@ class _Task:
         if self._layout.corrupt_is_binary:
             return data
         row = plain(shaped(damage.finding, FindingJson))
-        row |= {"start": damage.start, "end": damage.end, "offset": damage.next_offset}
+        row |= {"start": damage.start, "end": damage.end, "offset": _offset_in_column(damage)}
         return json.dumps(row | {"bytes_b64": base64.b64encode(data).decode()})
 
     def _decoded(self, piece: Piece, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -250,6 +250,11 @@ class _Task:
             for field in self._schema
         ]  # fmt: skip
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+
+
+def _offset_in_column(damage: Damage) -> int:
+    """Offset after the damage as a column can hold it: the highest number of 64 bits if no offset is left."""
+    return min(damage.next_offset, NO_END)
 
 
 def _not_decoded(piece: Piece, batch: pa.RecordBatch, row: int, parts: dict[str, str]) -> Finding:

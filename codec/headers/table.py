@@ -158,6 +158,16 @@ class HeaderTable:
                 return
         self._is_complete = self._cached_end == position
 
+    def runs_or_batches(self, source: Source, end: int) -> Iterator[HeaderRun | RecordBatch]:
+        """Yield the runs of `runs`. If a run has entries of magic 0 or 1, its batches are yielded one by one with their
+        bytes, which are read from `source`: a compressed entry has its first offset only in its content.
+        """
+        for run in self.runs(source, end):
+            if run.fact(RunFacts.OLDER):
+                yield from Scanner(source, position=run.position(0), end=run.end, check_crc=False)
+            else:
+                yield run
+
     def noting(self, batches_and_runs: Iterable[BatchRun | RecordBatch]) -> Iterator[BatchRun | RecordBatch]:
         """Yield everything that another scan yields, unchanged, and cache the headers of its runs. That scan must check
         checksums and begin at the start of the file. Single batches are not cached.

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import TYPE_CHECKING
 
-from kafkalog.codec.model import CODEC_MASK
+from kafkalog.codec.model import CODEC_MASK, NO_END
 from kafkalog.codec.native.cells import Cells, column_of, zeros
 from kafkalog.codec.native.library import library
 from kafkalog.codec.native.tables import (
@@ -78,6 +78,20 @@ def _function(name: str, arguments: int) -> Callable[..., int]:
 
 def _call(name: str, *arguments: int) -> int:
     return _function(name, len(arguments))(*arguments)
+
+
+def _offset(offset: int) -> int:
+    """Return an offset as C has it: the highest number of 64 bits in place of a higher one, which ctypes would pass as
+    a negative number. The offset after a batch at the end of all offsets is such a number.
+    """
+    return min(offset, NO_END)
+
+
+def _reachable(highest: int) -> int:
+    """Return the highest offset that a batch may have as C has it. A batch that reaches the highest number of 64 bits
+    is left to Python, because C has no number for the offset after it.
+    """
+    return min(highest, NO_END - 1)
 
 
 def _numbers(array: Numbers, count: int | None = None) -> int:
@@ -195,7 +209,9 @@ def consecutive_batches(headers: AnyTable, expected: int, highest: int, end: int
     offset of each counted batch is written to `lows`.
     """
     table = _table(HeaderColumn, headers)
-    return _call("consecutive_batches", *table, expected, highest, end, flags, _numbers(lows, table[2]))
+    return _call(
+        "consecutive_batches", *table, _offset(expected), _reachable(highest), end, flags, _numbers(lows, table[2])
+    )
 
 
 def consecutive_messages(headers: AnyTable, expected: int, highest: int, end: int, lows: Int64s) -> int:
@@ -203,7 +219,9 @@ def consecutive_messages(headers: AnyTable, expected: int, highest: int, end: in
     `end`. The other arguments are the same as in `consecutive_batches`.
     """
     table = _table(MessageColumn, headers)
-    return _call("consecutive_messages", *table, expected, highest, end, _numbers(lows, table[2]))
+    return _call(
+        "consecutive_messages", *table, _offset(expected), _reachable(highest), end, _numbers(lows, table[2])
+    )
 
 
 def same_codec(headers: AnyTable, start: int, most_records: int, most_bytes: int) -> tuple[int, int]:
@@ -277,8 +295,8 @@ def decode_records(
     """
     to = _Numbers()
     done = _call(
-        "decode_records", first, size, most, most_bytes, *_table(HeaderColumn, headers), number, low, high, largest,
-        _struct(ArrowBuffer, buffers), _struct(Filled, filled), ctypes.addressof(to),
+        "decode_records", first, size, most, most_bytes, *_table(HeaderColumn, headers), number, _offset(low), high,
+        largest, _struct(ArrowBuffer, buffers), _struct(Filled, filled), ctypes.addressof(to),
     )  # fmt: skip
     return done, to[0]
 
@@ -324,9 +342,10 @@ def decode_window(
     """
     to, table = _Numbers(), _table(HeaderColumn, headers)
     count = _call(
-        "decode_window", address, size, largest, *table, expected, highest, end, flags, most_records, most_headers,
-        most_bytes, _struct(Decompressor, decompressor), _struct(Viewed, viewed), _struct(Filled, capacity),
-        _struct(ArrowBuffer, buffers), _struct(Filled, filled), _numbers(rows, table[2]), ctypes.addressof(to),
+        "decode_window", address, size, largest, *table, _offset(expected), _reachable(highest), end, flags,
+        most_records, most_headers, most_bytes, _struct(Decompressor, decompressor), _struct(Viewed, viewed),
+        _struct(Filled, capacity), _struct(ArrowBuffer, buffers), _struct(Filled, filled), _numbers(rows, table[2]),
+        ctypes.addressof(to),
     )  # fmt: skip
     return count, to[0], to[1], to[2], to[3]
 
@@ -554,7 +573,7 @@ def order_of_run(headers: Cells, highest: int) -> memoryview:
     are named by `OrderOfRun`.
     """
     order = zeros(len(OrderOfRun))
-    _call("order_of_run", *_table(HeaderColumn, headers), highest, _numbers(order))
+    _call("order_of_run", *_table(HeaderColumn, headers), _offset(highest), _numbers(order))
     return order
 
 

@@ -35,6 +35,10 @@ EXPORTED int64_t sound_prefix(int64_t *cells, int64_t stride, int64_t columns, s
             break;
         epoch = batches.partition_leader_epoch[number];
         last_taken = last;
+        if (last == INT64_MAX) { /* nothing can come next, and there is no number for the offset after it */
+            number++;
+            break;
+        }
         expected = last + 1;
     }
     if (number > 0) {

@@ -332,8 +332,8 @@ class _PartitionVerifier:
     def _runs(self, segment: Segment, source: Source) -> Iterable[BatchRun | RecordBatch] | None:
         """Return an iterator over the segment in runs of consecutive batches; batches that fit in no run come one by
         one. With `deep` the file is read, and the headers are added to the segment's header table if it has one. Also
-        sets `_records_of_runs`, the checker of records. Without `deep` the headers come from the table, and nothing is
-        read. Raises `StorageError` while iterating if a file cannot be read.
+        sets `_records_of_runs`, the checker of records. Without `deep` the headers come from the table, and only
+        entries of magic 0 and 1 are read. Raises `StorageError` while iterating if a file cannot be read.
 
         Return None if the segment must be read batch by batch. This is so if there is no compiled code, if limits are
         not the defaults, if offsets are very large, or if there is no header table and `deep` is not set.
@@ -342,7 +342,7 @@ class _PartitionVerifier:
             return None
         table = self._tables.of(real(segment.path), source.size)
         if not self.deep:
-            return None if table is None else table.runs(source, source.size)
+            return None if table is None else table.runs_or_batches(source, source.size)
         from kafkalog.codec.headers.checked_records import RecordsOfRuns
         from kafkalog.codec.headers.run_scanner import RunScanner
 

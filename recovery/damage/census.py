@@ -25,6 +25,7 @@ from kafkalog.codec.common.findings import Finding, FindingCode, StopReason
 from kafkalog.codec.common.source import Source
 from kafkalog.codec.compression.specs import is_known_codec
 from kafkalog.codec.files.index_files import OFFSET_ENTRY
+from kafkalog.codec.headers.one_batch import OneBatch
 from kafkalog.codec.model import BATCH, CODEC_MASK, CONTROL_FLAG, NO_END, BatchHeader, RecordBatch
 from kafkalog.codec.names import CLEANED, SWAP, FileKind, parse_segment_file
 from kafkalog.codec.native.tables import HeaderColumn, RunFacts
@@ -458,7 +459,7 @@ class _Walk:
             return
         result = self.result
         self._settle(first)
-        self._missing.batches(first, last)
+        self._missing.batches(first, last, is_cleaned=OneBatch(batch).is_cleaned)
         if last >= self._log_start:
             count = count_of(batch, first, self._log_start)
             hidden = 0

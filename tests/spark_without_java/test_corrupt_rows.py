@@ -10,10 +10,12 @@ import pytest
 
 from kafkalog.codec.common.errors import FormatError
 from kafkalog.codec.encode.batch import build_batch
-from kafkalog.codec.model import Codec, Record, TimestampType
+from kafkalog.codec.encode.message import build_messages
+from kafkalog.codec.model import NO_END, Codec, Record, TimestampType
 from kafkalog.spark.options import parse_options
 from kafkalog.spark.reader import LogReader
 from kafkalog.spark.schema import full_schema, layout_of
+from testkit.judging.executions import choose_execution
 from testkit.made import damage
 
 FIVE = 5
@@ -56,3 +58,21 @@ def test_it_has_the_first_offset_that_is_lost(codec: Codec, kind: str, tmp_path:
     plain = LogReader(failing, layout_of(full_schema(failing), failing))
     with pytest.raises(FormatError, match=rf"\(offset {bad['offset']}\)"):
         _ = [part for task in plain.partitions() for part in plain.read(task)]
+
+
+@pytest.mark.parametrize("enough_bytes", [pytest.param(0, marks=pytest.mark.compiled), 1 << 62])
+def test_behind_the_highest_offset_it_has_that_one(
+    enough_bytes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    choose_execution(monkeypatch, enough_bytes)
+    directory = tmp_path / "t-0"
+    directory.mkdir()
+    wrapper = build_messages([Record(0, -1, TimestampType.CREATE_TIME, None, b"v")], magic=0, codec=Codec.GZIP)
+    (directory / f"{0:020}.log").write_bytes(NO_END.to_bytes(8, "big") + wrapper[8:])  # no checksum covers it
+    (directory / f"{10:020}.log").write_bytes(broken(batch(10, Codec.NONE), "last record"))
+    options = parse_options({"path": str(directory), "mode": "PERMISSIVE", "columnNameOfCorruptRecord": "bad"})
+    reader = LogReader(options, layout_of(full_schema(options).add("bad", "string"), options))
+    rows = [row for task in reader.partitions() for part in reader.read(task) for row in part.to_pylist()]
+    *_, bad = [each for each in rows if each["bad"] is not None]
+    assert bad["offset"] == json.loads(bad["bad"])["offset"] == NO_END
+    assert not [each for each in rows if 10 <= each["offset"] < NO_END]  # a consumer is behind them

@@ -11,6 +11,8 @@ import pytest
 
 from kafkalog.codec.common.findings import FindingCode, FindingJson
 from kafkalog.codec.common.shapes import plain, shaped
+from kafkalog.codec.encode.message import build_messages
+from kafkalog.codec.model import Codec, Record, TimestampType
 from kafkalog.codec.plain.scanner import scan
 from kafkalog.log import open_all
 from kafkalog.log.walk.missing import MissingOffsets
@@ -18,6 +20,7 @@ from kafkalog.recovery import plan
 from kafkalog.recovery.checks.verify import verify
 from kafkalog.recovery.facts.topic_facts import read_topic_facts
 from kafkalog.spark.contents_files import finding_places, finding_rows
+from testkit.judging.executions import choose_execution
 from testkit.recorded.broker_dirs import STOPPED, brokers, own_copy
 from testkit.running.command import kafkalog
 from testkit.running.shares import EACH
@@ -308,3 +311,20 @@ def test_a_gap_at_the_head_is_one_unless_the_batch_had_a_wrong_offset(goes_back:
     missing.batches(10 if goes_back else 20, 24)
     assert missing.found == []
     assert missing.found_if_uncleaned == ([] if goes_back else [(10, 14)])
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("enough_bytes", [0, 1 << 62])
+def test_compressed_entries_of_magic_1_hide_no_missing_segment(
+    enough_bytes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only their content has their first offset, which a scan of headers alone does not know."""
+    choose_execution(monkeypatch, enough_bytes)
+    (tmp_path / "t-0").mkdir()
+    for base in (0, 24):
+        records = [Record(base + n, 1000, TimestampType.CREATE_TIME, b"k", b"v") for n in range(4)]
+        data = build_messages(records, magic=1, codec=Codec.GZIP)
+        (tmp_path / "t-0" / f"{base:020}.log").write_bytes(data)
+    for deep in (True, False):
+        found = [each.detail for each in verify(tmp_path, deep=deep).findings if each.code is CODE]
+        assert [detail[: len("offsets 4 to 23")] for detail in found] == ["offsets 4 to 23"], deep

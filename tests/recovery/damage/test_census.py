@@ -15,8 +15,12 @@ from kafkalog.codec.model import BatchHeader
 from kafkalog.codec.plain.scanner import Scanner
 from kafkalog.log.disk.files import FileSource
 from kafkalog.recovery import Recovery, plan, recover
+from kafkalog.recovery.damage.census import census
+from kafkalog.recovery.facts.survey import survey
 from kafkalog.words.ways import needs_of
+from testkit.judging.executions import choose_execution
 from testkit.judging.ways_taken import options_of
+from testkit.made import batches
 from testkit.recorded.broker_dirs import brokers, own_copy
 from testkit.running.command import kafkalog as command
 
@@ -197,3 +201,20 @@ def test_what_is_skipped_may_be_reached_from_a_batch_that_is_cut_short(tmp_path:
     told = " ".join(command("plan", "--all", root).out.split())
     assert "7 of them skipped" in told
     assert "above the log's end, which a consumer may reach from a batch that its segment cuts short" in told
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("enough_bytes", [0, 1 << 62])
+def test_a_batch_that_lost_records_shows_the_cleaner_in_either_way(
+    enough_bytes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    partition = tmp_path / "t-0"
+    partition.mkdir()
+    cleaned = batches.batch(batches.record(1), 1, last_offset_delta=1)  # offset 0 is gone
+    first = cleaned + batches.simple(1, 2) + batches.simple(1, 6) + batches.simple(1, 7)
+    (partition / f"{0:020}.log").write_bytes(first)
+    (partition / f"{12:020}.log").write_bytes(batches.simple(2, 12))
+    choose_execution(monkeypatch, enough_bytes)
+    with survey(str(tmp_path)) as found:
+        counted = census(found.tree(), ["t-0"], 0, is_uncleaned=True)
+    assert counted.missing == []

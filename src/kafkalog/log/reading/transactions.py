@@ -394,7 +394,7 @@ class AbortedFilter:
         """
         if not self._undecided or not run.has_producers:
             return False
-        first, last = int(run["base_offset"][0]), int(run.last_offsets[-1])
+        first, last = int(run["base_offset"].min()), int(run.last_offsets.max())  # they may not be judged yet
         return any(undecided.first_offset <= last and undecided.last_offset >= first for undecided in self._undecided)
 
     def rejects(self, batch: RecordBatch) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import struct
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
+import kafkalog
 from kafkalog.codec.columnar.decompressed import opened_batches
 from kafkalog.codec.common.limits import DEFAULT_LIMITS
 from kafkalog.codec.common.source import BufferSource
@@ -108,3 +110,28 @@ def test_a_record_with_an_offset_outside_of_its_batch_is_left_to_the_readable_cl
     offsets = KeyColumns(100, 75)
     assert offsets.put_batches(opened, 0) == (0, None)
     assert offsets.choose(opened, np.zeros(1, np.int64))[0].shape[1] == 0
+
+
+def test_an_index_that_points_between_batches_ends_both_ways_alike(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`Cleaner.buildOffsetMapForSegment` begins where the index says, and the bytes there are no batch."""
+    root = tmp_path / "log"
+    (root / "t-0").mkdir(parents=True)
+    (root / ".kafka_cleanshutdown").touch()
+    (root / "meta.properties").write_text("version=1\nbroker.id=1\ncluster.id=vPeOCWypqUOSepEvx0cbog\n")
+    for base, count in ((0, 2), (2, 2), (4, 0)):
+        pair = [batches.batch(batches.record(0, b"k"), 1, base_offset=base + number) for number in range(count)]
+        stem = root / "t-0" / f"{base:020}"
+        stem.with_suffix(".log").write_bytes(b"".join(pair))
+        stem.with_suffix(".timeindex").write_bytes(struct.pack(">qi", 0, 0) if count else b"")
+        stem.with_suffix(".index").write_bytes(b"")
+    (root / "t-0" / f"{0:020}.index").write_bytes(struct.pack(">ii", 0, 14) + bytes(3))
+    said = []
+    for enough_bytes in (0, 1 << 62):
+        with monkeypatch.context() as patch:
+            choose_execution(patch, enough_bytes)
+            (plan,) = kafkalog.plan_compaction(kafkalog.Compaction(config={"cleanup.policy": "compact"}), root)
+        said.append([(each.cleaned_to, each.problem) for each in plan.partitions])
+    assert said[0] == said[1]
+    assert "CorruptRecordException" in str(said[1])

@@ -154,7 +154,7 @@ class Pass:
         self.is_cleaned = self.is_given_up = False
         for later in (1000, LATER):
             result = kafkalog.compact(kafkalog.Compaction(config=config, at=T0 + later), root)[0].done
-            declined = {name: str(reason).replace(str(root), "data") for name, reason in result.declined.items()}
+            declined = {name: why.replace(str(root), "ROOT") for name, why in result.declined.items()}
             self.said.append((declined, result.partitions, result.findings))
             self.is_cleaned |= any(each.cleaned_to is not None for each in result.partitions)
             self.is_given_up |= any(each.problem is not None for each in result.partitions)

@@ -62,10 +62,12 @@ _MOST_MORE_BYTES = 9 + 4
 
 def _runs(log: LogFile, start: int = 0) -> Iterator[BatchRun | LogBatch]:
     """Yield the batches of a log in order, from the one at position `start` (bytes) to the last valid one: v2 batches
-    in runs, v0 and v1 entries one by one as `LogBatch`. Checksums are not verified. Stops without an error at the first
-    malformed batch. Raises `StorageError` if the file cannot be read.
+    in runs, v0 and v1 entries one by one as `LogBatch`. Checksums are not verified. What follows the last valid batch
+    is read by `LogFile.batches`, which raises a broker's exception for a malformed batch. Raises `StorageError` if the
+    file cannot be read.
     """
-    for scanned in RunScanner(log.source, position=start, window_bytes=WINDOW_OF_RECORDS, check_crc=False):
+    scanner = RunScanner(log.source, position=start, window_bytes=WINDOW_OF_RECORDS, check_crc=False)
+    for scanned in scanner:
         if not isinstance(scanned, RecordBatch):
             yield scanned
         elif scanned.magic == BATCH_MAGIC:  # a batch larger than a window
@@ -73,6 +75,7 @@ def _runs(log: LogFile, start: int = 0) -> Iterator[BatchRun | LogBatch]:
             yield BatchRun(np.array([columns], np.int64).T, scanned.data, scanned.position)
         else:
             yield LogBatch.of(scanned)
+    yield from log.batches(scanner.valid_bytes)
 
 
 def _special(run: BatchRun) -> list[int]:
