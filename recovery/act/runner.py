@@ -335,6 +335,13 @@ def refuse_place(runs: Runs, made: Changes) -> None:
     """
     runs.refuse_place()
     refuse_without_permission(made)
+    refuse_full_place(runs, made)
+
+
+def refuse_full_place(runs: Runs, made: Changes) -> None:
+    """Raise `RecoveryRefused` if there is no space for what a plan keeps and writes. Reads only. Raises `StorageError`
+    if a file system cannot be examined.
+    """
     with FileSystem.nearest(runs.place) as existing, FileSystem.nearest(made.root) as root:
         refuse_without_room(made, runs.place, same_mount=root.shares_mount(existing))
 

@@ -10,7 +10,7 @@ from kafkalog.codec.common.errors import RecoveryRefused, StorageError
 from kafkalog.log.storage.content import Zeros
 from kafkalog.recovery.decide.actions import ActionKind, Changes, RecoveryAction
 
-__all__ = ["refuse_if_full", "refuse_without_room"]
+__all__ = ["refuse_if_full", "refuse_without_room", "written_bytes"]
 
 _NEW = "new files"
 _STEP_BYTES = 1000
@@ -27,18 +27,21 @@ def refuse_without_room(made: Changes, place: str, *, same_mount: bool) -> None:
     system: whole files are copied there, and new files need space in the log directory too. Raises `StorageError` if a
     file system cannot be examined.
     """
-    kept: list[int] = []
-    new: list[int] = []
+    kept, new = [], written_bytes(made)
     for action in made.actions:
         kept += _saved(made, action, same_mount=same_mount)
-        if action.content is not None:
-            new.append(sum(part.length for part in action.content.parts if not isinstance(part, Zeros)))
     directories = {os.path.dirname(action.path) for action in made.actions}
     journal = _STEP_BYTES * (len(made.actions) + len(directories))
     own = [journal, journal, *[1] * (len(directories) + _OWN_DIRECTORIES)]
     refuse_if_full(place, [*kept, *new, *own], "what is removed or replaced, and for new files")
     if not same_mount:
         refuse_if_full(made.root, new, _NEW)
+
+
+def written_bytes(changes: Changes) -> list[int]:
+    """Return the sizes in bytes of the files that a plan writes, without their holes."""
+    contents = [action.content for action in changes.actions if action.content is not None]
+    return [sum(part.length for part in content.parts if not isinstance(part, Zeros)) for content in contents]
 
 
 def _saved(changes: Changes, action: RecoveryAction, *, same_mount: bool) -> list[int]:

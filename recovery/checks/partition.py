@@ -172,14 +172,16 @@ class _PartitionVerifier:
 
     def _returning(self) -> None:
         """Add a warning if records of a live log were deleted and are in it again."""
-        partition, paths = self.partition, {each.base_offset: each.path for each in self.partition.segments}
+        partition, segments = self.partition, {each.base_offset: each for each in self.partition.segments}
         if not self._is_live:
             return
         with ExitStack() as opened:
-            back = returning_records(
-                partition.leader_epochs, partition.log_start_offset, paths,
-                lambda base: opened.enter_context(FileSource(paths[base])),
-            )  # fmt: skip
+
+            def log_at(base: int, offset: int) -> tuple[FileSource, int]:
+                log = opened.enter_context(FileSource(segments[base].path))
+                return log, segments[base].position_of(offset, log)
+
+            back = returning_records(partition.leader_epochs, partition.log_start_offset, segments, log_at)
         if back is not None:
             path = os.path.join(partition.path, LEADER_EPOCH_CHECKPOINT)
             code = FindingCode.OFFSETS_BELOW_LOG_START

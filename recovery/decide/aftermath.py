@@ -16,6 +16,7 @@ from msgspec import Struct
 from kafkalog.codec.common.errors import FormatError
 from kafkalog.codec.common.findings import Finding, FindingCode
 from kafkalog.codec.common.shell import shell_word
+from kafkalog.codec.common.source import Source
 from kafkalog.codec.common.wording import counted
 from kafkalog.codec.files.index_files import TIME_ENTRY, decode_producer_snapshot
 from kafkalog.codec.files.text import decode_leader_epochs
@@ -36,6 +37,7 @@ from kafkalog.log.storage import retention
 from kafkalog.log.storage.java import TooLargeError
 from kafkalog.log.storage.producers.snapshots import snapshot_offsets
 from kafkalog.log.storage.tree import Tree
+from kafkalog.log.walk.lookup import start_position
 from kafkalog.recovery.broker.manager import LoadedPartition
 from kafkalog.recovery.decide.ways import Measured
 from kafkalog.recovery.decide.written_end import start_of_empty_log
@@ -120,7 +122,14 @@ def _of_deleted_records(before: Tree, result: LoadedPartition) -> Iterator[LossC
         entries = decode_leader_epochs(before.read(path)) if path in before.files else []
     except (FormatError, TooLargeError):
         return
-    back = returning_records(entries, result.log_start_offset, logs, lambda base: before.source(logs[base]))
+
+    def log_at(base: int, offset: int) -> tuple[Source, int]:
+        log = before.source(logs[base])
+        index = f"{result.name}/{segment_file(base, FileKind.OFFSET_INDEX)}"
+        index_source = before.source(index) if index in before.files else None
+        return log, start_position(log, index_source, base_offset=base, target=offset)
+
+    back = returning_records(entries, result.log_start_offset, logs, log_at)
     if back is not None:
         yield LossConsequence(
             kind="deleted_records_return", partition=result.name, detail=f"{result.name}: {records_are_back(*back)}"

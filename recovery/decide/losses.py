@@ -22,20 +22,28 @@ UNLESS_ELSEWHERE = "unless another of its log.dirs, which was not given, has the
 
 def lost_text(found: Measured, number: Callable[[int], str] = str) -> str:
     """Return the number of lost records as text for a table, formatted by `number`: "7"; "about 7" if it is not exact;
-    "7 or more" if some damaged places could not be counted. "unknown" if the number is None, or 0 but not exact.
+    "7 at most" if only offsets are counted; "7 or more" if some damaged places could not be counted. "unknown" if the
+    number is None, or 0 but not exact.
     """
     if found.records_lost is None or (found.records_lost == 0 and not found.is_exact):
         return "unknown"
     text = number(found.records_lost)
     if found.uncounted:
         return f"{text} or more"
+    if _is_of_offsets(found):
+        return f"{text} at most"
     return text if found.is_exact else f"about {text}"
+
+
+def _is_of_offsets(found: Measured) -> bool:
+    """Whether the number of lost records is one of offsets alone."""
+    return not found.is_exact and found.of_offsets == found.records_lost
 
 
 def records_text(found: Measured) -> str:
     """Return the number of lost records as text, such as `7 records` or `no record`. It is `about 7 records` if the
-    number is not exact. It is `an unknown number of records` if the number is None, or 0 but not exact; `, perhaps
-    none` follows if only zeros are not counted.
+    number is not exact, and `7 offsets, at most as many records` if only offsets are counted. It is `an unknown number
+    of records` if the number is None, or 0 but not exact; `, perhaps none` follows if only zeros are not counted.
 
     If some damaged places could not be counted, the text is `at least 7 records`. If the number is derived from
     offsets, which also belong to transaction markers, it is `about 7 records and an unknown number more`.
@@ -48,6 +56,8 @@ def records_text(found: Measured) -> str:
     lost = counted(found.records_lost, "record")
     if found.uncounted:
         return f"about {lost} and an unknown number more" if found.is_estimate else f"at least {lost}"
+    if _is_of_offsets(found):
+        return f"{counted(found.records_lost, 'offset')}, at most as many records"
     return lost if found.is_exact else f"about {lost}"
 
 

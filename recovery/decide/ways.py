@@ -157,6 +157,8 @@ class Measured(Struct, kw_only=True):
     """False: more records may be lost, because damage hides how many there were"""
     is_estimate: bool = False
     """whether the number of lost records is derived from offsets, or from counts that no checksum covers"""
+    of_offsets: int = 0
+    """how many of `records_lost` are offsets of which no header is left: at most as many records had them"""
     uncounted: int = 0
     """damaged places whose records are not counted, because their number is unknown"""
     uncounted_zeros: int = 0
@@ -286,6 +288,7 @@ def total(parts: Iterable[Measured]) -> Measured:
         result.damage_passed += part.damage_passed
         result.is_exact = result.is_exact and part.is_exact
         result.is_estimate = result.is_estimate or part.is_estimate
+        result.of_offsets += part.of_offsets
         result.uncounted += part.uncounted
         result.uncounted_zeros += part.uncounted_zeros
         result.lost += part.lost
@@ -405,6 +408,7 @@ class _Measurement:
         for start, end in list(self._never_there()):
             for first, last in list(self._gone.absent(start, end)):  # what is gone of it is counted
                 self._lost += last - first + 1
+                measured.of_offsets += last - first + 1
                 self._gone.add(first, last)
             self._estimate()
             if unknown_from is not None and unknown_from <= end:

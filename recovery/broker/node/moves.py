@@ -9,7 +9,7 @@ cannot get the current log's name (`LogManager.replaceCurrentWithFutureLog`), an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 from msgspec.structs import replace
 
@@ -59,12 +59,15 @@ def _end(files: NodeFiles, directory: PartitionDirectory, now_ms: int) -> int | 
 
 
 def consequences_of_moves(
-    directories: Sequence[PartitionDirectory], is_promoted: Callable[[PartitionDirectory], bool | None]
+    directories: Sequence[PartitionDirectory],
+    is_promoted: Callable[[PartitionDirectory], bool | None],
+    holders_of: Callable[[PartitionDirectory], Collection[int]] = lambda _future: (),
 ) -> Iterator[StartConsequence]:
     """Yield one consequence for each `-future` directory: it replaces the current log, the move continues, or its log
     directory goes offline. `is_promoted` is called with each of them. It returns True if the start makes the directory
     the current log, and False if the move continues. It returns None if the broker leaves the directory unchanged;
-    nothing is then yielded.
+    nothing is then yielded. `holders_of` returns the ids of other brokers that have all records of its partition by the
+    metadata. If there are any, the broker fetches what it lacks from them: nothing is lost or out of service.
 
     Raises `StartEndsError` if the start would rename a directory to the name of another log in its log directory (Kafka
     4.3.0).
@@ -86,23 +89,41 @@ def consequences_of_moves(
                 kind=ConsequenceKind.DIRECTORY_OFFLINE, detail=detail, file=future.root, names=(current.name,)
             )
         elif promoted:
-            yield _promotion(future, current)
+            yield _promotion(future, current, holders_of(future))
         else:
-            yield _going_on(future, current)
+            yield _going_on(future, current, holders_of(future))
 
 
-def _promotion(future: PartitionDirectory, current: PartitionDirectory | None) -> StartConsequence:
+def _promotion(
+    future: PartitionDirectory, current: PartitionDirectory | None, holders: Collection[int]
+) -> StartConsequence:
     detail = f"the start makes {future.path} the current log, without comparing lengths"
     if current is None:
         return StartConsequence(kind=ConsequenceKind.FUTURE_PROMOTED, detail=detail, file=future.path)
     detail += f", and removes {current.path}"
     is_longer = current.end is not None and future.end is not None and current.end > future.end
-    kind = ConsequenceKind.DELETED if is_longer else ConsequenceKind.FUTURE_PROMOTED
-    lost = (future.live_name,) if is_longer else ()
+    if is_longer and holders:
+        detail += _fetched(future, holders)
+    is_lost = is_longer and not holders
+    kind = ConsequenceKind.DELETED if is_lost else ConsequenceKind.FUTURE_PROMOTED
+    lost = (future.live_name,) if is_lost else ()
     return StartConsequence(kind=kind, detail=detail, file=future.path, names=(current.name,), lost=lost)
 
 
-def _going_on(future: PartitionDirectory, current: PartitionDirectory | None) -> StartConsequence:
+def _fetched(future: PartitionDirectory, holders: Collection[int]) -> str:
+    verb, named = ("has" if len(holders) == 1 else "have"), ", ".join(map(str, sorted(holders)))
+    noun = "broker" if len(holders) == 1 else "brokers"
+    return f"; {noun} {named} {verb} {future.live_name} in sync by the metadata, and this one fetches what it lacks"
+
+
+def _going_on(
+    future: PartitionDirectory, current: PartitionDirectory | None, holders: Collection[int]
+) -> StartConsequence:
+    is_cut = current is None or (current.end is not None and future.end is not None and future.end > current.end)
+    if is_cut and holders:
+        end = 0 if current is None else current.end
+        detail = f"the start truncates {future.path} to offset {end}{_fetched(future, holders)}"
+        return StartConsequence(kind=ConsequenceKind.FUTURE_RESUMED, detail=detail, file=future.path)
     if current is None:
         detail = (
             f"{future.path} is the only copy here, and the start makes {future.live_name} again, empty, and truncates "
@@ -112,7 +133,7 @@ def _going_on(future: PartitionDirectory, current: PartitionDirectory | None) ->
         return StartConsequence(
             kind=ConsequenceKind.FUTURE_TRUNCATED, detail=detail, file=future.path, names=names, lost=names
         )
-    if current.end is not None and future.end is not None and future.end > current.end:
+    if is_cut:
         detail = (
             f"{future.path}, which ends at offset {future.end}, is truncated to offset {current.end}, where "
             f"{current.path} ends, and takes its place: {_KEEP}"

@@ -255,7 +255,13 @@ def partition_consequences(
     for others, wrong in (_of_another_topic(there, image, node_id), _under_another_name(there, image)):
         consequences += others
         faults += wrong
-    consequences += consequences_of_moves(there, _is_promoted(there, image, node_id, release, directory_ids))
+
+    def holders_of(future: PartitionDirectory) -> set[int]:
+        replica = replicas_of(image, future.topic_id or "", future.parsed.partition)
+        return set() if replica is None else _holders(replica, node_id)
+
+    is_promoted = _is_promoted(there, image, node_id, release, directory_ids)
+    consequences += consequences_of_moves(there, is_promoted, holders_of)
     return consequences, faults
 
 
@@ -524,12 +530,15 @@ def _names(partitions: Iterable[tuple[str, int]]) -> tuple[str, ...]:
 
 
 def _alone(partitions: Mapping[tuple[str, int], PartitionImage], node_id: int) -> tuple[str, ...]:
-    """Names of the partitions of which, according to the metadata, no other broker has all records: none is in the ISR,
-    the ELR or the last known ELR.
+    """Names of the partitions of which, according to the metadata, no other broker has all records."""
+    return _names(key for key, image in partitions.items() if not _holders(image, node_id))
+
+
+def _holders(partition: PartitionImage, node_id: int) -> set[int]:
+    """Ids of the other brokers that have all records according to the metadata: those in the ISR, the ELR or the last
+    known ELR.
     """
-    return _names(
-        key for key, image in partitions.items() if not {*image.isr, *image.elr, *image.last_known_elr} - {node_id}
-    )
+    return {*partition.isr, *partition.elr, *partition.last_known_elr} - {node_id}
 
 
 def _counts(replica: PartitionImage, node_id: int) -> bool:
@@ -546,11 +555,13 @@ def _without_leader(
     nowhere: Mapping[tuple[str, int], PartitionImage],
 ) -> list[StartConsequence]:
     """Return consequences for partitions assigned to a directory id that no log directory has any more: one for those
-    in `nowhere`, one for those in `directories`. Empty if there are none, before `metadata.version` 3.7-IV2 or release
-    3.7.0, or if the number of online directories is not that of the registered ones.
+    of which other brokers have all records, one for the rest of those in `nowhere`, one for the rest of those in
+    `directories`. Empty if there are none, before `metadata.version` 3.7-IV2 or release 3.7.0, or if the number of
+    online directories is not that of the registered ones.
 
-    Controllers elect no such replica until the broker assigns it to another directory: up to 3.9 it never does, later
-    not always, and never for a partition in `nowhere`, because no log is created without a leader.
+    Other brokers can lead partitions of which they have all records. Of the rest, controllers elect no such replica
+    until the broker assigns it to another directory: up to 3.9 it never does, later not always, and never for a
+    partition in `nowhere`, because no log is created without a leader.
 
     * `known`: ids of the online log directories
     * `nowhere`: partitions that the metadata places here and no directory has
@@ -560,17 +571,36 @@ def _without_leader(
     if registered is None or len(registered.directories) != len(known) or not has_ids:
         return []
 
-    def is_lost(replica: PartitionImage | None) -> bool:
-        assigned = None if replica is None else _directory_of(replica, node_id)
+    def is_lost(replica: PartitionImage) -> bool:
+        assigned = _directory_of(replica, node_id)
         return assigned is not None and assigned in registered.directories and assigned not in known
 
-    names = [
-        directory.name
-        for directory in directories
-        if is_lost(replicas_of(image, directory.topic_id or "", directory.parsed.partition))
-    ]
-    gone = {key: partition_image for key, partition_image in nowhere.items() if is_lost(partition_image)}
+    held: dict[str, set[int]] = {}
+    names = []
+    for directory in directories:
+        replica = replicas_of(image, directory.topic_id or "", directory.parsed.partition)
+        if replica is None or not is_lost(replica):
+            continue
+        if holders := _holders(replica, node_id):
+            held[directory.name] = holders
+        else:
+            names.append(directory.name)
+    gone = {}
+    for (topic, number), partition in nowhere.items():
+        if not is_lost(partition):
+            continue
+        if holders := _holders(partition, node_id):
+            held[f"{topic}-{number}"] = holders
+        else:
+            gone[topic, number] = partition
     consequences = []
+    if held:
+        brokers = ", ".join(map(str, sorted(set().union(*held.values()))))
+        detail = (
+            "partitions are assigned to a directory id that no log directory has any more, and other brokers "
+            f"({brokers}) have them in sync by the metadata: {_first_of(list(held))}"
+        )
+        consequences.append(StartConsequence(kind=ConsequenceKind.OTHER, detail=detail, names=tuple(held)))
     if gone:
         there = _names(gone)
         detail = (
@@ -578,7 +608,7 @@ def _without_leader(
             f"have no leader: {_first_of(there)}"
         )
         consequences.append(
-            StartConsequence(kind=ConsequenceKind.NOT_SERVING, detail=detail, names=there, lost=_alone(gone, node_id))
+            StartConsequence(kind=ConsequenceKind.NOT_SERVING, detail=detail, names=there, lost=there)
         )
     if names:
         kind = ConsequenceKind.UNFORESEEN if release.at_least("4.0") else ConsequenceKind.NOT_SERVING

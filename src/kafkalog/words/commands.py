@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from msgspec import Struct
@@ -65,6 +65,10 @@ class Given(Struct, frozen=True, kw_only=True):
     """the original directory, if a copy of it is worked on; else None"""
     locked: frozenset[str] = frozenset()
     """log directories that a broker or a job is using"""
+    without_room: Mapping[str, str] = {}
+    """log directory -> why a recovery declines: a file system has too little space"""
+    full: frozenset[str] = frozenset()
+    """log directories whose file system has no space for the files that a start writes"""
     together: Sequence[str] = ()
     """log directories of one broker that one command is for; alone, one lacks another's metadata"""
 

@@ -99,9 +99,12 @@ def what_to_type(plan: Outlined, given: Given) -> tuple[str, list[str]]:
     """Return a sentence and the commands that the user should type next. The list is empty if there is nothing to type:
     an unfinished execution must be completed first, the recovery is refused or not needed, or nothing is wrong. The
     sentence then says which. If there are commands and the directory is in use (`given.locked`), the sentence begins
-    with the advice to stop the broker. May read the metadata log; raises `StorageError` if that fails.
+    with the advice to stop the broker. If a file system has too little space (`given.without_room`), it says so first.
+    May read the metadata log; raises `StorageError` if that fails.
     """
     note, commands = _next_step(plan, given)
+    if commands and plan.root in given.without_room:
+        note = f"{given.without_room[plan.root]}; then {note}"
     return (f"{_STOP_FIRST}{note}" if commands and plan.root in given.locked else note), commands
 
 

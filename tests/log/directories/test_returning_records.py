@@ -15,6 +15,7 @@ from kafkalog.codec.common.findings import FindingCode, Severity
 from kafkalog.codec.common.source import BufferSource
 from kafkalog.codec.files.text import LeaderEpoch
 from kafkalog.log.directories.returning_records import returning_records
+from testkit.made import damage
 from testkit.recorded.broker_dirs import STOPPED, brokers, own_copy
 from testkit.running.command import kafkalog
 
@@ -63,11 +64,44 @@ def test_no_log_of_a_broker_that_stopped_in_order_has_any() -> None:
 def test_what_shows_them(entries: list[tuple[int, int]], log_start: int, expected: tuple[int, int] | None) -> None:
     logs = {int(path.stem): path.read_bytes() for path in (brokers("4.3.0/segments")[0] / LOG).glob("*.log")}
     listed = [LeaderEpoch(epoch, start) for epoch, start in entries]
-    assert returning_records(listed, log_start, logs, lambda base: BufferSource(logs[base])) == expected
+    assert returning_records(listed, log_start, logs, lambda base, _: (BufferSource(logs[base]), 0)) == expected
 
 
 def test_a_log_whose_first_batch_begins_later_than_its_segment_has_none() -> None:
     """A follower of a compacted log has such a first segment, and its epochs begin with the batch."""
     log = (brokers("4.3.0/segments")[0] / LOG / f"{84:020d}.log").read_bytes()
-    assert returning_records([LeaderEpoch(0, 84)], 0, {80: log}, lambda base: BufferSource(log)) is None
-    assert returning_records([LeaderEpoch(0, 85)], 0, {80: log}, lambda base: BufferSource(log)) == (0, 84)
+    assert returning_records([LeaderEpoch(0, 84)], 0, {80: log}, lambda base, _: (BufferSource(log), 0)) is None
+    assert returning_records([LeaderEpoch(0, 85)], 0, {80: log}, lambda base, _: (BufferSource(log), 0)) == (0, 84)
+
+
+EPOCHS = [0, 0, 0, 2, 2, 2]
+"""Kafka 3.9.1 deleted records up to an offset of epoch 2 in such a segment, and served them again after a kill."""
+
+
+@pytest.mark.parametrize(
+    ("epoch", "start", "expected"),
+    [
+        (2, 828 + 8, (0, 828 + 7)),
+        (2, 828 + 7, (0, 828 + 6)),  # inside a batch
+        (2, 828 + 11, (0, 828 + 10)),
+        (2, 828 + 6, None),  # the epoch begins there
+        (0, 828 + 5, (0, 828 + 4)),
+        (4, 828 + 12, None),
+    ],
+)
+def test_the_batch_before_decides_not_the_first_of_the_segment(
+    epoch: int, start: int, expected: tuple[int, int] | None
+) -> None:
+    batches = [
+        damage.batch(828 + 2 * number, [damage.record(0), damage.record(1)], damage.Header(leader_epoch=known))
+        for number, known in enumerate(EPOCHS)
+    ]
+    log = b"".join(batches)
+    asked: list[tuple[int, int]] = []
+
+    def log_at(base: int, offset: int) -> tuple[BufferSource, int]:
+        asked.append((base, offset))
+        return BufferSource(log), 0
+
+    assert returning_records([LeaderEpoch(epoch, start)], 0, {0: b"", 828: log}, log_at) == expected
+    assert asked == [(828, start - 1)]

@@ -59,6 +59,32 @@ def test_a_flipped_bit_of_a_length_hides_nothing(bit: int, tail: bytes) -> None:
     assert found(batches, 20, tail) == sum(map(len, batches[:21]))
 
 
+LONG = damage.batch(100, [damage.record(0, value=b"v" * 300)], damage.Header(leader_epoch=3))
+TORN = {
+    "end": b"",
+    "torn": LONG[:100],
+    "zeros": bytes(900),
+    "torn, then zeros": LONG[:100] + bytes(900),
+    "torn, then garbage": LONG[:100] + random.Random(2).randbytes(900),
+}
+
+
+@pytest.mark.parametrize("tail", TORN.values(), ids=TORN)
+@pytest.mark.parametrize("next_segment", [None, 2000])
+@pytest.mark.parametrize("content_too", [False, True])
+def test_a_length_that_leads_beyond_the_file_hides_nothing(
+    tail: bytes, next_segment: int | None, content_too: bool
+) -> None:
+    """Whether the file ends in order, in an unfinished batch, or in zeros or garbage behind one."""
+    batches = log_of(100)
+    batches[20] = damage.put(batches[20], "batch_length", 0x13370C)
+    if content_too:
+        batches[20] = broken(batches[20])
+    data, at = b"".join(batches) + tail, sum(map(len, batches[:20]))
+    found = Resync(BufferSource(data)).next_batch(at, Expected.in_segment(20, next_segment))
+    assert found == at + len(batches[20])
+
+
 def embedding(choose: random.Random, first: int, depth: int = 1) -> bytes:
     """A value that is a log itself, whose offsets are about those of the log that it is stored in."""
     offset, data = max(first + choose.randint(-2, 6), 0), bytearray(choose.randbytes(choose.choice([0, 0, 7])))
@@ -89,7 +115,7 @@ def one_round(choose: random.Random) -> None:
     if damage.with_crc(bytes(victim)) == bytes(victim) and kind != "length":
         return  # a field outside of the checksum: that is no damage to a walk
     batches[number] = bytes(victim)
-    tail = choose.choice([b"", b"", choose.randbytes(40), bytes(20)])
+    tail = choose.choice([b"", b"", choose.randbytes(40), bytes(20), batches[0][:80] + bytes(400)])
     if kind in ("zeros", "header") and number == count - 1:
         return  # nothing behind it, and its own header tells nothing: it may as well have been several batches
     place = found(batches, number, tail)

@@ -93,6 +93,20 @@ def test_room_is_looked_for_where_it_is_needed(
         assert stamps(kept.parent) == saved
 
 
+def test_a_plan_says_that_there_is_no_space(torn: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kafka 4.1.0 ended with a fatal error when it was started on a full disk."""
+    with_space = " ".join(kafkalog("plan", torn, *SETTINGS).out.split())
+    assert "space" not in with_space
+    facts = os.statvfs(torn)
+    monkeypatch.setattr(os, "statvfs", lambda _path: os.statvfs_result([*facts[:4], 0, *facts[5:]]))
+    planned = " ".join(kafkalog("plan", torn, *SETTINGS, columns=80).out.split())
+    declined = " ".join(kafkalog("recover", "--yes", torn, *SETTINGS).err.split())
+    needed = planned[planned.index("has 0 bytes free, and ") :].partition(" are needed")[0]
+    assert f"{needed} are needed" in declined
+    assert planned.index("has 0 bytes free") < planned.index("kafkalog recover")
+    assert "but a start writes files, for which its file system has no space" in planned
+
+
 # -- links -----------------------------------------------------------------------------------------------------------
 
 

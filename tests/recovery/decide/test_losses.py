@@ -57,6 +57,10 @@ def test_a_sum_with_an_unknown_in_it_is_a_lower_bound(torn: Path) -> None:
 
 def test_a_total_is_as_sure_as_its_parts() -> None:
     whole = Measured(records_lost=12)
+    offsets = Measured(records_lost=1752, is_exact=False, is_estimate=True, of_offsets=1752)
+    assert sentence_of_lost(offsets) == "1752 offsets, at most as many records"  # 1460 records on a broker of 3.9.1
+    assert lost_text(offsets) == "1752 at most"
+    assert sentence_of_lost(total([offsets, Measured(records_lost=1, bytes_cut=0)])) == "about 1753 records"
     guessed = Measured(records_lost=6, is_exact=False, is_estimate=True)
     unknown = Measured(records_lost=0, is_exact=False, uncounted=1, lost=[LostRange("a-0", 3, None)])
     assert lost_text(total([whole, whole])) == "24"

@@ -24,6 +24,9 @@ from kafkalog.codec.common.shapes import shaped
 from kafkalog.log.directories.inventory import is_missing, missing_directory
 from kafkalog.log.disk.files import unreadable
 from kafkalog.recovery import Plan
+from kafkalog.recovery.act.quarantine import Runs
+from kafkalog.recovery.act.runner import refuse_full_place
+from kafkalog.recovery.act.space import refuse_if_full, written_bytes
 from kafkalog.recovery.act.unfinished_business import Standing, StandingJson, standing
 from kafkalog.recovery.checks.lost_directories import with_what_was_there
 from kafkalog.recovery.decide.plan import plan_json
@@ -35,7 +38,7 @@ from kafkalog.recovery.settled_rules import rules_for_each
 from kafkalog.words.advice import in_options
 from kafkalog.words.commands import NOTHING_GIVEN, Given
 from kafkalog.words.escapes import escape_controls
-from kafkalog.words.exit_codes import ExitCode
+from kafkalog.words.exit_codes import ExitCode, sentence_of
 
 __all__ = ["command", "make_all", "show"]
 
@@ -117,9 +120,15 @@ def show(
             for root, stands in stands_of.items():
                 for sentence in stands.sentences(in_options):
                     writer.write(escape_controls(f"{root}: {sentence}"))
-        words = structs.replace(words, locked=frozenset(root for root, stands in stands_of.items() if stands.locked))
+        whole = [made for made in made_all if isinstance(made, Plan)]
+        words = structs.replace(
+            words,
+            locked=frozenset(root for root, stands in stands_of.items() if stands.locked),
+            without_room={plan.root: why for plan in whole if (why := _without_room(plan)) is not None},
+            full=frozenset(plan.root for plan in whole if _is_full(plan)),
+        )
         problems = [made.sentence for made in made_all if isinstance(made, Unplanned)]
-        print_plans([made for made in made_all if isinstance(made, Plan)], words, every=every, problems=problems)
+        print_plans(whole, words, every=every, problems=problems)
     for made in made_all:
         stands = stands_of[made.root]
         if as_json:
@@ -129,6 +138,35 @@ def show(
             remark(made.sentence)
         outcome = max(outcome, _outcome(made, stands))
     return outcome
+
+
+def _without_room(plan: Plan) -> str | None:
+    """Return why `recover` declines the plan for lack of space; None if there is enough, it cannot be examined, or the
+    plan changes nothing.
+    """
+    if not plan.changes:
+        return None
+    quarantine = None if plan.request is None else plan.request.quarantine
+    try:
+        refuse_full_place(Runs(plan.root, None if quarantine is None else os.fspath(quarantine)), plan)
+    except StorageError:
+        return None
+    except RecoveryRefused as error:
+        return sentence_of(error)
+    return None
+
+
+def _is_full(plan: Plan) -> bool:
+    """Whether the file system of the log directory has no space for the files that the plan writes, which a start
+    writes too, or none at all.
+    """
+    try:
+        refuse_if_full(plan.root, [*written_bytes(plan), 1], "a start")
+    except StorageError:
+        return False
+    except RecoveryRefused:
+        return True
+    return False
 
 
 def _outcome(plan: Plan | Unplanned, stands: Standing) -> ExitCode:

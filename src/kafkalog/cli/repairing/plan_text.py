@@ -30,6 +30,7 @@ from kafkalog.words.outlook import DONE_NEXT, Outlook, first_screen
 
 __all__ = ["print_plan", "print_plans"]
 
+_NEEDS_ROOM = "but a start writes files, for which its file system has no space"
 _SHOWN = 20
 """Directories and files that move as a whole and are named."""
 
@@ -176,6 +177,7 @@ def outlook_of(plan: Plan, given: Given = NOTHING_GIVEN, *, acts: bool = False) 
     note, commands = (DONE_NEXT, []) if is_done_next else what_to_type(plan, given)
     if note == NOTHING_TO_DO:
         note = f"{note}; {NOT_EXAMINED}"
+    others = "; other partitions were not examined" if plan.survey.is_partial else ""
     return Outlook(
         root=plan.root,
         forecast=plan.broker,
@@ -183,7 +185,7 @@ def outlook_of(plan: Plan, given: Given = NOTHING_GIVEN, *, acts: bool = False) 
         consequences=plan.consequences,
         partitions=len(plan.partitions),
         made_stray=plan.made_stray,
-        others="; other partitions were not examined" if plan.survey.is_partial else "",
+        others=f"{others}; {_NEEDS_ROOM}" if plan.root in given.full else others,
         note=note,
         commands=commands,
         findings=plan.findings,

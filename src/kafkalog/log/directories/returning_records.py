@@ -12,31 +12,53 @@ from kafkalog.codec.common.source import Source
 from kafkalog.codec.files.text import LeaderEpoch
 from kafkalog.codec.model import BatchHeader
 from kafkalog.codec.plain.scanner import Scanner
+from kafkalog.log.walk.header_walk import joined_spans
 
 __all__ = ["records_are_back", "returning_records"]
 
 
 def returning_records(
-    entries: Sequence[LeaderEpoch], log_start: int, bases: Collection[int], log_at: Callable[[int], Source]
+    entries: Sequence[LeaderEpoch],
+    log_start: int,
+    bases: Collection[int],
+    log_at: Callable[[int, int], tuple[Source, int]],
 ) -> tuple[int, int] | None:
     """Return first and last offset (both inclusive) of the records that were deleted and are in the log again; None if
     nothing shows any. `entries` are those of the epoch checkpoint, `bases` the base offsets of the segments, and
-    `log_at` opens the log with a base offset.
+    `log_at` opens the log with a base offset, and returns it with a byte position from which a scan finds an offset.
 
-    They are shown by a first entry that begins above `log_start` and inside a segment whose first batch is below it and
-    has its epoch: that epoch began earlier. An epoch that begins with a segment proves nothing, because a start that
-    finds no checkpoint lists the epochs of the segments that it recovers. Neither does a batch without an epoch: epochs
-    of an upgraded log begin later. Reads the header of at most one batch. Raises `StorageError` if it cannot be read.
+    They are shown by a first entry that begins above `log_start` and inside a segment, and has the epoch of the last
+    batch that begins below it: that epoch began earlier. An epoch that begins with a segment proves nothing, because a
+    start that finds no checkpoint lists the epochs of the segments that it recovers. Neither does a batch without an
+    epoch: epochs of an upgraded log begin later. Reads headers of that segment, from that position on. Raises
+    `StorageError` if a file cannot be read.
     """
     first = min(entries, key=lambda entry: entry.start_offset, default=None)
     if first is None or first.start_offset <= log_start or first.start_offset in bases:
         return None
     base = max((base for base in bases if base < first.start_offset), default=None)
-    batch = None if base is None else next(iter(Scanner(log_at(base))), None)
-    header = None if batch is None else batch.header
-    if not isinstance(header, BatchHeader) or header.base_offset >= first.start_offset:
+    if base is None:
         return None
-    return (log_start, first.start_offset - 1) if header.partition_leader_epoch == first.epoch else None
+    log, position = log_at(base, first.start_offset - 1)
+    epoch = _epoch_before(log, position, base, first.start_offset)
+    return (log_start, first.start_offset - 1) if epoch == first.epoch else None
+
+
+def _epoch_before(log: Source, position: int, base: int, offset: int) -> int | None:
+    """Return the leader epoch of the last batch of a segment that begins below `offset`, searched from byte `position`
+    on. Return None if there is none, or that batch is not valid or of an old format. `base` is the segment's base
+    offset.
+    """
+    found: int | None = None
+    for span in joined_spans(log, base, log.size, 1, position=position):
+        if span.first_offset >= offset:
+            break
+        found = span.start
+    batch = None if found is None else next(iter(Scanner(log, position=found)), None)
+    header = None if batch is None else batch.header
+    if not isinstance(header, BatchHeader) or header.base_offset >= offset:
+        return None
+    return header.partition_leader_epoch
 
 
 def records_are_back(first: int, last: int) -> str:

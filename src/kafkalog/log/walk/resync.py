@@ -154,6 +154,7 @@ class Resync:
         self._window = Window(source, limits.read_window_bytes)
         self._proven: set[int] = set()
         self._mended: dict[int, int | None] = {}
+        self._torn: dict[int, bool] = {}
         self._effort = _EFFORT * source.size
 
     def next_batch(self, damaged_at: int, expected: Expected, *, end: int | None = None) -> int | None:
@@ -257,10 +258,13 @@ class Resync:
             behind = damaged_at + size
             if size > LOG_OVERHEAD.size and behind < source.size and self._is_proven(behind, expected, depth):
                 return behind if behind < end else None
-        own_end = self._own_end(damaged_at)
+        proven_end = self._proven_end(damaged_at)
+        own_end = self._own_end(damaged_at) if proven_end is None else proven_end
         following = self._offset_behind_tail(damaged_at, expected)
+        is_open = following is None or not expected.is_in_last_segment
         candidates = self._candidates(damaged_at)
-        begin = self._searched_from(damaged_at, expected, own_end)
+        is_trusted = proven_end is not None or self._is_next(damaged_at, expected)
+        begin = own_end if own_end is not None and is_trusted else damaged_at + 1
         for position in candidates(source, begin, expected):
             if self._effort < 0 or position >= end:
                 return None
@@ -274,26 +278,22 @@ class Resync:
             if head[MAGIC_POSITION] == _V2 and (header is None or not _is_plausible(header, expected)):
                 continue
             self._effort -= size
-            if not self._is_proven(position, expected, depth, is_behind=own_end is not None and position >= own_end):
+            is_next = header is not None and header.base_offset == following  # the claimed length is wrong then
+            is_behind = is_next or (own_end is not None and position >= own_end)
+            if not self._is_proven(position, expected, depth, is_behind=is_behind):
                 continue
-            if following is None or (header is not None and header.base_offset == following):
+            if is_open or is_next:
                 return position
             if _chain_end(source, position, expected, self._limits)[1] in (StopReason.END, StopReason.ZERO_TAIL):
                 return position
         return None
 
-    def _searched_from(self, damaged_at: int, expected: Expected, own_end: int | None) -> int:
-        """Return the byte position from which to search for batches. It is the end of the damaged batch, if a corrected
-        length or the checksum shows it. Otherwise it is `own_end`, the end that the batch claims, if its header is
-        plausible or has the expected base offset. Otherwise, and if `own_end` is None, it is one byte after the batch's
-        start.
+    def _proven_end(self, position: int) -> int | None:
+        """Return the end of the damaged batch at byte position `position` if a corrected length or its checksum shows
+        it; otherwise None.
         """
-        end = self._mended_end(damaged_at)
-        if end is None:
-            end = self._end_by_checksum(damaged_at)
-        if end is None and own_end is not None and self._is_next(damaged_at, expected):
-            end = own_end
-        return damaged_at + 1 if end is None else end
+        end = self._mended_end(position)
+        return self._end_by_checksum(position) if end is None else end
 
     def _end_by_checksum(self, position: int) -> int | None:
         """Return the end of the v2 batch at byte position `position`: the first one with which its checksum is right,
@@ -324,14 +324,14 @@ class Resync:
         return position + size if is_there else None
 
     def _offset_behind_tail(self, position: int, expected: Expected) -> int | None:
-        """Return the offset that a batch after the damaged one must have. Return None unless the file is the last
-        segment, ends inside the damaged batch, and the batch's header is plausible and has the expected offset.
+        """Return the offset after the damaged batch. Return None unless the file ends inside that batch by its length,
+        and the batch's header is plausible and has the expected offset.
 
-        In this case all the rest may be the value of a record, and a log stored in that value is cut off at the same
-        place. The last segment was never compacted, so a genuine next batch continues its offsets.
+        In the last segment all the rest may then be the value of a record, and a log stored in that value is cut off at
+        the same place. The last segment was never compacted, so a genuine next batch continues its offsets.
         """
         header = _header_at(self._window, position, self.source.size)
-        if header is None or not expected.is_in_last_segment or position + header.size <= self.source.size:
+        if header is None or position + header.size <= self.source.size:
             return None
         is_next = header.base_offset == expected.next_offset and _is_plausible(header, expected)
         return header.next_offset if is_next else None
@@ -351,8 +351,9 @@ class Resync:
     def _is_proven(self, position: int, expected: Expected, depth: int, *, is_behind: bool = False) -> bool:
         """Return whether the batches from byte position `position` genuinely continue the log. Their offsets must be
         plausible. They must end at the end of the log, at an unfinished tail, or at further damage after which the log
-        continues (this is searched up to `depth` levels). `is_behind` says that the position is after the end that the
-        damaged batch claims; the batches may then also be followed by bytes without any valid batch.
+        continues (this is searched up to `depth` levels). `is_behind` says that the damaged batch ends at or before the
+        position, by its length, its checksum or the offset at the position; the batches may then also be followed by
+        bytes without any valid batch.
 
         Reduces the remaining effort and remembers proven positions. For a proven position, only the first batch is
         checked again.
@@ -371,8 +372,14 @@ class Resync:
 
     def _is_torn_tail(self, position: int) -> bool:
         """Return whether no valid v2 batch begins at or after byte position `position`, so that the rest is an
-        incomplete tail. Return False if one does, or if the search takes too long. Reduces the remaining effort.
+        incomplete tail. Return False if one does, or if the search takes too long. Reduces the remaining effort, and
+        remembers the answer.
         """
+        if position not in self._torn:
+            self._torn[position] = self._has_no_batch(position)
+        return self._torn[position]
+
+    def _has_no_batch(self, position: int) -> bool:
         for candidate in _candidates(self.source, position, Expected(0, NO_OFFSET_LIMIT)):
             head = self._window.view(candidate, MAGIC_POSITION + 1)
             size = entry_size(head, 0) if len(head) > MAGIC_POSITION else 0

@@ -15,6 +15,7 @@ import pytest
 from kafkalog.recovery.broker.node.answer import ConsequenceKind, NodeAnswer, StartConsequence, StartOutcome
 from kafkalog.recovery.broker.node_start import node_start
 from testkit.judging.trees import copy_tree
+from testkit.kafka.start_records import append_metadata, partition_change
 from testkit.recorded.broker_dirs import brokers, own_copy
 from testkit.running.command import kafkalog
 
@@ -120,6 +121,23 @@ def test_elsewhere_the_only_copy_is_truncated_to_nothing_with_kraft(kraft: Path,
     live.rename(other / f"{live.name}.{UNIQUE}-future")
     found = answer(kraft, other, release="4.3")
     assert (found.outcome, told(found, ConsequenceKind.FUTURE_TRUNCATED).names) == (StartOutcome.DELETES, (live.name,))
+
+
+def test_what_other_brokers_have_in_sync_is_not_lost(kraft: Path, tmp_path: Path) -> None:
+    """Three brokers of 4.3.0, one with an empty new disk: all had all partitions in sync after its start."""
+    test_elsewhere_the_only_copy_is_truncated_to_nothing_with_kraft(kraft, tmp_path)
+    (future,) = (tmp_path / "other").glob("*-future")
+    identifier = next(line.split()[1] for line in (future / "partition.metadata").read_text().splitlines()[1:])
+    name, version, fields = partition_change(identifier)
+    log = max((kraft / "__cluster_metadata-0").glob("*.log"))
+    append_metadata(log, (name, version, fields | {"isr": [11, 12], "leader": 11}))
+    found = answer(kraft, tmp_path / "other", release="4.3")
+    consequence = told(found, ConsequenceKind.FUTURE_RESUMED)
+    assert (found.outcome, consequence.lost) == (StartOutcome.STARTS, ())
+    assert f"brokers 11, 12 have {future.name.split('.')[0]} in sync" in consequence.detail
+    printed = " ".join(kafkalog("plan", kraft, tmp_path / "other").out.split())
+    assert "out of service after a start: nothing here" in printed
+    assert "lost with this plan: nothing" in printed
 
 
 @pytest.mark.parametrize(

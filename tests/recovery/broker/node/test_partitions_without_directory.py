@@ -188,6 +188,21 @@ def test_a_new_disk_in_place_of_one_with_partitions_leaves_them_without_leader(
     assert f"all or part of 1 partition ({name})" in lost_line(planned)
 
 
+def test_a_new_disk_does_not_leave_what_others_have_in_sync_without_leader(data: Path, tmp_path: Path) -> None:
+    """Three brokers of 4.3.0, one with an empty new disk: all had all partitions in sync after its start."""
+    name = assigned_elsewhere(data)
+    topic_id = (data / name / "partition.metadata").read_text().split()[-1]
+    shutil.rmtree(data / name)
+    other = with_identity(tmp_path / "other", data, NEW_ID)
+    log = max((data / METADATA).glob("*.log"))
+    schema, version, fields = partition_change(topic_id)
+    append_metadata(log, (schema, version, fields | {"isr": [11], "leader": 11}))
+    found = answer(data, other)
+    (consequence,) = [each for each in found.consequences if name in each.names]
+    assert (found.outcome, consequence.kind, consequence.lost) == (StartOutcome.STARTS, ConsequenceKind.OTHER, ())
+    assert consequence.detail.endswith(f"other brokers (11) have them in sync by the metadata: {name}")
+
+
 @pytest.mark.parametrize("name", ["disk-2", "disk2"])
 def test_a_log_directory_inside_another_is_neither_renamed_nor_moved(name: str, data: Path) -> None:
     inside = with_identity(data / name, data, OTHER_ID)
