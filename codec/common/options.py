@@ -63,7 +63,7 @@ def default_of(request: type[msgspec.Struct], name: str) -> Any:
 def option_words(request: msgspec.Struct, *, of_acting: bool) -> list[str]:
     """Return the command-line words that repeat a request, in the order of its fields. With `of_acting` only options
     about acting (what may be changed) are included, otherwise only the others. Fields with their default value, and
-    options that are not repeated, are omitted; the list may be empty.
+    those whose option has `is_repeated` False, are omitted; the list may be empty. The words are not quoted.
     """
     words: list[str] = []
     for name, option in options_of_fields(type(request)).items():

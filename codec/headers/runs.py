@@ -234,7 +234,7 @@ class BatchRun:
     def ranges(self, limits: Limits = DEFAULT_LIMITS) -> Iterator[tuple[int, int, bool]]:
         """Yield tuples of a first offset, a last offset, and a flag. If the offsets of the run increase, there is one
         tuple for the whole run; the flag is True if offsets are missing in it. Otherwise there is one tuple for each
-        batch, with the flag False.
+        batch, with the flag False. `limits` is not used: only `OneBatch.ranges` needs it.
         """
         if self.fact(RunFacts.NOT_ABOVE):
             for number, first in enumerate(self.row(HeaderColumn.BASE_OFFSET)):

@@ -330,7 +330,7 @@ def _about(job: Job[Struct, Planned, Result], root: str) -> Iterator[None]:
 
 @contextmanager
 def _naming_changed(opened: Mapping[str, Transaction]) -> Iterator[None]:
-    """Complete the errors raised within this context, in which directories are changed one after another. If a
+    """Name in the errors of this context which directories have already been changed, one after another. If a
     `RecoveryRefused` or `StorageError` is raised after directories were changed, raise a copy of the error that names
     these directories and their executions in its message and in `directories`. Otherwise the error is raised unchanged.
     """

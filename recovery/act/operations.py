@@ -80,8 +80,9 @@ class Disks:
             yield
 
     def make_parents(self, place: Place) -> None:
-        """Create the missing directories above a place, from the top down; existing ones are kept. Directories that
-        this object created or saw are not checked again. Raises `StorageError` if one cannot be created.
+        """Create the missing directories above a place, from the top down; existing ones are kept. The name of each new
+        one is flushed to disk. Directories that this object created or saw are not checked again. Raises `StorageError`
+        if one cannot be created.
         """
         fs, path = self.at(place)
         missing = []

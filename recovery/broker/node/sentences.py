@@ -84,9 +84,10 @@ def start_sentences(
 
 def sentence_of_answer(answer: NodeAnswer, how: str = "") -> str:
     """Return the text after `Kafka RELEASES` about one answer. It says whether the node starts, and names the
-    consequences that matter in order of gravity. If the start fails, it names the exception, the file, and what is
-    changed before the failure. What the answer depends on follows in parentheses. If the outcome is unknown, the text
-    has only the reason: what follows a start, or why it is unknown whether the node starts. `how` follows `would start
+    consequences that matter in order of gravity. If the start fails, it names the exception, the file, what is
+    changed before the failure, and the directories that become stray once the node starts. What the answer depends on
+    follows in parentheses. If the outcome is unknown, the text is `would start on it, but` or `may or may not start on
+    it:`, and the reason. `how` follows `would start
     on it` if no consequence is mentioned.
     """
     condition = "" if answer.condition is None else f" ({answer.condition})"

@@ -224,7 +224,8 @@ class _Drawing:
     def ended(self, unreadable: str | None) -> tuple[SegmentMap, bool]:
         """Return the finished map, and whether damage stops consumers before the next segment. `unreadable` is the I/O
         error if the rest of the segment could not be read, else None. A torn or zero-filled end does not stop
-        consumers. If there are more than `_MOST` stretches, neighbors are joined.
+        consumers. The flag is also True if the rest could not be read, or if consumers stop before this segment. If
+        there are more than `_MOST` stretches, neighbors are joined.
         """
         findings = self.findings
         size = self.segment.size

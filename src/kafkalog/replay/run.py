@@ -226,9 +226,9 @@ class _Replay:
         )
 
     def _groups_left_out(self) -> list[Moved]:
-        """Commit the offsets of groups that have none yet in the target; return the committed offsets. They are
-        translated with the map file of the finished replay. Only commits for replayed partitions count. If the target
-        has offsets for all of them, no file is read, nothing is changed, and the list is empty.
+        """Commit the offset of each group for each replayed partition for which the group has none in the target;
+        return the committed offsets. They are translated with the map file of the finished replay. If the target has
+        them all, no file is read, nothing is changed, and the list is empty.
 
         Raises `ClusterError` if the cluster fails, `UsageError` if the file is not a map of a replay, and
         `StorageError` if it cannot be read.

@@ -160,8 +160,8 @@ def _start(facts: ReportFacts) -> str:
 
 
 def _refusing(forecasts: Sequence[BrokerForecast]) -> Sequence[str]:
-    """Return the names of the groups of Kafka releases that do not start on one of the directories, each once. If a
-    forecast names no group, the release that kafkalog models is used for it.
+    """Return the names of the groups of Kafka releases that do not start on one of the directories, each once. For a
+    forecast in which no group fails, the release that kafkalog models is named.
     """
     named: dict[str, None] = {}
     for forecast in forecasts:

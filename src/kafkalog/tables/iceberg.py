@@ -91,8 +91,8 @@ class IcebergTopicTable:
 
     def positions(self, partitions: Sequence[int]) -> dict[int, Position]:
         """Return the positions of the given partitions, by partition number, from a property of the table. A partition
-        without a stored position is omitted; the result is empty if there is no table. Raises `FormatError` if the
-        property is invalid.
+        without a stored position is omitted; the result is empty if there is no table. Call `load` before. Raises
+        `FormatError` if the property is invalid.
         """
         if self._table is None:
             return {}

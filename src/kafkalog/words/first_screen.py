@@ -99,8 +99,8 @@ class FirstScreen(Struct, frozen=True, kw_only=True):
         return [*head, *_some_losses(self.losses, room, width), *tail]
 
     def left_out(self, width: int) -> list[str]:
-        """Return the sentences that `lines` cuts or omits at this width, in full, and the commands that show lost
-        records. Losses and commands to type are not included.
+        """Return the sentences that `lines` cuts or omits at this width, in full, then all sentences of `looks`, with
+        the commands that show lost records. `lost`, `losses` and `commands` are never included.
         """
         shown = set(self.lines(width))
         sentences = [

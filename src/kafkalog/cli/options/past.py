@@ -82,8 +82,8 @@ def _refuse_at(ctx: click.Context, param: click.Parameter, value: str | None) ->
 
 
 def as_of_time(function: Function) -> Function:
-    """Add the options `--as-of` (parameter `as_of`, ms since 1970 or None) and `--at-offset` (`at_offset`) to a click
-    command, and return it. The hidden option `--at`, an earlier name, is refused.
+    """Add the options `--as-of` (parameter `as_of`, ms since 1970 or None) and `--at-offset` (`at_offset`, an int
+    or None) to a click command, and return it. The hidden option `--at`, an earlier name, is refused.
     """
     for option in (
         click.option("--at", hidden=True, expose_value=False, is_eager=True, callback=_refuse_at),

@@ -24,14 +24,14 @@ def returning_records(
     log_at: Callable[[int, int], tuple[Source, int]],
 ) -> tuple[int, int] | None:
     """Return first and last offset (both inclusive) of the records that were deleted and are in the log again; None if
-    nothing shows any. `entries` are those of the epoch checkpoint, `bases` the base offsets of the segments, and
-    `log_at` opens the log with a base offset, and returns it with a byte position from which a scan finds an offset.
+    nothing shows any. `entries` are those of the epoch checkpoint, `bases` the base offsets of the segments.
+    `log_at(base, offset)` returns the log with that base offset, and a byte position from which a scan finds `offset`.
 
-    They are shown by a first entry that begins above `log_start` and inside a segment, and has the epoch of the last
-    batch that begins below it: that epoch began earlier. An epoch that begins with a segment proves nothing, because a
-    start that finds no checkpoint lists the epochs of the segments that it recovers. Neither does a batch without an
-    epoch: epochs of an upgraded log begin later. Reads headers of that segment, from that position on. Raises
-    `StorageError` if a file cannot be read.
+    Records were deleted if the first entry begins above `log_start` and inside a segment, and the last batch that
+    begins below it has the entry's epoch: that epoch began earlier. An epoch that begins with a segment proves nothing,
+    because a start that finds no checkpoint lists the epochs of the segments that it recovers. Neither does a batch
+    without an epoch: epochs of an upgraded log begin later. Reads headers of that segment, from that position on.
+    Raises `StorageError` if a file cannot be read.
     """
     first = min(entries, key=lambda entry: entry.start_offset, default=None)
     if first is None or first.start_offset <= log_start or first.start_offset in bases:
