@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 from pathlib import Path
 
@@ -101,3 +102,16 @@ def test_a_quorum_state_that_no_node_reads_is_written_anew(form: str, tmp_path: 
     assert "nothing" not in done.out
     assert json.loads(state.read_bytes().splitlines()[0])["leaderEpoch"] > json.loads(data)["leaderEpoch"]
     assert "would NOT START" not in words(kafkalog("plan", root).out)
+
+
+def test_what_mends_metadata_that_a_start_overwrites_comes_before_the_logs(tmp_path: Path) -> None:
+    """The logs alone would be mended for nothing: the start after it makes every partition -stray."""
+    root = own_copy(brokers("4.3.0/metadata")[0], tmp_path / "data")
+    newest = max((root / METADATA).glob("*.checkpoint"))
+    newest.chmod(0o600)
+    os.truncate(newest, 12 + int.from_bytes(newest.read_bytes()[8:12]))
+    (root / "alerts-25-0" / "leader-epoch-checkpoint").unlink()
+    for command in (["plan", root], ["recover", root], ["report", root, "--format", "text", "-o", "-"]):
+        commands = typed(kafkalog(*command).out)
+        assert len(commands) == 1
+        assert commands[0].startswith("kafkalog quorum recover --standalone")

@@ -119,8 +119,7 @@ def _next_step(plan: Outlined, given: Given) -> tuple[str, list[str]]:
     if plan.choice.loses_metadata:
         return f"recommended: none of the ways below; {IN_PLACE_OF_A_WAY}", []
     mended = list(mends_of(plan))
-    is_first = bool(mended) and mended[0].ends_start and plan.node is not None and plan.node.never_starts
-    if is_first and plan.changes:
+    if mended and mended[0].is_first and plan.changes:
         return f"{mended[0].words}, and then ask again:", [mended[0].command]
     if plan.lost_in_deleted and not plan.copies and given.original is None:
         return _from_deleted(plan, given)

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from kafkalog.codec.common.findings import FindingCode, Severity
+from kafkalog.codec.encode import build_batch
+from kafkalog.codec.model import Record, TimestampType
 from kafkalog.codec.names import DirectoryState, PartitionName
 from kafkalog.recovery.broker.node.answer import ConsequenceKind, NodeAnswer, Part, Role, StartOutcome
 from kafkalog.recovery.broker.node.ending import StartEndsError
@@ -119,6 +121,27 @@ def test_a_cut_snapshot_is_taken_for_the_whole_and_the_metadata_begins_anew(node
     report = verify(str(node))
     told = [each for each in report.findings if each.code is FindingCode.START_LOSES]
     assert [each.severity for each in told] == [Severity.ERROR]
+
+
+def test_a_cut_snapshot_that_records_follow_ends_the_loader(node: Path) -> None:
+    """Kafka 4.1.0 and 4.3.0 end in `MetadataLoader#handleCommit`, before the controller writes bootstrap records: a
+    no-op that follows the snapshot counts as a record, the leader change of the start does not.
+    """
+    path = snapshot(node)
+    os.truncate(path, first_batch(path))
+    no_op = Record(345, 0, TimestampType.CREATE_TIME, None, b"\x01\x14\x00\x00")
+    last = max((node / METADATA).glob("*.log"))
+    last.write_bytes(last.read_bytes() + build_batch([no_op], partition_leader_epoch=3))
+    for release in ("4.1", "4.3"):
+        found = answer(node, release)
+        assert (found.outcome, found.exception) == (StartOutcome.FAILS, "java.lang.IllegalStateException")
+        assert found.message == "Unknown metadata version for FeaturesImage: metadataVersion(Optional.empty)"
+        assert found.file == str(path)
+        assert not found.strays
+        assert all(each.kind is not ConsequenceKind.METADATA_OVERWRITTEN for each in found.consequences)
+    broker = {"process.roles": "broker", "node.id": "3", "log.dirs": str(node)}
+    alone = node_start([str(node)], release="4.3", properties=broker).answers[0]
+    assert alone.outcome is not StartOutcome.FAILS, "a node that is only a broker goes on"
 
 
 def test_an_empty_snapshot_ends_the_loader_where_voters_are_static(node: Path) -> None:
