@@ -110,7 +110,9 @@ def test_what_mends_metadata_that_a_start_overwrites_comes_before_the_logs(tmp_p
     newest = max((root / METADATA).glob("*.checkpoint"))
     newest.chmod(0o600)
     os.truncate(newest, 12 + int.from_bytes(newest.read_bytes()[8:12]))
-    (root / "alerts-25-0" / "leader-epoch-checkpoint").unlink()
+    torn = max((root / "alerts-25-0").glob("*.log"))
+    torn.write_bytes(torn.read_bytes() + b"torn")
+    (root / ".kafka_cleanshutdown").unlink(missing_ok=True)
     for command in (["plan", root], ["recover", root], ["report", root, "--format", "text", "-o", "-"]):
         commands = typed(kafkalog(*command).out)
         assert len(commands) == 1
