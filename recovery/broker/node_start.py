@@ -835,8 +835,13 @@ class _Start:
         """
         if self.files.node_id is None or not self.release.at_least("3.7.1"):
             return []
+        directories = [
+            directory
+            for directory in list_partitions(self.files, online)
+            if directory.topic_id != ""  # not loaded: its partition.metadata cannot be read
+        ]
         try:
-            consequences, _faults = self._of_partitions(identity, online, image, list_partitions(self.files, online))
+            consequences, _faults = self._of_partitions(identity, online, image, directories)
         except StartEndsError:
             return []
         strays = [consequence for consequence in consequences if consequence.kind is ConsequenceKind.STRAY]

@@ -99,6 +99,31 @@ def test_a_file_that_ends_the_start(
     assert found.faults[-1].part is part
 
 
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"", 'Cannot invoke "java.lang.CharSequence.length()" because "this.text" is null'),
+        (b"version: 0\n", 'Cannot invoke "java.lang.CharSequence.length()" because "this.text" is null'),
+        (b"version: 0\ntopic_id: a+aa\n", "Illegal base64 character 2b"),
+        (
+            b"version: 0\ntopic_id: aaaa\n",
+            "Input string `aaaa` decoded as 3 bytes, which is not equal to the expected 16 bytes of a base64-encoded UUID",
+        ),
+    ],
+)  # fmt: skip
+def test_a_partition_metadata_that_cannot_be_read_is_said_in_java_s_words_and_makes_no_stray(
+    content: bytes, words: str, node: Path
+) -> None:
+    """Kafka 4.1.0 does not rename the partition whose file it cannot read."""
+    path = partitions(node)[0] / "partition.metadata"
+    path.chmod(0o600)
+    path.write_bytes(content)
+    found = answer(node)
+    assert found.outcome is StartOutcome.FAILS
+    assert found.message == words
+    assert not found.strays
+
+
 def test_quorum_state_that_cannot_be_read_is_thrown_away_before_3_8(node: Path) -> None:
     (node / METADATA / "quorum-state").write_bytes(b"")
     assert answer(node, "3.8").outcome is StartOutcome.FAILS
