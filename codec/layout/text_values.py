@@ -12,13 +12,15 @@ from kafkalog.codec.layout.primitives import LayoutError
 from kafkalog.codec.names import parse_java_long
 
 __all__ = [
-    "NOT_THAT", "Decimal", "TextLeaf", "UuidText", "VoterIds", "Word", "text_of", "url_base64_bytes", "uuid_bytes",
-    "uuid_text",
+    "NOT_THAT", "Decimal", "TextLeaf", "UuidText", "VoterIds", "Word", "text_of", "url_base64_bytes",
+    "url_base64_problem", "uuid_bytes", "uuid_text",
 ]  # fmt: skip
 
 NOT_THAT = "text"
 """Code of the error for text that is not of the expected type."""
 _UUID_BYTES = 16
+_URL_BASE64_BYTES = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_")
+_UNFINISHED = "Last unit does not have enough valid bits"
 _URL_BASE64 = re.compile("(?:[A-Za-z0-9_-]{4})*(?:[A-Za-z0-9_-]{2}(?:==)?|[A-Za-z0-9_-]{3}=?)?")
 
 
@@ -96,6 +98,25 @@ def url_base64_bytes(text: str) -> bytes:
     if _URL_BASE64.fullmatch(text) is None:
         raise ValueError(f"{text[:40]!r} is not base64 for URLs")
     return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
+
+
+def url_base64_problem(text: str) -> str:
+    """Java's message for a text that `Base64.getUrlDecoder()` refuses; empty if it accepts the text."""
+    data = text.encode("latin-1", "replace")
+    if len(data) == 1:
+        return "Input byte[] should at least have 2 bytes for base64 bytes"
+    for position, byte in enumerate(data):
+        held = position % 4
+        if byte == ord("=") and held != 1:
+            end = position + (2 if held == 2 else 1)
+            if held == 0 or (held == 2 and data[position + 1 : end] != b"="):
+                return "Input byte array has wrong 4-byte ending unit"
+            return "" if end == len(data) else f"Input byte array has incorrect ending byte at {end}"
+        if byte == ord("="):
+            return _UNFINISHED
+        if byte not in _URL_BASE64_BYTES:
+            return f"Illegal base64 character {byte - 256 * (byte > 127):x}"
+    return _UNFINISHED if len(data) % 4 == 1 else ""
 
 
 def uuid_bytes(text: str) -> bytes:

@@ -12,7 +12,7 @@ from msgspec import Struct, field
 
 from kafkalog.codec.common.errors import FormatError
 from kafkalog.codec.files.text import decode_meta_properties
-from kafkalog.codec.layout.text_values import url_base64_bytes
+from kafkalog.codec.layout.text_values import url_base64_bytes, url_base64_problem
 from kafkalog.codec.names import (
     CLEAN_SHUTDOWN_FILE,
     CLUSTER_METADATA_DIRECTORY,
@@ -149,10 +149,14 @@ def _topic_id(data: bytes) -> str:
     return _parse_metadata(java_lines(data))
 
 
+_NO_LINE = 'Cannot invoke "java.lang.CharSequence.length()" because "this.text" is null'
+"""Java's words where `PartitionMetadataReadBuffer` splits a line that is not there"""
+
+
 def _parse_metadata(lines: list[str]) -> str:
     def value(number: int) -> str:
         if number >= len(lines):
-            raise NullPointerError("partition.metadata ends early")
+            raise NullPointerError(_NO_LINE)
         words = split_on(_COLON, lines[number])
         if len(words) != 2:
             raise JavaIOError(f"Malformed line in checkpoint file: {lines[number][:60]}")
@@ -170,9 +174,12 @@ def _parse_metadata(lines: list[str]) -> str:
     try:
         raw = url_base64_bytes(text)
     except ValueError:
-        raise IllegalArgumentError(f"Illegal base64 character in {text!r}") from None
+        raise IllegalArgumentError(url_base64_problem(text)) from None
     if len(raw) != 16:
-        raise IllegalArgumentError(f"Input string `{text}` decoded as {len(raw)} bytes, which is not equal to 16")
+        raise IllegalArgumentError(
+            f"Input string `{text}` decoded as {len(raw)} bytes, which is not equal to the expected 16 bytes of a "
+            "base64-encoded UUID"
+        )
     if raw == bytes(16):
         raise JavaIOError("Invalid topic ID in partition metadata file")
     return text

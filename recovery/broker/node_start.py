@@ -478,6 +478,8 @@ class _Start:
         if leader is not None and (self._is_of_another_cluster() or self._is_begun_anew(loaded, leader)):
             return self._done()
         replay = self._replay(loaded, leader)
+        if replay.is_without_version:
+            raise self._without_version(loaded)
         is_dropped = any(
             consequence.kind is ConsequenceKind.METADATA_LOG_DROPPED for consequence in loaded.consequences
         )
@@ -712,6 +714,14 @@ class _Start:
         detail = f"the {contradiction.record} at offset {contradiction.offset} cannot be applied: {message}"
         raise ends(Part.METADATA_REPLAY, "contradiction", file, exception, message, detail=detail)
 
+    def _without_version(self, loaded: LoadedMetadata) -> StartEndsError:
+        """End of a start on metadata that has records and no `metadata.version`; the caller raises it."""
+        cut = next((fault.file for fault in self.faults if fault.part is Part.METADATA_SNAPSHOT), loaded.directory)
+        message = "Unknown metadata version for FeaturesImage: metadataVersion(Optional.empty)"
+        detail = f"the metadata that is read has records and no {_METADATA_VERSION}"
+        exception = "java.lang.IllegalStateException"
+        return ends(Part.METADATA_REPLAY, "no_version", cut, exception, message, detail=detail)
+
     def _goes_back(self, loaded: LoadedMetadata, what: str) -> None:
         """Add the consequence that the metadata of the only voter goes back to an earlier offset; the text `what` ends
         its sentence.
@@ -825,8 +835,13 @@ class _Start:
         """
         if self.files.node_id is None or not self.release.at_least("3.7.1"):
             return []
+        directories = [
+            directory
+            for directory in list_partitions(self.files, online)
+            if directory.topic_id != ""  # not loaded: its partition.metadata cannot be read
+        ]
         try:
-            consequences, _faults = self._of_partitions(identity, online, image, list_partitions(self.files, online))
+            consequences, _faults = self._of_partitions(identity, online, image, directories)
         except StartEndsError:
             return []
         strays = [consequence for consequence in consequences if consequence.kind is ConsequenceKind.STRAY]

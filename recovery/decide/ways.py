@@ -170,6 +170,9 @@ class Measured(Struct, kw_only=True):
     """places among `damage_left` after which a consumer goes on in the next segment (`is_passed_over`)"""
     lost: list[LostRange] = field(default_factory=list)
     below_high_watermark: bool | None = None
+    """whether committed records are lost. True: something is lost below the high watermark in the checkpoint. False:
+    no record is lost. None: unknown, as what was committed above the checkpoint is in no file
+    """
 
     def held_below(self, local: Measured) -> Measured:
         """Return the counts if another tier still serves the records that are lost below the local log: these records
@@ -179,7 +182,7 @@ class Measured(Struct, kw_only=True):
         kept = self.records_kept
         if kept is not None:
             kept += max((self.records_lost or 0) - (local.records_lost or 0), 0)
-        below = local.below_high_watermark if local.lost else False
+        below = local.below_high_watermark if local.lost or local.may_lose_records else False
         return structs.replace(
             local, records_kept=kept, records_hidden=self.records_hidden, epoch_falls=self.epoch_falls,
             overlaps=self.overlaps, bytes_cut=self.bytes_cut, damage_left=self.damage_left,
@@ -207,6 +210,11 @@ class Measured(Struct, kw_only=True):
         """Whether anything is lost, hidden or left damaged, or may be because the counts are unknown or not exact."""
         lost = self.records_lost or self.records_hidden or self.lost or self.markers_damaged or self.damage_left
         return bool(lost or self.overlaps or self.epoch_falls or self.records_lost is None or not self.is_exact)
+
+    @property
+    def may_lose_records(self) -> bool:
+        """Whether records are lost, or may be because the counts are unknown or not exact."""
+        return bool(self.records_lost != 0 or not self.is_exact or self.uncounted)
 
     @property
     def markers_out_of_reach(self) -> int:
@@ -269,7 +277,7 @@ def total(parts: Iterable[Measured]) -> Measured:
     """Return the sum of the counts over partitions. Without partitions all numbers are 0, and `below_high_watermark` is
     None. `records_kept`, `records_lost` and `bytes_cut` are None if they are None for any partition.
     `below_high_watermark` is True if it is True for any partition. It is None if it is unknown for a partition that
-    loses offsets, or for all partitions.
+    loses offsets or may lose records, or for all partitions.
     """
     result = Measured(records_kept=0, records_lost=0, bytes_cut=0)
     are_committed: set[bool | None] = set()  # of each part that tells, or that loses something
@@ -292,7 +300,7 @@ def total(parts: Iterable[Measured]) -> Measured:
         result.uncounted += part.uncounted
         result.uncounted_zeros += part.uncounted_zeros
         result.lost += part.lost
-        if part.below_high_watermark is not None or part.lost:
+        if part.below_high_watermark is not None or part.lost or part.may_lose_records:
             are_committed.add(part.below_high_watermark)
     if True in are_committed or None not in are_committed:
         result.below_high_watermark = True in are_committed if are_committed else None
@@ -418,10 +426,10 @@ class _Measurement:
         measured.lost = _ranges(facts.name, self._gone, unknown_from)
         if facts.high_watermark is not None:  # what is kept above the log's end, no leader serves
             is_lost = any(lost_range.first < facts.high_watermark for lost_range in measured.lost)
-            measured.below_high_watermark = is_lost or log_end < min(facts.high_watermark, original.end_offset)
-            if not measured.below_high_watermark and any(lost_range.last is not None and lost_range.last < log_end - 1
-                                                         for lost_range in measured.lost):  # fmt: skip
-                measured.below_high_watermark = None  # the log goes on behind it: the checkpoint is an older one
+            if is_lost or log_end < min(facts.high_watermark, original.end_offset):
+                measured.below_high_watermark = True
+            elif not measured.may_lose_records:  # else unknown: the high watermark on disk is seconds old
+                measured.below_high_watermark = False
 
     def _estimate(self) -> None:
         self.measured.is_exact, self.measured.is_estimate = False, True

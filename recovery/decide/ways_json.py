@@ -62,7 +62,9 @@ class WayFields(Struct, frozen=True, kw_only=True):
     offsets_lost: list[LostRange] | None
     """which offsets; null if unknown"""
     below_high_watermark: bool | None
-    """committed records are lost; null if no checkpoint says what was committed"""
+    """committed records are lost: true if something is lost below the high watermark in the checkpoint, false if no
+    record is lost, null if it is unknown, because the checkpoint is older than the log or is missing
+    """
     how: object
     needs_consent: object
     leaders: object

@@ -131,3 +131,12 @@ def test_what_a_missing_directory_had_is_not_called_kept(command: list[str], pla
     text = " ".join(" ".join(screen(command[0], "one", "two", *command[1:])).split())
     assert "first see to what is said at the top; then type this" in text
     assert "nothing here; what the directories named at the top had is not counted" in text
+
+
+def test_an_empty_directory_is_said_by_recover_as_by_a_plan(place: Path) -> None:
+    SCENES["lost-directory"](place)
+    said = "data: the directory is empty: perhaps its disk is not mounted; a broker with KRaft does not start"
+    refused = kafkalog("recover", "data", "metadata", "--yes")
+    assert refused.code == 64
+    assert said in refused.err
+    assert "8 partitions of this broker were in it" in refused.err

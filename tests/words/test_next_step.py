@@ -3,12 +3,25 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 from pathlib import Path
 
 import pytest
 
 from kafkalog.codec.names import parse_partition_directory
+from kafkalog.recovery.broker.node.answer import (
+    OF_A_LOST_DIRECTORY,
+    ConsequenceKind,
+    NodeAnswer,
+    NodeStart,
+    Role,
+    StartConsequence,
+    StartOutcome,
+)
+from kafkalog.recovery.broker.node.releases import release_of
+from kafkalog.recovery.decide.ways import Measured, RecoveryWay
+from kafkalog.words.next_step import done_of
 from testkit.recorded.broker_dirs import brokers, own_copy
 from testkit.running.command import kafkalog
 
@@ -101,3 +114,34 @@ def test_a_quorum_state_that_no_node_reads_is_written_anew(form: str, tmp_path: 
     assert "nothing" not in done.out
     assert json.loads(state.read_bytes().splitlines()[0])["leaderEpoch"] > json.loads(data)["leaderEpoch"]
     assert "would NOT START" not in words(kafkalog("plan", root).out)
+
+
+def test_what_mends_metadata_that_a_start_overwrites_comes_before_the_logs(tmp_path: Path) -> None:
+    """The logs alone would be mended for nothing: the start after it makes every partition -stray."""
+    root = own_copy(brokers("4.3.0/metadata")[0], tmp_path / "data")
+    newest = max((root / METADATA).glob("*.checkpoint"))
+    newest.chmod(0o600)
+    os.truncate(newest, 12 + int.from_bytes(newest.read_bytes()[8:12]))
+    torn = max((root / "alerts-25-0").glob("*.log"))
+    torn.write_bytes(torn.read_bytes() + b"torn")
+    (root / ".kafka_cleanshutdown").unlink(missing_ok=True)
+    for command in (["plan", root], ["recover", root], ["report", root, "--format", "text", "-o", "-"]):
+        commands = typed(kafkalog(*command).out)
+        assert len(commands) == 1
+        assert commands[0].startswith("kafkalog quorum recover --standalone")
+
+
+def test_what_to_do_about_a_disk_that_was_replaced_is_said() -> None:
+    """A disk that is formatted again has another directory id, and what was on it has no leader."""
+    kind = ConsequenceKind.NOT_SERVING
+    lost = StartConsequence(kind=kind, detail=f"{OF_A_LOST_DIRECTORY}, are in none of them, and have no leader: a-0")
+    other = StartConsequence(kind=kind, detail="no leader is elected")
+
+    def done(*consequences: StartConsequence) -> str:
+        answer = NodeAnswer(outcome=StartOutcome.NOT_SERVING, consequences=consequences)
+        node = NodeStart(roots=("/d",), role=Role.COMBINED, node_id=1, releases=(release_of("4.3"),), answers=(answer,))
+        return done_of(RecoveryWay(way="safe", measured=Measured()), node)
+
+    assert "mount the old disk, or, if it is lost, start the node" in done(lost)
+    assert "do not start the node yet" in done(lost, other)
+    assert "do not start the node yet" in done(other)

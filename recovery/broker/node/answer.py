@@ -13,8 +13,8 @@ from msgspec import Struct, field
 from kafkalog.recovery.broker.node.releases import Release, named
 
 __all__ = [
-    "REFUSED_SETTING", "AnswerJson", "ConsequenceKind", "Fault", "NodeAnswer", "NodeStart", "NodeStartJson", "Part",
-    "Role", "StartConsequence", "StartOutcome",
+    "OF_A_LOST_DIRECTORY", "REFUSED_SETTING", "AnswerJson", "ConsequenceKind", "Fault", "NodeAnswer", "NodeStart",
+    "NodeStartJson", "Part", "Role", "StartConsequence", "StartOutcome",
 ]  # fmt: skip
 
 
@@ -105,6 +105,10 @@ class ConsequenceKind(enum.StrEnum):
     UNFORESEEN = "unforeseen"
     """effect that cannot be predicted"""
     OTHER = "other"
+
+
+OF_A_LOST_DIRECTORY = "partitions are assigned to a directory id that no log directory has any more"
+"""beginning of `StartConsequence.detail` where the log directory of partitions was replaced"""
 
 
 class Fault(Struct, frozen=True, kw_only=True):

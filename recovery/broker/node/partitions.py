@@ -35,7 +35,7 @@ from kafkalog.log.storage.checkpoint_file import read_offset_checkpoint
 from kafkalog.log.storage.java import JavaError, JavaIOError, TooLargeError
 from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.broker.manager import BrokerResult, StartResult, load_log_directory, topic_id_or_none
-from kafkalog.recovery.broker.node.answer import ConsequenceKind, Fault, Part, StartConsequence
+from kafkalog.recovery.broker.node.answer import OF_A_LOST_DIRECTORY, ConsequenceKind, Fault, Part, StartConsequence
 from kafkalog.recovery.broker.node.ending import ends, without_cause
 from kafkalog.recovery.broker.node.moves import consequences_of_moves
 from kafkalog.recovery.broker.node.node_files import NodeFiles
@@ -603,20 +603,14 @@ def _without_leader(
         consequences.append(StartConsequence(kind=ConsequenceKind.OTHER, detail=detail, names=tuple(held)))
     if gone:
         there = _names(gone)
-        detail = (
-            "partitions are assigned to a directory id that no log directory has any more, are in none of them, and "
-            f"have no leader: {_first_of(there)}"
-        )
+        detail = f"{OF_A_LOST_DIRECTORY}, are in none of them, and have no leader: {_first_of(there)}"
         consequences.append(
             StartConsequence(kind=ConsequenceKind.NOT_SERVING, detail=detail, names=there, lost=there)
         )
     if names:
         kind = ConsequenceKind.UNFORESEEN if release.at_least("4.0") else ConsequenceKind.NOT_SERVING
         may = "may have" if release.at_least("4.0") else "have"
-        detail = (
-            f"partitions are assigned to a directory id that no log directory has any more, and {may} no leader: "
-            f"{_first_of(names)}"
-        )
+        detail = f"{OF_A_LOST_DIRECTORY}, and {may} no leader: {_first_of(names)}"
         consequences.append(StartConsequence(kind=kind, detail=detail, names=tuple(names)))
     return consequences
 

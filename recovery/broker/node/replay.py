@@ -36,6 +36,7 @@ _RELEASED: tuple[tuple[str, int], ...] = (
 )  # fmt: skip
 """highest `metadata.version` that a release's own tools set"""
 _LEAST_SINCE_4_0 = 7
+_OF_TRANSACTIONS = ("BeginTransactionRecord", "EndTransactionRecord", "AbortTransactionRecord")
 _LAST_MIGRATION_STATE = 4
 
 
@@ -67,6 +68,8 @@ class Replay(Struct, kw_only=True):
     """records without which a broker continues"""
     records: int = 0
     """number of replayed records"""
+    _has_seen_record: bool = False
+    """whether a replayed record is none that begins or ends a metadata transaction"""
     features: list[tuple[str, int]] = field(default_factory=list)
     """name and level of each feature that was set, in order"""
     _is_open: bool = False
@@ -98,6 +101,7 @@ class Replay(Struct, kw_only=True):
         for number, record in enumerate(batch.records):
             problem = self._problem(batch.base_offset + number, record)
             self.records += 1
+            self._has_seen_record = self._has_seen_record or record.name not in _OF_TRANSACTIONS
             if problem is None:
                 self.image.apply(record)
             elif self.is_controller:
@@ -142,6 +146,15 @@ class Replay(Struct, kw_only=True):
             return _METADATA_VERSION not in self.image.features
         return not self.records
 
+    @property
+    def is_without_version(self) -> bool:
+        """Whether the loader ends a controller because the metadata has records and no `metadata.version`. With no
+        record it waits for the bootstrap records (`MetadataLoader.stillNeedToCatchUp`). Never before 4.1, where a
+        missing version counts as the lowest.
+        """
+        has_version = _METADATA_VERSION in self.image.features
+        return self.release.at_least("4.1") and self.is_controller and self._has_seen_record and not has_version
+
     def transaction(self, name: str) -> str | None:
         """Apply a Begin-, End- or AbortTransactionRecord (`name`) to the state of the metadata transaction. Return the
         start of Kafka's error message if a begin finds an open transaction, or an end or abort finds none; the state
@@ -163,7 +176,7 @@ _Words = tuple[str, str]
 
 
 def _of_transactions(record: FramedRecord, replay: Replay) -> _Words | None:
-    if record.name not in ("BeginTransactionRecord", "EndTransactionRecord", "AbortTransactionRecord"):
+    if record.name not in _OF_TRANSACTIONS:
         return None
     problem = replay.transaction(record.name)
     return None if problem is None else (RUNTIME, problem)

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from kafkalog.codec.common.shell import shell_line
 from kafkalog.codec.common.wording import counted
 from kafkalog.codec.names import parse_partition_directory
-from kafkalog.recovery.broker.node.answer import ConsequenceKind, NodeStart, StartOutcome
+from kafkalog.recovery.broker.node.answer import OF_A_LOST_DIRECTORY, ConsequenceKind, NodeStart, StartOutcome
 from kafkalog.recovery.decide.losses import sentence_of_lost
 from kafkalog.recovery.decide.ways import RecoveryWay
 from kafkalog.recovery.facts.metadata_copies import IN_PLACE_OF_A_WAY
@@ -39,6 +39,10 @@ _STOP_FIRST = "stop the broker, or wait for the recovery, that holds the lock; t
 _DONE = "nothing is left to do here: what is missing is not in these files; another copy may have it"
 _NOT_IN_THE_LOGS = (
     "recover has nothing left to do, but do not start the node yet: see to what is said above about its start"
+)
+_LOST_DIRECTORY = (
+    "recover has nothing left to do: mount the old disk, or, if it is lost, start the node, which fetches what other "
+    "brokers have (runbook: lost-directory)"
 )
 _ONLY_SKIPPED = "nothing is left to do here: no record is missing, and no way here makes the skipped ones readable"
 
@@ -122,8 +126,7 @@ def _next_step(plan: Outlined, given: Given) -> tuple[str, list[str]]:
     if plan.choice.loses_metadata:
         return f"recommended: none of the ways below; {IN_PLACE_OF_A_WAY}", []
     mended = list(mends_of(plan))
-    is_first = bool(mended) and mended[0].ends_start and plan.node is not None and plan.node.never_starts
-    if is_first and plan.changes:
+    if mended and mended[0].is_first and plan.changes:
         return f"{mended[0].words}, and then ask again:", [mended[0].command]
     if plan.lost_in_deleted and not plan.copies and given.original is None:
         return _from_deleted(plan, given)
@@ -186,7 +189,7 @@ def _beside_the_logs(
         return done_of(best, plan.node), []
     if not plan.is_worth_a_look:
         return NOTHING_TO_DO, []
-    return "this mode changes nothing" if _serves(plan.node) else _NOT_IN_THE_LOGS, []
+    return "this mode changes nothing" if _serves(plan.node) else _not_in_the_logs(plan.node), []
 
 
 def mends_of(plan: Outlined) -> Iterator[Mend]:
@@ -226,12 +229,23 @@ def _serves(node: NodeStart | None) -> bool:
     return node is None or node.worst.outcome in (StartOutcome.STARTS, StartOutcome.UNKNOWN)
 
 
+def _not_in_the_logs(node: NodeStart | None) -> str:
+    """Return the next step where `recover` changes nothing and the node does not start or does not serve."""
+    kind = ConsequenceKind.NOT_SERVING
+    consequences = () if node is None else (each for answer in node.judged for each in answer.consequences)
+    details = [each.detail for each in consequences if each.kind is kind]
+    is_serving_the_rest = node is not None and node.worst.outcome is StartOutcome.NOT_SERVING
+    if is_serving_the_rest and details and all(detail.startswith(OF_A_LOST_DIRECTORY) for detail in details):
+        return _LOST_DIRECTORY
+    return _NOT_IN_THE_LOGS
+
+
 def done_of(best: RecoveryWay, node: NodeStart | None) -> str:
     """Return the sentence to show instead of the command of the way `best`, if that command would do nothing. `node` is
     the forecast of the node's start.
     """
     if not _serves(node):
-        return _NOT_IN_THE_LOGS
+        return _not_in_the_logs(node)
     measured = best.measured
     is_only_skipped = measured.records_hidden and measured.records_lost == 0 and measured.is_exact
     return _ONLY_SKIPPED if is_only_skipped else _DONE

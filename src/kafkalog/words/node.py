@@ -24,8 +24,8 @@ class Mend(NamedTuple):
 
     words: str
     command: str
-    ends_start: bool = True
-    """whether a start ends because of the fault; else the node starts without what is damaged"""
+    is_first: bool = False
+    """whether it comes before a recovery of the logs: every start ends, or loses metadata, because of the fault"""
 
     @property
     def sentence(self) -> str:
@@ -43,7 +43,8 @@ def mends(start: NodeStart | None, recovered: Iterable[str] = ()) -> Iterator[Me
     """
     if start is None or start.worst.outcome in (StartOutcome.STARTS, StartOutcome.UNKNOWN):
         return
-    yield from (_without_copy(fault.file) for fault in start.faults if fault.part is Part.FUTURE)
+    never = start.never_starts
+    yield from (_without_copy(fault.file, never) for fault in start.faults if fault.part is Part.FUTURE)
     has_log = CLUSTER_METADATA_DIRECTORY in recovered
     kinds = {consequence.kind for answer in start.judged for consequence in answer.consequences}
     damaged = ("corrupt", "unreadable", "cut") if kinds & _LOSING_METADATA else ("corrupt", "unreadable")
@@ -62,25 +63,28 @@ def mends(start: NodeStart | None, recovered: Iterable[str] = ()) -> Iterator[Me
             "recover does not change the metadata log; a broker that is not a controller fetches it again from its "
             "controllers, so move it away, out of the log directory",
             f"mv {away}",
+            never,
         )
     elif fault.part in _OF_QUORUM and not _is_log_lost(root):
         yield Mend(
             "recover does not change the quorum's files (runbook: kraft-files); of several voters give every "
             "directory, with --endpoint for each; if this controller is the only voter, type this",
             f"kafkalog quorum recover --standalone {shell_word(root)}",
+            never or bool(kinds & _LOSING_METADATA),
         )
     elif has_log:
         yield Mend(
             "this log has no metadata that a controller could go on with; compare it with the copies of other nodes, "
             "brokers too, whose directories you add",
             f"kafkalog quorum show {shell_word(root)}",
+            never,
         )
     else:
         yield Mend(
             "recover leaves the metadata log as it is, unless it is told otherwise; if there are other nodes, compare "
             "their copies first with `kafkalog quorum show`; this tells what can be mended here",
             f"kafkalog plan --cluster-metadata {shell_line(sorted(start.roots))}",
-            ends_start=fault.kind != "cut",
+            never and fault.kind != "cut",
         )
 
 
@@ -98,8 +102,8 @@ def _is_log_lost(root: str) -> bool:
     return log.end == 0 or has_lost_all(log, image_of(log))
 
 
-def _without_copy(path: str) -> Mend:
+def _without_copy(path: str, is_first: bool) -> Mend:
     """Advice on a `-future` directory beside the log that it was to replace."""
     root, name = os.path.split(path)
     words = "recover does not choose between two copies in one log directory; move the unfinished one out of it"
-    return Mend(words, f"mv {shell_line([path, f'{root}.{name}'])}")
+    return Mend(words, f"mv {shell_line([path, f'{root}.{name}'])}", is_first)

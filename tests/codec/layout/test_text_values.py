@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kafkalog.codec.layout.text_values import url_base64_bytes, uuid_text
+from kafkalog.codec.layout.text_values import url_base64_bytes, url_base64_problem, uuid_text
 
 UUID = "BIzrMJ9vQ0mHqlDzTQ1XGQ"
 
@@ -34,3 +34,27 @@ def test_what_java_refuses(text: str) -> None:
 
 def test_a_uuid_is_written_without_padding() -> None:
     assert uuid_text(url_base64_bytes(f"{UUID}==")) == UUID
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (f"{UUID}=", "Input byte array has wrong 4-byte ending unit"),
+        (f"{UUID}===", "Input byte array has incorrect ending byte at 24"),
+        ("BIzrMJ9vQ0mHqlDzTQ1X+Q", "Illegal base64 character 2b"),
+        ("BIzrMJ9vQ0mHqlDzTQ1X====", "Input byte array has wrong 4-byte ending unit"),
+        ("BIzrMJ9vQ0mHqlDzTQ1XG", "Last unit does not have enough valid bits"),
+        ("BIzrMJ9vQ0mHqlDzTQ1XG===", "Last unit does not have enough valid bits"),
+        (f"{UUID}\n", "Illegal base64 character a"),
+        ("A", "Input byte[] should at least have 2 bytes for base64 bytes"),
+        ("\u00e9BCD", "Illegal base64 character -17"),
+        ("\u4e00BCD", "Illegal base64 character 3f"),
+        ("ABC=D", "Input byte array has incorrect ending byte at 4"),
+        ("", ""),
+        (UUID, ""),
+        (f"{UUID}==", ""),
+        (f"{UUID}A=", ""),
+    ],
+)
+def test_what_java_says(text: str, words: str) -> None:
+    assert url_base64_problem(text) == words

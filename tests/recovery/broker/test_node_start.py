@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from kafkalog.codec.common.findings import FindingCode, Severity
+from kafkalog.codec.encode import build_batch
+from kafkalog.codec.model import Record, TimestampType
 from kafkalog.codec.names import DirectoryState, PartitionName
 from kafkalog.recovery.broker.node.answer import ConsequenceKind, NodeAnswer, Part, Role, StartOutcome
 from kafkalog.recovery.broker.node.ending import StartEndsError
@@ -97,6 +99,31 @@ def test_a_file_that_ends_the_start(
     assert found.faults[-1].part is part
 
 
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"", 'Cannot invoke "java.lang.CharSequence.length()" because "this.text" is null'),
+        (b"version: 0\n", 'Cannot invoke "java.lang.CharSequence.length()" because "this.text" is null'),
+        (b"version: 0\ntopic_id: a+aa\n", "Illegal base64 character 2b"),
+        (
+            b"version: 0\ntopic_id: aaaa\n",
+            "which is not equal to the expected 16 bytes of a base64-encoded UUID",
+        ),
+    ],
+)  # fmt: skip
+def test_a_partition_metadata_that_cannot_be_read_is_said_in_java_s_words_and_makes_no_stray(
+    content: bytes, words: str, node: Path
+) -> None:
+    """Kafka 4.1.0 does not rename the partition whose file it cannot read."""
+    path = partitions(node)[0] / "partition.metadata"
+    path.chmod(0o600)
+    path.write_bytes(content)
+    found = answer(node)
+    assert found.outcome is StartOutcome.FAILS
+    assert (found.message or "").endswith(words)
+    assert not found.strays
+
+
 def test_quorum_state_that_cannot_be_read_is_thrown_away_before_3_8(node: Path) -> None:
     (node / METADATA / "quorum-state").write_bytes(b"")
     assert answer(node, "3.8").outcome is StartOutcome.FAILS
@@ -119,6 +146,27 @@ def test_a_cut_snapshot_is_taken_for_the_whole_and_the_metadata_begins_anew(node
     report = verify(str(node))
     told = [each for each in report.findings if each.code is FindingCode.START_LOSES]
     assert [each.severity for each in told] == [Severity.ERROR]
+
+
+def test_a_cut_snapshot_that_records_follow_ends_the_loader(node: Path) -> None:
+    """Kafka 4.1.0 and 4.3.0 end in `MetadataLoader#handleCommit`, before the controller writes bootstrap records: a
+    no-op that follows the snapshot counts as a record, the leader change of the start does not.
+    """
+    path = snapshot(node)
+    os.truncate(path, first_batch(path))
+    no_op = Record(345, 0, TimestampType.CREATE_TIME, None, b"\x01\x14\x00\x00")
+    last = max((node / METADATA).glob("*.log"))
+    last.write_bytes(last.read_bytes() + build_batch([no_op], partition_leader_epoch=3))
+    for release in ("4.1", "4.3"):
+        found = answer(node, release)
+        assert (found.outcome, found.exception) == (StartOutcome.FAILS, "java.lang.IllegalStateException")
+        assert found.message == "Unknown metadata version for FeaturesImage: metadataVersion(Optional.empty)"
+        assert found.file == str(path)
+        assert not found.strays
+        assert all(each.kind is not ConsequenceKind.METADATA_OVERWRITTEN for each in found.consequences)
+    broker = {"process.roles": "broker", "node.id": "3", "log.dirs": str(node)}
+    alone = node_start([str(node)], release="4.3", properties=broker).answers[0]
+    assert alone.outcome is not StartOutcome.FAILS, "a node that is only a broker goes on"
 
 
 def test_an_empty_snapshot_ends_the_loader_where_voters_are_static(node: Path) -> None:

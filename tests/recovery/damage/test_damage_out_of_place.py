@@ -95,7 +95,8 @@ def test_row_and_ways_agree_where_a_repeated_segment_goes(tmp_path: Path) -> Non
     made = plan(Recovery(mode="salvage"), tmp_path / "root")[0]
     (row,) = made.partitions
     assert not row.is_cut_below_high_watermark
-    assert (made.choice.own.records_lost, made.choice.own.below_high_watermark) == (0, False)
+    assert made.choice.own.records_lost == 0
+    assert made.choice.own.below_high_watermark is None, "the byte behind the last batch may be the rest of another"
     assert row.log_end_offset == 160
 
 

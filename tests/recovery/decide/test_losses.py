@@ -227,11 +227,12 @@ def test_a_log_that_a_broker_would_begin_again_is_hidden_by_its_start(tmp_path: 
 def test_whether_what_is_lost_was_committed_is_no_surer_than_the_least_sure_part() -> None:
     lost = [LostRange("a-0", 3, 5)]
     unknown, no, yes = (Measured(lost=lost, below_high_watermark=value) for value in (None, False, True))
-    nothing = Measured()
+    nothing, uncounted = Measured(records_lost=0), Measured()
     assert total([nothing, no]).below_high_watermark is False
     assert total([no, unknown]).below_high_watermark is None
     assert total([unknown, yes, no]).below_high_watermark is True
     assert total([nothing]).below_high_watermark is None
+    assert total([no, uncounted]).below_high_watermark is None
 
 
 @pytest.mark.parametrize(("high_watermark", "committed"), [(1, None), (1_000_000, True)])

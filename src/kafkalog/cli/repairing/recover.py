@@ -25,9 +25,12 @@ from kafkalog.cli.settings import EVERY, given_words, planning_options, recovery
 from kafkalog.cli.shapes.plan_lines import result_line
 from kafkalog.codec.common.errors import KafkaLogError, RecoveryRefused, StorageError, UsageError
 from kafkalog.codec.common.options import options_of_fields
-from kafkalog.log.disk.files import PathLike
+from kafkalog.log.directories.directory import is_log_dir
+from kafkalog.log.directories.inventory import is_missing, missing_directory
+from kafkalog.log.disk.files import PathLike, exists
 from kafkalog.recovery import Plan, RecoveryResult
 from kafkalog.recovery.act.unfinished_business import UnfinishedRun, standing
+from kafkalog.recovery.checks.lost_directories import with_what_was_there
 from kafkalog.recovery.decide.plan_json import ResultJson
 from kafkalog.recovery.facts.places import by_log_directory, holding, log_directories
 from kafkalog.recovery.facts.recovery_request import Recovery
@@ -135,6 +138,7 @@ def command(
     with acting.on(acted_on, given["quarantine"]), to_show.at_the_latest():
         if dry_run:
             return plan_command.show(paths, request, jobs, as_json, words, every=every)
+        _refuse_missing(paths)
         if into is not None:
             if len(paths) != 1 or request.complete is not None:
                 raise UsageError("--into works on a copy of one path, and --complete cannot be used with it")
@@ -165,6 +169,20 @@ def command(
 _OPTIONS = {field: option.name for field, option in options_of_fields(Recovery).items()}
 _MODES = "; ".join(f"{mode} {mode.spec.does.format(**_OPTIONS)}" for mode in Mode)
 command.help = (command.help or "").replace("{modes}", _MODES)
+
+
+def _refuse_missing(paths: Sequence[str]) -> None:
+    """Raise `UsageError` for the first path that is an empty directory. It says which partitions were in it, by the
+    metadata in the others. Raises `StorageError` if a log of `__remote_log_metadata` cannot be read.
+    """
+    empty = next((path for path in paths if exists(path) and is_missing(path)), None)
+    if empty is None:
+        return
+    usable = [path for path in paths if is_log_dir(path)]
+    finding = missing_directory(empty)
+    if usable:
+        (finding,) = with_what_was_there([finding], usable)
+    raise UsageError(f"{empty}: {finding.detail}")
 
 
 class _Together:

@@ -24,7 +24,7 @@ def control_type(key: bytes | None) -> int:
     too short or its version negative.
     """
     if key is None:
-        raise NullPointerError("a control record without a key")
+        raise NullPointerError('Cannot invoke "java.nio.ByteBuffer.remaining()" because "key" is null')
     if len(key) < CONTROL_KEY.size:
         raise InvalidRecordError(f"Invalid value size found for end control record key: {len(key)}")
     version, kind = CONTROL_KEY.struct.unpack_from(key)
@@ -42,12 +42,12 @@ def read_marker(key: bytes | None, value: bytes | None) -> EndTransactionMarker:
     if kind not in (ControlType.ABORT, ControlType.COMMIT):
         raise IllegalArgumentError(f"Invalid control record type for end transaction marker {kind}")
     if value is None:
-        raise NullPointerError("a transaction marker without a value")
+        raise NullPointerError('Cannot invoke "java.nio.ByteBuffer.getShort()" because "value" is null')
     if len(value) < _BEHIND_VERSION:
-        raise BufferUnderflowError("a transaction marker that is too short")
+        raise BufferUnderflowError("")
     version, coordinator_epoch = END_MARKER.struct.unpack(value[: END_MARKER.size].ljust(END_MARKER.size, b"\0"))
     if version < 0:
         raise InvalidRecordError("Invalid version found for end transaction marker")
     if len(value) < END_MARKER.size:
-        raise BufferUnderflowError("a transaction marker that is too short")
+        raise BufferUnderflowError("")
     return EndTransactionMarker(ControlType(kind), coordinator_epoch)
