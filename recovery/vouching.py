@@ -10,6 +10,7 @@ from kafkalog.codec.common.findings import Finding, FindingCode, Severity
 from kafkalog.codec.files.text import NEW_CLEAN_SHUTDOWN, encode_clean_shutdown
 from kafkalog.codec.names import CLEAN_SHUTDOWN_FILE
 from kafkalog.log.directories.workers import Workers
+from kafkalog.log.storage.java import as_printed
 from kafkalog.recovery.broker.forecast import load_directory
 from kafkalog.recovery.checks.verify import verify
 from kafkalog.recovery.decide.actions import difference
@@ -48,7 +49,7 @@ def _of_trust(survey: Survey, rules: Rules, workers: Workers) -> str | None:
     tree.write(CLEAN_SHUTDOWN_FILE, encode_clean_shutdown(NEW_CLEAN_SHUTDOWN))
     started = load_directory(tree, rules, workers)
     if not started.is_loaded:
-        return f"a broker that finds a marker would not start: {started.exception}: {started.message}"
+        return f"a broker that finds a marker would not start: {as_printed(started.exception, started.message)}"
     changed = difference(survey, started.tree)
     if changed:
         return f"a broker that finds a marker would change something: {changed[0].kind} {changed[0].path}"

@@ -12,6 +12,7 @@ from kafkalog.codec.common.errors import StorageError
 from kafkalog.codec.common.findings import Finding, FindingCode, Severity
 from kafkalog.codec.headers.header_tables import HeaderTables
 from kafkalog.log.directories.workers import Workers
+from kafkalog.log.storage.java import as_printed
 from kafkalog.recovery.broker.forecast import load_directory
 from kafkalog.recovery.broker.identity import with_identity
 from kafkalog.recovery.broker.manager import BrokerResult, StartResult
@@ -78,7 +79,7 @@ def broker_start(
     if findings:
         return start, findings
     end = "not start" if result.outcome == StartResult.START_FAILS else "take the directory offline"
-    detail = f"Kafka 4.1 would {end}: {result.exception}: {result.message}"
+    detail = f"Kafka 4.1 would {end}: {as_printed(result.exception, result.message)}"
     return start, [Finding.of(FindingCode.BROKER_REFUSES, None, None, detail, path)]
 
 

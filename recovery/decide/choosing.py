@@ -12,6 +12,7 @@ from msgspec import structs
 from msgspec.structs import replace
 
 from kafkalog.codec.names import CLUSTER_METADATA_TOPIC, parse_partition_directory
+from kafkalog.log.storage.java import as_printed
 from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.broker.manager import StartResult
 from kafkalog.recovery.damage.bit_repair import Proof
@@ -388,9 +389,9 @@ class _WayDescriber:
         message. Return None if the logs load.
         """
         if self._start.outcome == StartResult.START_FAILS:
-            return f"the broker does not start: {self._start.exception}: {self._start.message}"
+            return f"the broker does not start: {as_printed(self._start.exception, self._start.message)}"
         if self._start.outcome == StartResult.DIR_OFFLINE:
-            return f"the broker takes the directory offline: {self._start.exception}: {self._start.message}"
+            return f"the broker takes the directory offline: {as_printed(self._start.exception, self._start.message)}"
         return None
 
 

@@ -23,6 +23,7 @@ from kafkalog.codec.names import (
     TEMPORARY,
 )
 from kafkalog.log.disk.pointer import half_done
+from kafkalog.log.storage.java import as_printed
 from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.broker.manager import BrokerResult, StartResult
 from kafkalog.recovery.decide.actions import ActionKind, RecoveryAction
@@ -122,7 +123,8 @@ def _no_start(decision: Decision) -> str | None:
     if not decision.is_kafka or decision.kafka.is_loaded:
         return None
     end = "not start" if decision.kafka.outcome == StartResult.START_FAILS else "take this directory offline"
-    return f"Kafka would {end} ({decision.kafka.exception}: {decision.kafka.message}); mode kafka changes nothing then"
+    words = as_printed(decision.kafka.exception, decision.kafka.message)
+    return f"Kafka would {end} ({words}); mode kafka changes nothing then"
 
 
 def _log_directory_inside(decision: Decision) -> str | None:

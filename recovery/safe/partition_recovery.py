@@ -25,7 +25,7 @@ from kafkalog.codec.plain.insides import Insides, look_inside
 from kafkalog.codec.plain.scanner import Scanner
 from kafkalog.codec.rules.framing import BATCH_MAGIC
 from kafkalog.log.storage.content import Content
-from kafkalog.log.storage.java import FullIndexError, JavaError
+from kafkalog.log.storage.java import FullIndexError, JavaError, as_printed
 from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.broker.manager import (
     BrokerResult,
@@ -543,7 +543,7 @@ class PartitionRecovery:
         error = result.error
         if error is None or error.position is None or error.segment_path is None:
             return sound.last_repeat
-        detail = f"Kafka does not start on this batch: {result.exception}: {result.message}"
+        detail = f"Kafka does not start on this batch: {as_printed(result.exception, result.message)}"
         return Cut(path=error.segment_path, position=error.position, code=FindingCode.BROKER_REFUSES, detail=detail)
 
     def shorter(self, sound: SoundLog, until: Cut) -> SoundLog:
@@ -636,8 +636,8 @@ class PartitionRecovery:
             if self.start > 0:
                 self.start = 0
                 return self.kept(self.sound())
-            raise CannotSettleError(f"Kafka would not start: {result.exception}: {message}")
-        detail = f"Kafka does not start on this batch: {result.exception}: {message}"
+            raise CannotSettleError(f"Kafka would not start: {as_printed(result.exception, message)}")
+        detail = f"Kafka does not start on this batch: {as_printed(result.exception, message)}"
         self.cut = Cut(path=path, position=error.position, code=FindingCode.BROKER_REFUSES, detail=detail)
         tree.files[path] = tree.files[path].slice(0, error.position)
         base = parse_base(path)

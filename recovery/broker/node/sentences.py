@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from kafkalog.codec.common.findings import Finding, FindingCode, Severity
 from kafkalog.codec.common.wording import counted
+from kafkalog.log.storage.java import as_printed
 from kafkalog.recovery.broker.manager import StartResult
 from kafkalog.recovery.broker.node.answer import ConsequenceKind, NodeAnswer, NodeStart, StartConsequence, StartOutcome
 from kafkalog.recovery.broker.node.releases import MODELED
@@ -77,9 +78,9 @@ def start_sentences(
         case StartResult.LOADED:
             return [f"Kafka {MODELED} would start on it{how}"]
         case StartResult.START_FAILS:
-            return [f"Kafka {MODELED} would NOT START on it: {exception}: {message}"]
+            return [f"Kafka {MODELED} would NOT START on it: {as_printed(exception, message)}"]
         case _:
-            return [f"Kafka {MODELED} would take it OFFLINE: {exception}: {message}"]
+            return [f"Kafka {MODELED} would take it OFFLINE: {as_printed(exception, message)}"]
 
 
 def sentence_of_answer(answer: NodeAnswer, how: str = "") -> str:
@@ -92,7 +93,7 @@ def sentence_of_answer(answer: NodeAnswer, how: str = "") -> str:
     """
     condition = "" if answer.condition is None else f" ({answer.condition})"
     if answer.outcome is StartOutcome.FAILS:
-        words = f"{answer.exception}: {answer.message}" if answer.message else f"{answer.exception}"
+        words = as_printed(answer.exception, answer.message)
         file = "" if answer.file is None or answer.file in words else f" [{answer.file}]"
         before = _sentences(answer, _BEFORE_IT_FAILS)
         already = f"; but before it fails, {'; and '.join(before)}" if before else ""

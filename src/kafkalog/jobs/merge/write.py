@@ -27,6 +27,7 @@ from kafkalog.log.directories.log_settings import LogSettings
 from kafkalog.log.disk.files import status_of
 from kafkalog.log.disk.one_file import OneFile
 from kafkalog.log.storage.content import ContentSource, Slice
+from kafkalog.log.storage.java import as_printed
 from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.act.fs import PIECE, FileSystem, own_file
 from kafkalog.recovery.broker.manager import StartResult, load_log_directory
@@ -138,7 +139,8 @@ def _write_others(log: MergedLog, fs: FileSystem, unfinished: str, settings: Log
     try:
         loaded = load_log_directory(tree, settings=lambda topic: settings, now_ms=now_ms)
         if loaded.outcome != StartResult.LOADED:
-            raise RecoveryRefused(f"a broker would not load the merged log: {loaded.exception}: {loaded.message}")
+            words = as_printed(loaded.exception, loaded.message)
+            raise RecoveryRefused(f"a broker would not load the merged log: {words}")
         _refuse_changed(tree, written)
         for name in tree.names(directory):
             path = f"{directory}/{name}"

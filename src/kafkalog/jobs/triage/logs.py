@@ -23,6 +23,7 @@ from kafkalog.copies.volumes import reason
 from kafkalog.log.directories.directory import LogDir
 from kafkalog.log.directories.log_settings import LogSettings
 from kafkalog.log.directories.workers import OnProgress, Workers
+from kafkalog.log.storage.java import as_printed
 from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.broker.forecast import load_directory
 from kafkalog.recovery.broker.identity import with_identity
@@ -185,7 +186,7 @@ def _read(disks: BrokerDisks, log_dir: LogDir, rules: Rules, workers: Workers, f
         if result.outcome != StartResult.LOADED:
             offline = result.outcome == StartResult.DIR_OFFLINE
             end = "takes the directory offline" if offline else "ends"
-            why = f"the start of broker {disks.node} {end}: {result.exception}: {result.message}"
+            why = f"the start of broker {disks.node} {end}: {as_printed(result.exception, result.message)}"
             findings.append(Finding.of(FindingCode.BROKER_REFUSES, None, None, why, log_dir.path))
             if not offline:
                 disks.refusal = why

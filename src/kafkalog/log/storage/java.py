@@ -38,6 +38,7 @@ __all__ = [
     "OutOfOrderSequenceError",
     "TooLargeError",
     "TransactionCoordinatorFencedError",
+    "as_printed",
     "int64",
     "offset_of",
     "parse_int",
@@ -255,3 +256,8 @@ def split_on(pattern: re.Pattern[str], text: str) -> list[str]:
     while len(words) > 1 and not words[-1]:
         words.pop()
     return words
+
+
+def as_printed(exception: object, message: str | None) -> str:
+    """Return an exception as Java prints it: the name of its class, and its message if it has one."""
+    return f"{exception}: {message}" if message else f"{exception}"
