@@ -342,7 +342,7 @@ def test_a_log_that_is_locked_damaged_or_none_is_refused_and_not_touched(tmp_pat
     content = log.read_bytes()
     log.write_bytes(content[:-1])
     (path / ".kafka_cleanshutdown").unlink()
-    with pytest.raises(FormatError, match=r"recover\(directory\)"):
+    with pytest.raises(FormatError, match=r"recover\(.*\)"):
         job.commit([message])
     assert log.read_bytes() == content[:-1]
     assert load_journal(str(job.work)) is None

@@ -121,7 +121,7 @@ def test_a_damaged_log_is_not_cleaned_and_goes_on(tmp_path: Path) -> None:
         data[70] ^= 1
         damaged.write_bytes(data)
         before = contents(tmp_path)
-        with pytest.raises(kafkalog.FormatError, match=r"; let recover\(directory\) decide") as caught:
+        with pytest.raises(kafkalog.FormatError, match=r"; let recover\(.*\) decide") as caught:
             log.compact()
         assert caught.value.source == str(damaged)
         assert contents(tmp_path) == before
