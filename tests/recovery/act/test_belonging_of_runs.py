@@ -240,7 +240,7 @@ def test_what_was_cut_short_asks_again_for_the_consent_that_it_needs(
     told = kafkalog("plan", root)
     assert told.code == 1
     assert "first end the run that was cut short" in told.out
-    assert f"kafkalog recover {root} -" not in told.out, "any command of a way would complete that run, and not do as it says"
+    assert f"kafkalog recover {root} -" not in told.out, "a command of a way would complete that run instead"
     result = kafkalog("recover", "--yes", "--accept-loss", root)
     assert (result.code, f"run {run_id}, which had been cut short, was completed" in result.out) == (2, True)
     (info,) = runs(root)
