@@ -11,8 +11,8 @@ import pytest
 
 from kafkalog.codec.names import parse_partition_directory
 from kafkalog.recovery.broker.node.answer import (
-    OF_A_LOST_DIRECTORY,
     ConsequenceKind,
+    LostDirectoryConsequence,
     NodeAnswer,
     NodeStart,
     Role,
@@ -134,7 +134,7 @@ def test_what_mends_metadata_that_a_start_overwrites_comes_before_the_logs(tmp_p
 def test_what_to_do_about_a_disk_that_was_replaced_is_said() -> None:
     """A disk that is formatted again has another directory id, and what was on it has no leader."""
     kind = ConsequenceKind.NOT_SERVING
-    lost = StartConsequence(kind=kind, detail=f"{OF_A_LOST_DIRECTORY}, are in none of them, and have no leader: a-0")
+    lost = LostDirectoryConsequence(kind=kind, detail="partitions are in no log directory, and have no leader: a-0")
     other = StartConsequence(kind=kind, detail="no leader is elected")
 
     def done(*consequences: StartConsequence) -> str:

@@ -13,7 +13,7 @@ from msgspec import Struct, field
 from kafkalog.recovery.broker.node.releases import Release, named
 
 __all__ = [
-    "OF_A_LOST_DIRECTORY", "REFUSED_SETTING", "AnswerJson", "ConsequenceKind", "Fault", "NodeAnswer", "NodeStart",
+    "REFUSED_SETTING", "AnswerJson", "ConsequenceKind", "Fault", "LostDirectoryConsequence", "NodeAnswer", "NodeStart",
     "NodeStartJson", "Part", "Role", "StartConsequence", "StartOutcome",
 ]  # fmt: skip
 
@@ -107,10 +107,6 @@ class ConsequenceKind(enum.StrEnum):
     OTHER = "other"
 
 
-OF_A_LOST_DIRECTORY = "partitions are assigned to a directory id that no log directory has any more"
-"""beginning of `StartConsequence.detail` where the log directory of partitions was replaced"""
-
-
 class Fault(Struct, frozen=True, kw_only=True):
     """A fault in a file that a node reads at its start."""
 
@@ -136,6 +132,10 @@ class StartConsequence(Struct, frozen=True, kw_only=True):
     """partition directories, relative to their log directories"""
     lost: tuple[str, ...] = ()
     """partitions that lose all records, or some, by it, and of which the metadata names no other copy"""
+
+
+class LostDirectoryConsequence(StartConsequence, frozen=True):
+    """A consequence for partitions that the metadata assigns to a log directory that the node no longer has."""
 
 
 class NodeAnswer(Struct, frozen=True, kw_only=True):

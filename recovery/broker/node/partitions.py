@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import TypeGuard
 
 from msgspec import Struct, field, structs
 
@@ -35,7 +36,13 @@ from kafkalog.log.storage.checkpoint_file import read_offset_checkpoint
 from kafkalog.log.storage.java import JavaError, JavaIOError, TooLargeError
 from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.broker.manager import BrokerResult, StartResult, load_log_directory, topic_id_or_none
-from kafkalog.recovery.broker.node.answer import OF_A_LOST_DIRECTORY, ConsequenceKind, Fault, Part, StartConsequence
+from kafkalog.recovery.broker.node.answer import (
+    ConsequenceKind,
+    Fault,
+    LostDirectoryConsequence,
+    Part,
+    StartConsequence,
+)
 from kafkalog.recovery.broker.node.ending import ends, without_cause
 from kafkalog.recovery.broker.node.moves import consequences_of_moves
 from kafkalog.recovery.broker.node.node_files import NodeFiles
@@ -64,6 +71,7 @@ _PUT_AWAY = (
     (DirectoryState.DELETE, ConsequenceKind.DELETED, "and deletes what is left of them, a minute later"),
     (DirectoryState.STRAY, ConsequenceKind.STRAY, "and leaves what is left of them under -stray"),
 )
+_OF_A_LOST_DIRECTORY = "partitions are assigned to a directory id that no log directory has any more"
 _RUNTIME = "java.lang.RuntimeException"
 _IO = "java.io.IOException"
 """exception that a node prints when its last directory fails, before it ends itself"""
@@ -315,7 +323,7 @@ def consequences_of_older_logs(
             continue
         led = replica.leader_epoch if replica.leader == node_id else replica.leader_epoch - 1
         last = max((entry.epoch for entry in _leader_epochs(tree, directory)), default=None)
-        if last is not None and max(last, epoch_before_runs(directory.root, directory.name)) < led:
+        if last is not None and last < led and epoch_before_runs(directory.root, directory.name) < led:
             older.append((directory, last, led))
     if not older:
         return []
@@ -571,47 +579,39 @@ def _without_leader(
     if registered is None or len(registered.directories) != len(known) or not has_ids:
         return []
 
-    def is_lost(replica: PartitionImage) -> bool:
-        assigned = _directory_of(replica, node_id)
+    def is_lost(replica: PartitionImage | None) -> TypeGuard[PartitionImage]:
+        assigned = None if replica is None else _directory_of(replica, node_id)
         return assigned is not None and assigned in registered.directories and assigned not in known
 
     held: dict[str, set[int]] = {}
-    names = []
-    for directory in directories:
-        replica = replicas_of(image, directory.topic_id or "", directory.parsed.partition)
-        if replica is None or not is_lost(replica):
-            continue
-        if holders := _holders(replica, node_id):
-            held[directory.name] = holders
-        else:
-            names.append(directory.name)
-    gone = {}
-    for (topic, number), partition in nowhere.items():
-        if not is_lost(partition):
-            continue
-        if holders := _holders(partition, node_id):
-            held[f"{topic}-{number}"] = holders
-        else:
-            gone[topic, number] = partition
-    consequences = []
+
+    def without_holders(partitions: Iterable[tuple[str, PartitionImage | None]]) -> tuple[str, ...]:
+        lost = [(name, _holders(replica, node_id)) for name, replica in partitions if is_lost(replica)]
+        held.update((name, holders) for name, holders in lost if holders)
+        return tuple(name for name, holders in lost if not holders)
+
+    names = without_holders(
+        (each.name, replicas_of(image, each.topic_id or "", each.parsed.partition)) for each in directories
+    )
+    gone = without_holders(zip(_names(nowhere), nowhere.values(), strict=True))
+    consequences: list[StartConsequence] = []
     if held:
         brokers = ", ".join(map(str, sorted(set().union(*held.values()))))
         detail = (
-            "partitions are assigned to a directory id that no log directory has any more, and other brokers "
-            f"({brokers}) have them in sync by the metadata: {_first_of(list(held))}"
+            f"{_OF_A_LOST_DIRECTORY}, and other brokers ({brokers}) have them in sync by the metadata: "
+            f"{_first_of(list(held))}"
         )
         consequences.append(StartConsequence(kind=ConsequenceKind.OTHER, detail=detail, names=tuple(held)))
     if gone:
-        there = _names(gone)
-        detail = f"{OF_A_LOST_DIRECTORY}, are in none of them, and have no leader: {_first_of(there)}"
+        detail = f"{_OF_A_LOST_DIRECTORY}, are in none of them, and have no leader: {_first_of(gone)}"
         consequences.append(
-            StartConsequence(kind=ConsequenceKind.NOT_SERVING, detail=detail, names=there, lost=there)
+            LostDirectoryConsequence(kind=ConsequenceKind.NOT_SERVING, detail=detail, names=gone, lost=gone)
         )
     if names:
         kind = ConsequenceKind.UNFORESEEN if release.at_least("4.0") else ConsequenceKind.NOT_SERVING
         may = "may have" if release.at_least("4.0") else "have"
-        detail = f"{OF_A_LOST_DIRECTORY}, and {may} no leader: {_first_of(names)}"
-        consequences.append(StartConsequence(kind=kind, detail=detail, names=tuple(names)))
+        detail = f"{_OF_A_LOST_DIRECTORY}, and {may} no leader: {_first_of(names)}"
+        consequences.append(LostDirectoryConsequence(kind=kind, detail=detail, names=names))
     return consequences
 
 

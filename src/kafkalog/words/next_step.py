@@ -12,7 +12,13 @@ from msgspec.structs import replace
 from kafkalog.codec.common.shell import shell_line
 from kafkalog.codec.common.wording import counted
 from kafkalog.codec.names import parse_partition_directory
-from kafkalog.recovery.broker.node.answer import OF_A_LOST_DIRECTORY, ConsequenceKind, NodeStart, StartOutcome
+from kafkalog.recovery.broker.node.answer import (
+    ConsequenceKind,
+    LostDirectoryConsequence,
+    NodeStart,
+    StartConsequence,
+    StartOutcome,
+)
 from kafkalog.recovery.decide.losses import sentence_of_lost
 from kafkalog.recovery.decide.ways import RecoveryWay
 from kafkalog.recovery.facts.metadata_copies import IN_PLACE_OF_A_WAY
@@ -181,9 +187,8 @@ def _beside_the_logs(
         return (TYPE_THIS, [identity]) if identity is not None else (f"what is left: {plan.note_of_identity}", [])
     if mended:
         return f"{mended[0].words}:", [mended[0].command]
-    consequences = () if plan.node is None else (each for answer in plan.node.judged for each in answer.consequences)
     doubtful = (ConsequenceKind.METADATA_MAY_GO_BACK, ConsequenceKind.OLDER_LOGS)
-    if any(each.kind in doubtful and each.names for each in consequences):
+    if any(each.kind in doubtful and each.names for each in _consequences(plan.node)):
         return _LOOK_FIRST, []
     if best is not None:
         return done_of(best, plan.node), []
@@ -229,13 +234,15 @@ def _serves(node: NodeStart | None) -> bool:
     return node is None or node.worst.outcome in (StartOutcome.STARTS, StartOutcome.UNKNOWN)
 
 
+def _consequences(node: NodeStart | None) -> list[StartConsequence]:
+    return [] if node is None else [each for answer in node.judged for each in answer.consequences]
+
+
 def _not_in_the_logs(node: NodeStart | None) -> str:
     """Return the next step where `recover` changes nothing and the node does not start or does not serve."""
-    kind = ConsequenceKind.NOT_SERVING
-    consequences = () if node is None else (each for answer in node.judged for each in answer.consequences)
-    details = [each.detail for each in consequences if each.kind is kind]
+    unserved = [each for each in _consequences(node) if each.kind is ConsequenceKind.NOT_SERVING]
     is_serving_the_rest = node is not None and node.worst.outcome is StartOutcome.NOT_SERVING
-    if is_serving_the_rest and details and all(detail.startswith(OF_A_LOST_DIRECTORY) for detail in details):
+    if is_serving_the_rest and unserved and all(isinstance(each, LostDirectoryConsequence) for each in unserved):
         return _LOST_DIRECTORY
     return _NOT_IN_THE_LOGS
 

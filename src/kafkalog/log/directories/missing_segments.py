@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 
 from kafkalog.codec.common.findings import Finding, FindingCode, Unread
@@ -28,18 +29,23 @@ def missing_segments(
     reached these ranges.
     """
     there = sorted(bases)
-    has_inside = any(last + 1 not in there and any(base < last for base in there) for _first, last in missing)
+    begun = frozenset(there)
+
+    def is_inside(last: int) -> bool:
+        return last + 1 not in begun and bool(there) and there[0] < last
+
+    has_inside = any(is_inside(last) for _first, last in missing)
     sure = "and this topic is not compacted" if has_inside else "and no others in this log are"
     sure = "where the cleaner has not been" if is_compacted else sure
     for first, last in missing:
         if last >= log_start:
-            begins, is_inside = first in there, last + 1 not in there and any(base < last for base in there)
-            why = "the first batches of this segment are gone" if begins and is_inside else (
+            begins = first in begun
+            why = "the first batches of this segment are gone" if begins and is_inside(last) else (
                 "this segment holds none of them" if begins
-                else "batches inside this segment are gone" if is_inside
+                else "batches inside this segment are gone" if is_inside(last)
                 else "a segment before this one is gone, or the end of it"
             )  # fmt: skip
-            base = max(base for base in there if base <= first) if begins or is_inside else last + 1
+            base = there[bisect_right(there, first) - 1] if begins or is_inside(last) else last + 1
             detail = f"offsets {max(first, log_start)} to {last} are missing, {sure}: {why}"
             path = f"{directory}/{segment_file(base, FileKind.LOG)}"
             unread = Unread(max(first, log_start), last)
