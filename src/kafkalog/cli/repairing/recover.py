@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import click
@@ -173,16 +173,17 @@ command.help = (command.help or "").replace("{modes}", _MODES)
 
 def _refuse_missing(paths: Sequence[str]) -> None:
     """Raise `UsageError` for the first path that is an empty directory. It says which partitions were in it, by the
-    metadata in the others. Raises `StorageError` if a log of `__remote_log_metadata` cannot be read.
+    metadata in the others. Does nothing if one of them cannot be listed or read, which is reported later.
     """
-    empty = next((path for path in paths if exists(path) and is_missing(path)), None)
-    if empty is None:
-        return
-    usable = [path for path in paths if is_log_dir(path)]
-    finding = missing_directory(empty)
-    if usable:
-        (finding,) = with_what_was_there([finding], usable)
-    raise UsageError(f"{empty}: {finding.detail}")
+    with suppress(StorageError):
+        empty = next((path for path in paths if exists(path) and is_missing(path)), None)
+        if empty is None:
+            return
+        usable = [path for path in paths if is_log_dir(path)]
+        finding = missing_directory(empty)
+        if usable:
+            (finding,) = with_what_was_there([finding], usable)
+        raise UsageError(f"{empty}: {finding.detail}")
 
 
 class _Together:
