@@ -19,16 +19,17 @@ from kafkalog.recovery.modes.table import Mode
 __all__ = ["refuse_copies", "rules_for_each"]
 
 
-def rules_for_each(request: Recovery, roots: Sequence[str]) -> Mapping[str, Rules]:
+def rules_for_each(request: Recovery, roots: Sequence[str], lost: Sequence[str] = ()) -> Mapping[str, Rules]:
     """Return the rules for each log directory: the request with the same time for all (its own, else the current time),
-    and with the facts from the metadata log of each one's own broker, unless the request has facts itself. Lost
+    and with the facts from the metadata log of each one's own broker, unless the request has facts itself. `lost` are
+    missing or empty log directories, which matter for the start of a node that owns all of `roots`. Lost
     `meta.properties` are reconstructed in memory if requested. Reads the metadata logs; writes nothing.
 
     Raises `UsageError` if the request contradicts itself or has settings that Kafka would refuse, `RecoveryRefused` if
     lost `meta.properties` cannot be reconstructed, and `StorageError` if a directory cannot be listed.
     """
     known = [*roots, *filter(_can_be_listed, request.beside)]
-    facts = dict.fromkeys(roots, request.topics) if request.topics is not None else facts_of_each(known)
+    facts = dict.fromkeys(roots, request.topics) if request.topics is not None else facts_of_each(known, lost)
     rules = settled(replace(request, topics=NO_FACTS), ())
     if request.meta_properties and (request.select != ALL or rules.mode.spec.is_as_broker):
         raise UsageError("meta.properties is written in a whole log directory, and not in mode kafka")

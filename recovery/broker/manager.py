@@ -28,7 +28,7 @@ from kafkalog.codec.names import (
     parse_partition_directory,
 )
 from kafkalog.log.directories.log_settings import LogSettings
-from kafkalog.log.storage.checkpoint_file import java_lines, read_offset_checkpoint
+from kafkalog.log.storage.checkpoint_file import java_lines, malformed_line, read_offset_checkpoint
 from kafkalog.log.storage.java import (
     AlreadyOfflineError,
     IllegalArgumentError,
@@ -127,7 +127,7 @@ def read_topic_id(tree: Tree, directory: str) -> str | None:
         return None
     try:
         data = tree.read(path)
-        return _topic_id(data) if len(data) <= _SMALL_BYTES else _parse_metadata(java_lines(data))
+        return _topic_id(path, data) if len(data) <= _SMALL_BYTES else _parse_metadata(path, java_lines(data))
     except JavaIOError as error:
         message = f"Error while reading partition metadata file {path}: {error}"
         raise KafkaStorageError(message, file=path) from error
@@ -142,32 +142,32 @@ def topic_id_or_none(tree: Tree, directory: str) -> str | None:
 
 
 @lru_cache(maxsize=64)
-def _topic_id(data: bytes) -> str:
+def _topic_id(path: str, data: bytes) -> str:
     """Parse the content of `partition.metadata` and return the topic id. Cached, because every simulated start needs it
     again. Raises a `JavaError` if it is malformed.
     """
-    return _parse_metadata(java_lines(data))
+    return _parse_metadata(path, java_lines(data))
 
 
 _NO_LINE = 'Cannot invoke "java.lang.CharSequence.length()" because "this.text" is null'
 """Java's words where `PartitionMetadataReadBuffer` splits a line that is not there"""
 
 
-def _parse_metadata(lines: list[str]) -> str:
+def _parse_metadata(path: str, lines: list[str]) -> str:
     def value(number: int) -> str:
         if number >= len(lines):
             raise NullPointerError(_NO_LINE)
         words = split_on(_COLON, lines[number])
         if len(words) != 2:
-            raise JavaIOError(f"Malformed line in checkpoint file: {lines[number][:60]}")
+            raise malformed_line(path, lines[number])
         return words[1]
 
     try:
         version = parse_int(value(0))
     except NumberFormatError:
-        raise JavaIOError(f"Malformed line in checkpoint file: {lines[0][:60]}") from None
+        raise malformed_line(path, lines[0]) from None
     if version < 0:
-        raise JavaIOError(f"Unrecognized version of partition metadata file: {version}")
+        raise JavaIOError(f"Unrecognized version of partition metadata file + ({path}): {version}", file=path)
     text = value(1)
     if len(text) > _MAX_UUID_TEXT:
         raise IllegalArgumentError(f"Input string with prefix `{text[:24]}` is too long to be decoded as a base64 UUID")
@@ -181,7 +181,7 @@ def _parse_metadata(lines: list[str]) -> str:
             "base64-encoded UUID"
         )
     if raw == bytes(16):
-        raise JavaIOError("Invalid topic ID in partition metadata file")
+        raise JavaIOError(f"Invalid topic ID in partition metadata file ({path})", file=path)
     return text
 
 
@@ -251,7 +251,7 @@ class _Directory:
         if name not in self.tree.files:
             return {}
         try:
-            return read_offset_checkpoint(self.tree.read(name))
+            return read_offset_checkpoint(name, self.tree.read(name))
         except JavaIOError as error:
             message = f"Error while reading checkpoint file {name}: {error}"
             self.offline = self.offline or KafkaStorageError(message, file=name)
@@ -409,7 +409,9 @@ def read_checkpoints(tree: Tree) -> tuple[Offsets, Offsets] | None:
     if any(name in tree.directories or name in tree.links for name in names):
         return None
     try:
-        points, starts = (read_offset_checkpoint(tree.read(name)) if name in tree.files else {} for name in names)
+        points, starts = (
+            read_offset_checkpoint(name, tree.read(name)) if name in tree.files else {} for name in names
+        )
     except JavaError:
         return None
     return points, starts

@@ -84,11 +84,12 @@ def broker_start(
 
 
 def _together(path: str, facts: TopicFacts) -> Sequence[str]:
-    """Return the log directories that start together with `path`: all of the broker's directories in `facts`. If
-    neither the metadata log nor a `meta.properties` shows that they belong to one broker, only `path`.
+    """Return the log directories that start together with `path`: all of the broker's directories in `facts`, with
+    the lost ones. If neither the metadata log nor a `meta.properties` shows that they belong to one broker, only
+    `path`.
     """
     is_known = facts.source is not None or any(identity_of(root) is not None for root in facts.roots)
-    return facts.roots if is_known else (path,)
+    return facts.directories if is_known else (path,)
 
 
 def loading(

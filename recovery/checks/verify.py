@@ -16,7 +16,7 @@ from kafkalog.codec.common.findings import Finding
 from kafkalog.codec.common.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.headers.header_tables import HeaderTables
 from kafkalog.codec.names import META_PROPERTIES
-from kafkalog.log.directories.inventory import open_all
+from kafkalog.log.directories.inventory import lost_directories, open_all
 from kafkalog.log.directories.partition import Partition
 from kafkalog.log.directories.selection import ALL, Selection
 from kafkalog.log.directories.workers import OnRead, in_order
@@ -110,7 +110,8 @@ def _look(
     with listed_once():  # and no longer: what was listed goes before others are forked
         inventory = open_all(*paths, tolerant=True, missing_too=True, limits=limits)
         select.check(inventory.names)
-        known = facts_of_each([each.path for each in inventory.log_dirs]) if select == ALL else {}
+        roots = [each.path for each in inventory.log_dirs]
+        known = facts_of_each(roots, lost_directories(inventory.unreadable)) if select == ALL else {}
         in_use = {each.path for each in inventory.log_dirs if is_in_use(each.path)}
         listed = {
             each.path: AsListed(each, known[real(each.path)], asked)

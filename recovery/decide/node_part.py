@@ -45,11 +45,12 @@ def with_nodes(plans: Sequence[Plan], rules: Mapping[str, Rules]) -> list[Plan]:
 
     def start_of(plan: Plan) -> NodeStart:
         asked, facts = rules[plan.root], rules[plan.root].facts
-        roots = tuple(directories_of_node(plan.root, facts.roots))
+        roots = tuple(directories_of_node(plan.root, facts.directories))
         if roots not in starts:
             question = StartQuestion(asked.release, asked.server)
             own = {root: loaded[root] for root in roots if root in loaded}
-            starts[roots] = start_with(plan.root, facts.roots, own, question, asked.at, facts.controllers, facts.apart)
+            together = facts.directories
+            starts[roots] = start_with(plan.root, together, own, question, asked.at, facts.controllers, facts.apart)
         return starts[roots]
 
     return [
@@ -69,7 +70,8 @@ def _with_node(plan: Plan, rules: Rules, start: NodeStart) -> Plan:
     if start.never_starts:
         broker = replace(broker, outcome=StartResult.START_FAILS, exception=newest.exception, message=newest.message,
                          is_of_node=True)  # fmt: skip
-    of_start = node_findings(start) if plan.survey.is_partial else findings_for(start, plan.root, rules.facts.roots)
+    together = rules.facts.directories
+    of_start = node_findings(start) if plan.survey.is_partial else findings_for(start, plan.root, together)
     findings = [finding.in_file(os.path.relpath(finding.file or plan.root, plan.root)) for finding in of_start]
     if facts.apart:
         detail = f"it names another broker or cluster than {facts.apart[0]}: a broker that has both starts with neither"
@@ -136,7 +138,7 @@ def start_now(root: str, rules: Rules) -> NodeStart | None:
     """
     try:
         return node_start(
-            directories_of_node(root, rules.facts.roots),
+            directories_of_node(root, rules.facts.directories),
             properties=rules.server or None,
             release=rules.release,
             loads_others=False,

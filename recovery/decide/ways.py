@@ -521,7 +521,10 @@ class _Measurement:
             elif end >= start and not gone.covers(start, end):
                 absent = list(left.offsets.absent(start, end))
                 there = end - start + 1 - sum(last - first + 1 for first, last in absent)  # what a copy has put in
-                if not damage.is_exact or (there and records != end - start + 1):
+                if damage.is_tail and not damage.is_exact:  # what was written behind the incomplete batch is unknown
+                    measured.is_exact = False
+                    measured.uncounted += 1
+                elif not damage.is_exact or (there and records != end - start + 1):
                     self._estimate()
                 self._lost += max(records - there, 0)
                 for first, last in absent:

@@ -50,12 +50,14 @@ def brothers_of(root: str, roots: Sequence[str]) -> list[str]:
     return own
 
 
-def facts_of_each(roots: Sequence[str]) -> Mapping[str, TopicFacts]:
+def facts_of_each(roots: Sequence[str], lost: Sequence[str] = ()) -> Mapping[str, TopicFacts]:
     """Return a dict: real path of each log directory -> facts about topics, read from the metadata log in its broker's
     directories. A directory belongs to the broker whose metadata registers its directory id; if none does,
-    `meta.properties` decides. The facts' `controllers` and `apart` are set from the other brokers' directories. Damage
-    is described in `problem` of the facts and raises no exception. Raises `StorageError` if a directory cannot be
-    listed.
+    `meta.properties` decides. The facts' `controllers` and `apart` are set from the other brokers' directories. `lost`
+    are missing or empty directories; they become the facts' `lost` if all `roots` belong to one broker.
+
+    Damage is described in `problem` of the facts and raises no exception. Raises `StorageError` if a directory cannot
+    be listed.
     """
     brokers = of_one_broker([real(root) for root in roots])
     known = [read_topic_facts(broker) for broker in brokers]
@@ -63,7 +65,9 @@ def facts_of_each(roots: Sequence[str]) -> Mapping[str, TopicFacts]:
         brokers, known = _with_registered(brokers, known)
     controllers = controllers_beside(brokers)
     return {
-        root: replace(facts, controllers=others, apart=_apart(broker, brokers))
+        root: replace(
+            facts, lost=tuple(lost) if len(brokers) == 1 else (), controllers=others, apart=_apart(broker, brokers)
+        )
         for broker, others, facts in zip(brokers, controllers, known, strict=True)
         for root in broker
     }

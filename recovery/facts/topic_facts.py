@@ -84,12 +84,19 @@ class TopicFacts:
     """the metadata log's directory that this was read from; None if there was none"""
     roots: tuple[str, ...] = field(default=(), compare=False)
     """log directories of the broker that were examined"""
+    lost: tuple[str, ...] = field(default=(), compare=False)
+    """log directories of the broker that are missing or empty, if they were named"""
     controllers: tuple[str, ...] = field(default=(), compare=False)
     """log directories of other nodes of the cluster with a metadata log, given in addition"""
     apart: tuple[str, ...] = field(default=(), compare=False)
     """log directories that name another broker but may belong to this one"""
     problem: str | None = None
     """why nothing, or not everything, could be read, as one sentence; None if everything could"""
+
+    @property
+    def directories(self) -> tuple[str, ...]:
+        """Log directories with which the broker starts: those that were examined, and the lost ones."""
+        return (*self.roots, *self.lost)
 
     def settings(self, topic: str, given: Mapping[str, str]) -> LogSettings:
         """Return the settings of a topic's logs: each from the metadata if it has it, else from `given`, else Kafka's

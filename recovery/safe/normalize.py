@@ -184,7 +184,7 @@ def read_cleaner_offsets(tree: Tree) -> dict[tuple[str, int], int] | None:
 
 def _readable(tree: Tree, name: str) -> dict[tuple[str, int], int] | None:
     try:
-        return read_offset_checkpoint(tree.read(name))
+        return read_offset_checkpoint(name, tree.read(name))
     except JavaError:
         return None
 

@@ -62,7 +62,8 @@ def test_what_is_lost_since_when_and_what_to_type(place: Path) -> None:
         said = text(*words, "data")
         assert "Kafka 4.1 and later would start on it" in said
         assert "out of service after a start: nothing here" in said
-        assert "metrics-22-0: about 8 records, offsets 800 to 807, written 2026-11-21 00:37:12Z by its header" in said
+        lost = "metrics-22-0: at least 8 records, offsets 800 to 807, written 2026-11-21 00:37:12Z by its header"
+        assert lost in said
         assert "parcels-40-3: an unknown number from offset 67 on, written after 2026-11-21 00:37:08Z" in said
         assert f": kafkalog recover {place}/data --yes" in said
     assert "type this to see what is lost" in text("verify", "data")

@@ -126,21 +126,21 @@ def node_files(roots: Sequence[str], properties: Mapping[str, str] | None = None
     `properties` are the node's server properties. If their `log.dirs` (or `log.dir`) name one of `roots`, the other
     directories that they name are added, the metadata log is in `metadata.log.dir` or else the first of `log.dirs`, and
     `are_all` is True. Otherwise their paths are ignored, and the metadata log is in the first directory that has one
-    (None if none has).
+    (None if none has). Paths are compared after symbolic links are resolved.
     """
     given = properties or {}
     named = _COMMA.split(given.get("log.dirs", given.get("log.dir", "")).strip())
     metadata = given.get("metadata.log.dir", "").strip() or next((path for path in named if path), None)
-    known = dict.fromkeys(os.path.abspath(root) for root in roots)
-    are_all = any(os.path.abspath(path) in known for path in named if path)
+    known = {os.path.realpath(root): os.path.abspath(root) for root in roots}
+    are_all = any(os.path.realpath(path) in known for path in named if path)
     if are_all:  # else the properties are of other paths
-        known |= dict.fromkeys(os.path.abspath(path) for path in named if path)
+        for path in filter(None, named):
+            known.setdefault(os.path.realpath(path), os.path.abspath(path))
     else:
         metadata = None
     if metadata is not None:
-        metadata = os.path.abspath(metadata)
-        known[metadata] = None
-    listed = tuple(known)
+        metadata = known.setdefault(os.path.realpath(metadata), os.path.abspath(metadata))
+    listed = tuple(known.values())
     meta: dict[str, MetaProperties | str | None] = {}
     unreadable: dict[str, str] = {}
     for root in listed:

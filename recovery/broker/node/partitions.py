@@ -193,7 +193,7 @@ def _unread_checkpoint(files: NodeFiles, root: str) -> str | None:
     for name in _READ_LATER:
         if name in tree.files:
             try:
-                read_offset_checkpoint(tree.read(name))
+                read_offset_checkpoint(os.path.join(root, name), tree.read(name))
             except JavaIOError as error:
                 return f"Error while reading checkpoint file {os.path.join(root, name)}: {error}"
             except (JavaError, TooLargeError):

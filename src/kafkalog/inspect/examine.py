@@ -23,10 +23,11 @@ from kafkalog.inspect.lost_batches import is_of_batch
 from kafkalog.inspect.report_request import Asked, Watch
 from kafkalog.inspect.walked import walk_over
 from kafkalog.log.directories.identities import are_copies_of_one
-from kafkalog.log.directories.inventory import Inventory, open_all
+from kafkalog.log.directories.inventory import Inventory, lost_directories, open_all
 from kafkalog.log.directories.partition import Partition
 from kafkalog.log.directories.selection import ALL
 from kafkalog.recovery.act.history import RunInfo, runs
+from kafkalog.recovery.act.room import has_no_room_to_start, why_no_room
 from kafkalog.recovery.act.unfinished_business import standing
 from kafkalog.recovery.checks.report import VerifyReport
 from kafkalog.recovery.checks.verify import verify
@@ -234,7 +235,7 @@ def _planned(
     alone = [each.path for each in inventory.standalone if each.path in wanted and os.path.isdir(each.path)]
     possible = [path for path in (*roots, *alone) if _has_root(path)]
     request = Recovery(config=asked.config, server=asked.server, at=asked.at, select=asked.chosen)
-    facts = facts_of_each([log_directory_of(path) for path in possible])
+    facts = facts_of_each([log_directory_of(path) for path in possible], lost_directories(inventory.unreadable))
     holders, colliding = _holders(inventory), _colliding(inventory, roots)
     held: list[tuple[str, Plan]] = []
     with watch.planning() as update:
@@ -296,6 +297,9 @@ def _kept(path: str, plan: Plan) -> Planned:
         lost_in_deleted=plan.lost_in_deleted,
         copies=plan.copies,
         note_of_identity=plan.note_of_identity,
+        no_room=why_no_room(plan),
+        has_no_room_to_start=has_no_room_to_start(plan),
+        made_stray=tuple(plan.made_stray),
         choice=plan.choice,
         declined=plan.declined,
         deleted=plan.deleted,

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 from msgspec import Struct
 
-from kafkalog.codec.common.errors import KafkaLogError
+from kafkalog.codec.common.errors import KafkaLogError, RecoveryRefused
 from kafkalog.codec.common.findings import Finding, Severity, Unread
 from kafkalog.copies.comparison import Comparison
 from kafkalog.inspect.annotated import AnnotatedBytes
@@ -121,6 +121,12 @@ class Planned(Struct, frozen=True, kw_only=True):
     """directories that hold other copies"""
     note_of_identity: str | None = None
     """why brokers may not start because of `meta.properties`; None if they may"""
+    no_room: RecoveryRefused | None = None
+    """the error with which a recovery would refuse the plan for lack of space; None if there is enough"""
+    has_no_room_to_start: bool = False
+    """whether the file system has no space for the files that a start writes"""
+    made_stray: tuple[str, ...] = ()
+    """partition directories that the plan takes out of service"""
     choice: RecoveryChoice = msgspec.field(default_factory=RecoveryChoice)
     declined: Mapping[str, str] = {}
     deleted: str | None = None

@@ -20,10 +20,15 @@ def why_no_plan(planned: Planned) -> str:
 
 
 def given_in(facts: ReportFacts) -> Given:
-    """Return the options that the report's commands repeat, the directories that are in use, and, if one command fits
-    all directories, those directories. May read metadata logs; raises `StorageError` if that fails.
+    """Return the options that the report's commands repeat, the directories that are in use or have too little space,
+    and, if one command fits all directories, those directories. May read metadata logs; raises `StorageError` if that
+    fails.
     """
     locked = frozenset(os.path.realpath(each.path) for each in facts.directories if each.standing.locked)
-    given = Given(words=facts.arguments, locked=locked)
+    given = Given(
+        words=facts.arguments,
+        locked=locked,
+        without_room={each.root: sentence_of(each.no_room) for each in facts.planned if each.no_room is not None},
+    )
     has_problem = any(planned.problem is not None for planned in facts.planned)
     return given if has_problem else of_all_together(facts.planned, given)

@@ -19,7 +19,7 @@ from kafkalog.words.fields import explain_command
 from kafkalog.words.finding_lines import finding_lines
 from kafkalog.words.first_screen import FirstScreen, paths_text
 from kafkalog.words.next_step import what_to_type
-from kafkalog.words.outlook import Outlook, first_screen
+from kafkalog.words.outlook import NEEDS_ROOM, Outlook, first_screen
 from kafkalog.words.wrapping import REPORT_WIDTH, folded_with_command
 
 __all__ = ["screen_of", "text_of_report"]
@@ -52,6 +52,8 @@ def _outlook(planned: Planned, given: Given) -> Outlook:
         choice=planned.choice,
         consequences=planned.consequences,
         partitions=len(planned.names),
+        made_stray=planned.made_stray,
+        others=f"; {NEEDS_ROOM}" if planned.has_no_room_to_start else "",
         note=note,
         commands=commands,
         findings=planned.damages,

@@ -8,15 +8,16 @@ everything fits, the rest is left out and counted; the tables after the screen h
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
 from kafkalog.codec.common.wording import counted
+from kafkalog.recovery.broker.node.sentences import NO_START
 from kafkalog.words.escapes import escape_controls
 from kafkalog.words.wrapping import before_command, folded, wrapped
 
-__all__ = ["HEIGHT", "FirstScreen", "Loss", "paths_text"]
+__all__ = ["HEIGHT", "FirstScreen", "Loss", "paths_text", "start_lines"]
 
 HEIGHT = 24
 """Lines of the screen."""
@@ -32,6 +33,21 @@ _OF_A_LOSS = 2
 _FEWEST_LOSSES = 2
 _FEWEST = 2
 """Most lines of each part; losses get what the other parts leave. A sentence gets two lines, or is left out."""
+
+
+def start_lines(by_forecast: Mapping[tuple[str, ...], Sequence[str]], *, are_alone: bool) -> Iterator[str]:
+    """Yield the sentences of each forecast about the start of a node. `by_forecast` has the log directories for which
+    the sentences of a forecast hold, at least one. If there are several forecasts, or with `are_alone`, each sentence
+    begins with the first directory and the number of the others.
+
+    `are_alone` says that other directories of the broker could not be examined. A sentence that a node starts then
+    begins with `DIRECTORY alone`. A failed start needs no such condition: it fails with the other directories, too.
+    """
+    for sentences, directories in by_forecast.items():
+        named = f"{directories[0]}{f' and {len(directories) - 1} more' if len(directories) > 1 else ''}"
+        alone = " alone" if not any(NO_START in sentence for sentence in sentences) else ""
+        where = f"{named}{alone}: " if are_alone else f"{named}: " if len(by_forecast) > 1 else ""
+        yield from (f"{where}{sentence}" for sentence in sentences)
 
 
 class Loss(Struct, frozen=True, kw_only=True):

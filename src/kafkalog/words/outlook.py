@@ -31,12 +31,12 @@ from kafkalog.recovery.decide.losses import (
 )
 from kafkalog.recovery.decide.plan import BrokerForecast
 from kafkalog.recovery.decide.ways import Measured, total
-from kafkalog.words.first_screen import FirstScreen, Loss
+from kafkalog.words.first_screen import FirstScreen, Loss, start_lines
 from kafkalog.words.next_step import TYPE_THIS
 from kafkalog.words.order import natural_order
 
 __all__ = [
-    "DONE_NEXT", "Outlook", "copies_to_keep", "first_screen", "forecast_sentences", "losses_of",
+    "DONE_NEXT", "NEEDS_ROOM", "Outlook", "copies_to_keep", "first_screen", "forecast_sentences", "losses_of",
     "out_of_service_sentence", "renaming_text",
 ]  # fmt: skip
 
@@ -45,6 +45,7 @@ _SHOWN = 24
 _NAMED = 3
 _OUT = (ConsequenceKind.STRAY, ConsequenceKind.DELETED, ConsequenceKind.FUTURE_TRUNCATED)
 
+NEEDS_ROOM: Final = "but a start writes files, for which its file system has no space"
 DONE_NEXT: Final = "this is done next, and it can be undone"
 
 
@@ -206,10 +207,8 @@ def renaming_text(misnamed: Sequence[Finding]) -> str:
 
 
 def _starts(outlooks: Sequence[Outlook], *, are_alone: bool) -> Iterator[str]:
-    """Yield the sentences of each different forecast once. `are_alone` says that other directories of the broker could
-    not be planned; the sentences then say that the forecast is only for the named ones. If there are several different
-    forecasts, or with `are_alone`, each sentence begins with the first directory that has the forecast and the number
-    of the others.
+    """Yield the sentences of each different forecast once, as `start_lines` words them. `are_alone` says that other
+    directories of the broker could not be planned.
     """
     by_answer: dict[tuple[str, ...], list[str]] = {}
     for outlook in outlooks:
@@ -217,10 +216,7 @@ def _starts(outlooks: Sequence[Outlook], *, are_alone: bool) -> Iterator[str]:
             sentences = tuple(sentence + outlook.others for sentence in forecast_sentences(outlook.forecast))
             sentences += _deleted_logs(outlook, outlook.forecast.valid_records_lost or {})
             by_answer.setdefault(sentences, []).append(outlook.root)
-    for sentences, roots in by_answer.items():
-        named = f"{roots[0]}{f' and {len(roots) - 1} more' if len(roots) > 1 else ''}"
-        where = f"{named} alone: " if are_alone else f"{named}: " if len(by_answer) > 1 else ""
-        yield from (f"{where}{sentence}" for sentence in sentences)
+    yield from start_lines(by_answer, are_alone=are_alone)
 
 
 def _deleted_logs(outlook: Outlook, lost: Mapping[str, int]) -> tuple[str, ...]:

@@ -105,6 +105,9 @@ def test_a_plan_says_that_there_is_no_space(torn: Path, monkeypatch: pytest.Monk
     assert f"{needed} are needed" in declined
     assert planned.index("has 0 bytes free") < planned.index("kafkalog recover")
     assert "but a start writes files, for which its file system has no space" in planned
+    report = " ".join(kafkalog("report", torn, "-o", "-", "--format", "text", columns=80).out.split())
+    assert "has 0 bytes free" in report
+    assert "but a start writes files, for which its file system has no space" in report
 
 
 # -- links -----------------------------------------------------------------------------------------------------------

@@ -19,14 +19,17 @@ __all__ = ["print_triage"]
 
 _UNKNOWN: list[str | Column] = ["topic", "partition", "broker", "offsets", Column("why", wraps=True)]
 _PLACES = 3
-
-
-def _name(node: int) -> str:
-    return "none" if node == NO_LEADER else str(node)
+_WHY_NONE = ", because a broker that does not come up may be the last one in the ISR"
 
 
 def _words(nodes: Iterable[int]) -> str:
-    return " ".join(map(_name, nodes))
+    return " ".join("none" if node == NO_LEADER else str(node) for node in nodes)
+
+
+def _leaders(nodes: Sequence[int]) -> str:
+    """Return the possible leaders as text, such as `2 3 or none`; `none` if there is none."""
+    led = _words(node for node in nodes if node != NO_LEADER)
+    return " or ".join(filter(None, [led, "none" if NO_LEADER in nodes else ""]))
 
 
 def _losses(each: PartitionTriage) -> str:
@@ -46,7 +49,7 @@ def _losses(each: PartitionTriage) -> str:
 
 def _row(each: PartitionTriage) -> list[object]:
     ends = " ".join(f"{node}:{log.end}" for node, log in sorted(each.logs.items()))
-    leaders = _words(each.leaders) if each.is_foreseen else "not foreseen"
+    leaders = _leaders(each.leaders) if each.is_foreseen else "not foreseen"
     return [each.topic, each.partition, _words(each.known.isr), leaders, ends, _words(each.best), _losses(each),
             each.advice.sentence()]  # fmt: skip
 
@@ -140,7 +143,7 @@ def _summary(found: Triage) -> list[str]:
     lose, none = sum(each.may_lose for each in found.partitions), sum(each.may_have_none for each in found.partitions)
     lines.append(
         f"{counted(lose, 'partition')} may lose records, {worse} may be led by a copy that is not the best, and {none} "
-        "may have no leader."
+        f"may have no leader{_WHY_NONE if none and found.not_starting else ''}."
     )
     later = [] if found.order is None else [str(node) for node in found.best_order if node not in found.order]
     if later:

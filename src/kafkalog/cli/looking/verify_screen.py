@@ -14,7 +14,7 @@ from kafkalog.log.disk.files import real
 from kafkalog.recovery.broker.node.sentences import start_sentences
 from kafkalog.recovery.checks.report import IN_USE, BrokerStart, DirectoryReport, PartitionReport, VerifyReport
 from kafkalog.recovery.facts.brokers import of_one_broker
-from kafkalog.words.first_screen import FirstScreen, Loss, paths_text
+from kafkalog.words.first_screen import FirstScreen, Loss, paths_text, start_lines
 from kafkalog.words.outlook import out_of_service_sentence
 
 __all__ = ["screen_of"]
@@ -40,7 +40,8 @@ def screen_of(report: VerifyReport, hurt: Sequence[PartitionReport], words: Sequ
     is_mixed = any(finding.code is FindingCode.IDENTITY_MISMATCH for finding in report.findings)
     told = [*(planned if is_mixed else _with_those_of_its_broker(dirty, planned)), *words]
     commands = [shell_line(["kafkalog", "plan", *told])] if dirty else []
-    problems = [finding.detail for finding in report.findings if finding.code in _GRAVE]
+    problems = [f"{finding.file}: {finding.detail}" if finding.file else finding.detail
+                for finding in report.findings if finding.code in _GRAVE]  # fmt: skip
     return FirstScreen(
         title=title,
         start=list(_starts(report.directories, are_alone=bool(problems))),
@@ -115,19 +116,14 @@ def _first_missing(first: Finding, batch: LostBatch, partition: PartitionReport)
 
 def _starts(directories: Sequence[DirectoryReport], *, are_alone: bool) -> Iterator[str]:
     """Yield sentences that forecast whether brokers start, in the order of `directories`. Directories with the same
-    forecast get its sentences once. Directories without a forecast are skipped. If there are several forecasts, or with
-    `are_alone`, each sentence begins with the path of the first directory and the number of the others.
-
-    `are_alone` says that a part of the broker could not be read, so that each forecast is only about its own directory.
+    forecast get its sentences once, as `start_lines` words them. Directories without a forecast are skipped.
+    `are_alone` says that a part of the broker could not be read.
     """
     by_answer: dict[tuple[str, ...], list[str]] = {}
     for directory in directories:
         if directory.broker is not None:
             by_answer.setdefault(tuple(_sentences(directory.broker)), []).append(directory.path)
-    for sentences, paths in by_answer.items():
-        named = f"{paths[0]}{f' and {len(paths) - 1} more' if len(paths) > 1 else ''}"
-        where = f"{named} alone: " if are_alone else f"{named}: " if len(by_answer) > 1 else ""
-        yield from (f"{where}{sentence}" for sentence in sentences)
+    yield from start_lines(by_answer, are_alone=are_alone)
 
 
 def _sentences(broker: BrokerStart) -> list[str]:

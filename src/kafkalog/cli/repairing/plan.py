@@ -21,12 +21,10 @@ from kafkalog.cli.shapes.plan_lines import plan_line
 from kafkalog.codec.common.errors import KafkaLogError, RecoveryRefused, StorageError, UsageError
 from kafkalog.codec.common.findings import Finding
 from kafkalog.codec.common.shapes import shaped
-from kafkalog.log.directories.inventory import is_missing, missing_directory
+from kafkalog.log.directories.inventory import is_missing, lost_directories, missing_directory
 from kafkalog.log.disk.files import unreadable
 from kafkalog.recovery import Plan
-from kafkalog.recovery.act.quarantine import Runs
-from kafkalog.recovery.act.runner import refuse_full_place
-from kafkalog.recovery.act.space import refuse_if_full, written_bytes
+from kafkalog.recovery.act.room import has_no_room_to_start, why_no_room
 from kafkalog.recovery.act.unfinished_business import Standing, StandingJson, standing
 from kafkalog.recovery.checks.lost_directories import with_what_was_there
 from kafkalog.recovery.decide.plan import plan_json
@@ -59,7 +57,8 @@ def make_all(paths: Sequence[str], request: Recovery, jobs: int) -> list[Plan | 
                 raise
             failed[path] = error
     usable = [log_directory_of(path) for path in paths if path not in failed]
-    rules, lost = rules_for_each(request, usable), _lost(failed, usable)
+    lost = _lost(failed, usable)
+    rules = rules_for_each(request, usable, lost_directories(lost.values()))
     plans: list[Plan | Unplanned] = []
     with RecoveryProgress("planning") as progress:
         for path, *also in by_log_directory(paths):
@@ -124,8 +123,8 @@ def show(
         words = structs.replace(
             words,
             locked=frozenset(root for root, stands in stands_of.items() if stands.locked),
-            without_room={plan.root: why for plan in whole if (why := _without_room(plan)) is not None},
-            full=frozenset(plan.root for plan in whole if _is_full(plan)),
+            without_room={plan.root: sentence_of(why) for plan in whole if (why := why_no_room(plan)) is not None},
+            full=frozenset(plan.root for plan in whole if has_no_room_to_start(plan)),
         )
         problems = [made.sentence for made in made_all if isinstance(made, Unplanned)]
         print_plans(whole, words, every=every, problems=problems)
@@ -138,35 +137,6 @@ def show(
             remark(made.sentence)
         outcome = max(outcome, _outcome(made, stands))
     return outcome
-
-
-def _without_room(plan: Plan) -> str | None:
-    """Return why `recover` declines the plan for lack of space; None if there is enough, it cannot be examined, or the
-    plan changes nothing.
-    """
-    if not plan.changes:
-        return None
-    quarantine = None if plan.request is None else plan.request.quarantine
-    try:
-        refuse_full_place(Runs(plan.root, None if quarantine is None else os.fspath(quarantine)), plan)
-    except StorageError:
-        return None
-    except RecoveryRefused as error:
-        return sentence_of(error)
-    return None
-
-
-def _is_full(plan: Plan) -> bool:
-    """Whether the file system of the log directory has no space for the files that the plan writes, which a start
-    writes too, or none at all.
-    """
-    try:
-        refuse_if_full(plan.root, [*written_bytes(plan), 1], "a start")
-    except StorageError:
-        return False
-    except RecoveryRefused:
-        return True
-    return False
 
 
 def _outcome(plan: Plan | Unplanned, stands: Standing) -> ExitCode:

@@ -26,11 +26,10 @@ from kafkalog.words.finding_lines import finding_lines
 from kafkalog.words.insides import NOT_EXAMINED
 from kafkalog.words.next_step import NOTHING_TO_DO, mends_of, of_all_together, what_to_type
 from kafkalog.words.order import natural_order
-from kafkalog.words.outlook import DONE_NEXT, Outlook, first_screen
+from kafkalog.words.outlook import DONE_NEXT, NEEDS_ROOM, Outlook, first_screen
 
 __all__ = ["print_plan", "print_plans"]
 
-_NEEDS_ROOM = "but a start writes files, for which its file system has no space"
 _SHOWN = 20
 """Directories and files that move as a whole and are named."""
 
@@ -185,7 +184,7 @@ def outlook_of(plan: Plan, given: Given = NOTHING_GIVEN, *, acts: bool = False) 
         consequences=plan.consequences,
         partitions=len(plan.partitions),
         made_stray=plan.made_stray,
-        others=f"{others}; {_NEEDS_ROOM}" if plan.root in given.full else others,
+        others=f"{others}; {NEEDS_ROOM}" if plan.root in given.full else others,
         note=note,
         commands=commands,
         findings=plan.findings,

@@ -172,8 +172,9 @@ command.help = (command.help or "").replace("{modes}", _MODES)
 
 
 def _refuse_missing(paths: Sequence[str]) -> None:
-    """Raise `UsageError` for the first path that is an empty directory. It says which partitions were in it, by the
-    metadata in the others. Does nothing if one of them cannot be listed or read, which is reported later.
+    """Raise `RecoveryRefused` if one of several paths is an empty directory, and others are log directories. It says
+    which partitions were in the first such directory, by the metadata in the others. Raise `UsageError` if none is a
+    log directory. Does nothing if a path cannot be listed or read, which is reported later.
     """
     with suppress(StorageError):
         empty = next((path for path in paths if exists(path) and is_missing(path)), None)
@@ -181,9 +182,10 @@ def _refuse_missing(paths: Sequence[str]) -> None:
             return
         usable = [path for path in paths if is_log_dir(path)]
         finding = missing_directory(empty)
-        if usable:
-            (finding,) = with_what_was_there([finding], usable)
-        raise UsageError(f"{empty}: {finding.detail}")
+        if not usable:
+            raise UsageError(f"{empty}: {finding.detail}")
+        (finding,) = with_what_was_there([finding], usable)
+        raise RecoveryRefused(f"{empty}: {finding.detail}", reason="missing")
 
 
 class _Together:

@@ -62,7 +62,7 @@ def _read(tree: Tree) -> dict[Key, int]:
             raise _refused("it is not a file")
         return {}
     try:
-        return read_offset_checkpoint(tree.read(CLEANER_OFFSET_CHECKPOINT))
+        return read_offset_checkpoint(CLEANER_OFFSET_CHECKPOINT, tree.read(CLEANER_OFFSET_CHECKPOINT))
     except (JavaError, TooLargeError) as error:
         raise _refused(str(error)) from error
 

@@ -32,7 +32,7 @@ from kafkalog.log.disk.files import (
 )
 from kafkalog.log.disk.looked_at import looking_once
 
-__all__ = ["LONGEST", "Inventory", "chosen_replica", "is_missing", "missing_directory", "open_all"]
+__all__ = ["LONGEST", "Inventory", "chosen_replica", "is_missing", "lost_directories", "missing_directory", "open_all"]
 
 LONGEST = "longest"
 """Value of `replica` that chooses the directory whose log ends last."""
@@ -361,6 +361,12 @@ def is_missing(path: str) -> bool:
     if not exists(path):
         return True
     return is_directory(path) and not {entry.name for entry in scan_directory(path)} - {LOST_AND_FOUND}
+
+
+def lost_directories(findings: Iterable[Finding]) -> list[str]:
+    """Return the paths in the findings about missing log directories (`missing_directory`), in order."""
+    lost = (finding.file for finding in findings if finding.code is FindingCode.LOG_DIRECTORY_MISSING)
+    return [path for path in lost if path is not None]
 
 
 def missing_directory(path: str) -> Finding:

@@ -18,7 +18,7 @@ from kafkalog.log.storage.java import (
     split_on,
 )
 
-__all__ = ["java_lines", "read_checkpoint", "read_offset_checkpoint"]
+__all__ = ["java_lines", "malformed_line", "read_checkpoint", "read_offset_checkpoint"]
 
 _SPACES = re.compile(r"[ \t\n\x0b\f\r]+")
 _NEWLINE = re.compile(r"\r\n|\r|\n")
@@ -41,18 +41,23 @@ def java_lines(data: bytes) -> list[str]:
     return lines
 
 
-def _header_number(line: str) -> int:
+def malformed_line(path: str, line: str) -> JavaIOError:
+    """Return the broker's exception for a line that it cannot parse; at most 60 characters of `line` are shown."""
+    return JavaIOError(f"Malformed line in checkpoint file [{path}]: {line[:60]}", file=path)
+
+
+def _header_number(path: str, line: str) -> int:
     try:
         return parse_int(line)
     except NumberFormatError:
-        raise JavaIOError(f"Malformed line in checkpoint file: {line[:60]}") from None
+        raise malformed_line(path, line) from None
 
 
-def read_checkpoint(data: bytes, parse: Callable[[list[str]], Row], width: int) -> list[Row]:
+def read_checkpoint(path: str, data: bytes, parse: Callable[[list[str]], Row], width: int) -> list[Row]:
     """Parse the content of a checkpoint file (`CheckpointReadBuffer.read`): a line with version 0, a line with the
     number of entries, and one line for each entry. Return a row for each entry, in file order. Return an empty list if
     the file is empty or ends after the version. `parse` is called with the `width` words of a line and returns its row;
-    its exceptions are passed on.
+    its exceptions are passed on. `path` is the file's path, which the exceptions name.
 
     Raises `JavaIOError` for invalid UTF-8, another version, a header line that is not a number, a line with another
     number of words, or another number of entries than the second line states. Raises `IllegalArgumentError` if that
@@ -61,41 +66,45 @@ def read_checkpoint(data: bytes, parse: Callable[[list[str]], Row], width: int) 
     lines = java_lines(data)
     if not lines:
         return []
-    version = _header_number(lines[0])
+    version = _header_number(path, lines[0])
     if version != 0:
-        raise JavaIOError(f"Unrecognised version:{version}, expected version: 0")
+        raise JavaIOError(
+            f"Unrecognised version:{version}, expected version: 0 in checkpoint file at: {path}", file=path
+        )
     if len(lines) == 1:
         return []
-    expected = _header_number(lines[1])
+    expected = _header_number(path, lines[1])
     if expected < 0:
         raise IllegalArgumentError(f"Illegal Capacity: {expected}")
     rows: list[Row] = []
     for line in lines[2:]:
         words = split_on(_SPACES, line)
         if len(words) != width:
-            raise JavaIOError(f"Malformed line in checkpoint file: {line[:60]}")
+            raise malformed_line(path, line)
         rows.append(parse(words))
     if len(rows) != expected:
-        raise JavaIOError(f"Expected [{expected}] entries in checkpoint file, but found only [{len(rows)}]")
+        raise JavaIOError(
+            f"Expected [{expected}] entries in checkpoint file [{path}], but found only [{len(rows)}]", file=path
+        )
     return rows
 
 
-def read_offset_checkpoint(data: bytes) -> dict[tuple[str, int], int]:
+def read_offset_checkpoint(path: str, data: bytes) -> dict[tuple[str, int], int]:
     """Return the offsets of an offset checkpoint by topic and partition (`OffsetCheckpointFile.read`); of several lines
-    of one partition the last is used. Empty for an empty file. Raises the exceptions of `read_checkpoint`, and
-    `NumberFormatError` for a partition or offset that is not a number.
+    of one partition the last is used. Empty for an empty file. Raises the exceptions of `read_checkpoint`, which name
+    the file's path `path`, and `NumberFormatError` for a partition or offset that is not a number.
     """
-    return dict(_read_before(data) if len(data) <= _KEPT_BYTES else _read_offsets(data))
+    return dict(_read_before(path, data) if len(data) <= _KEPT_BYTES else _read_offsets(path, data))
 
 
-def _read_offsets(data: bytes) -> dict[tuple[str, int], int]:
-    rows = read_checkpoint(data, lambda words: (words[0], parse_int(words[1]), parse_long(words[2])), 3)
+def _read_offsets(path: str, data: bytes) -> dict[tuple[str, int], int]:
+    rows = read_checkpoint(path, data, lambda words: (words[0], parse_int(words[1]), parse_long(words[2])), 3)
     return {(topic, partition): offset for topic, partition, offset in rows}
 
 
 @lru_cache(maxsize=4)
-def _read_before(data: bytes) -> dict[tuple[str, int], int]:
+def _read_before(path: str, data: bytes) -> dict[tuple[str, int], int]:
     """Parse an offset checkpoint, with a cache: an examination reads the same few files repeatedly, and they may have a
     line for each partition.
     """
-    return _read_offsets(data)
+    return _read_offsets(path, data)

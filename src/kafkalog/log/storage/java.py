@@ -63,8 +63,10 @@ class JavaError(PortableError):
 
     def in_full(self, root: str) -> str:
         """Return the message with the absolute path of the file that it names, if any; `root` is the log directory."""
-        message = str(self)
-        return message if self.file is None else message.replace(self.file, f"{root}/{self.file}", 1)
+        if self.file is None:
+            return str(self)
+        absolute = f"{root}/{self.file}"
+        return re.sub(rf"(?<![\w/.-]){re.escape(self.file)}(?!\.?[\w-])", lambda _match: absolute, str(self))
 
     def at(self, position: int | None, segment_path: str | None = None) -> JavaError:
         """Set position and segment path unless they are already known; return the exception itself."""

@@ -41,7 +41,7 @@ class LeaderEpochCheckpointFile:
             if not self._disk.is_file(self.path):
                 self._disk.create(self.path)
             data = self._disk.read(self.path)
-            return list(_parsed_before(data)) if len(data) <= _SMALL_BYTES else _parse(data)
+            return list(_parsed_before(self.path, data)) if len(data) <= _SMALL_BYTES else _parse(self.path, data)
         except JavaIOError as error:
             message = f"Error while reading checkpoint file {self.path}: {error}"
             raise KafkaStorageError(message, file=self.path) from error
@@ -62,14 +62,14 @@ class LeaderEpochCheckpointFile:
         self._disk.replace(self.path, encode_leader_epochs(entries))
 
 
-def _parse(data: bytes) -> list[LeaderEpoch]:
-    return read_checkpoint(data, lambda words: LeaderEpoch(parse_int(words[0]), parse_long(words[1])), 2)
+def _parse(path: str, data: bytes) -> list[LeaderEpoch]:
+    return read_checkpoint(path, data, lambda words: LeaderEpoch(parse_int(words[0]), parse_long(words[1])), 2)
 
 
 @lru_cache(maxsize=64)
-def _parsed_before(data: bytes) -> tuple[LeaderEpoch, ...]:
+def _parsed_before(path: str, data: bytes) -> tuple[LeaderEpoch, ...]:
     """Parse with a cache: every start of a broker, and every forecast of one, reads the file again."""
-    return tuple(_parse(data))
+    return tuple(_parse(path, data))
 
 
 class LeaderEpochFileCache:
