@@ -152,7 +152,7 @@ def _start(facts: ReportFacts) -> str:
     if by_start is None or not by_start.sound_lost:
         return gone if for_good.records_lost else ""
     dropped = counted(by_start.sound_lost, "record")
-    readable = f"Kafka {MODELED} would start on it and drop {dropped} that can still be read"
+    readable = f"a start of Kafka would drop {dropped} that can still be read"
     if by_start.records_lost == by_start.sound_lost:
         return readable
     in_all = f"{readable}, {records_text(by_start)} in all"
