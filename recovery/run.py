@@ -44,7 +44,8 @@ def plan(
 
     Returns a plan for each log directory, in the order in which they are named first. Partitions that cannot be read
     are left out and named in the plan's `declined`. Raises `UsageError` if a path is not a log directory, `UnknownName`
-    for a selected topic or partition that does not exist, and `StorageError` for I/O errors outside the partitions.
+    for a selected topic or partition that does not exist, `RecoveryRefused` for a symbolic link to a partition
+    directory, and `StorageError` for I/O errors outside the partitions.
 
     * `request`: how to recover; may be left out for the defaults
     * `paths`: log directories, their parents, or partition directories

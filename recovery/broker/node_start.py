@@ -85,9 +85,10 @@ def node_start(
     """Predict what a node does when it is started on these log directories, which all belong to one node. Return one
     answer for each release asked about. Reads only. If a start fails, the answer says so; nothing is raised for that.
 
-    If the metadata was written by a release that is not known yet, the only answer is UNKNOWN. If all releases give a
-    broker with ZooKeeper the same answer, it is returned once, for the newest of them. Raises `UsageError` if `release`
-    is not a version number, `StorageError` if the metadata log cannot be read.
+    If `release` is None and the metadata was written by a release that is not known yet, the only answer is UNKNOWN. If
+    all releases give a broker with ZooKeeper the same answer, it is returned once, for the newest of them. Raises
+    `UsageError` if `release` is not a version number or not a known release, `StorageError` if the metadata log cannot
+    be read. If other files cannot be read, the answers are UNKNOWN.
 
     * `properties`: the node's server properties
     * `release`: ask about this release only; by default, every group of releases from the lowest that can have written
@@ -338,7 +339,7 @@ def _fetches_metadata(context: _Context, role: Role) -> bool:
 def _not_given(context: _Context, role: Role) -> int | None:
     """Number of log directories that the broker has registered, by the metadata, and that were not given; 0 if the
     properties name all. None if this is unknown: the metadata has no registration, or one without directories, or
-    a given directory has no id.
+    a given directory has no id, or the broker uses ZooKeeper.
     """
     if context.files.are_all:
         return 0

@@ -219,8 +219,8 @@ class _Salvage:
         self._gap_from = (self._last + 1) if self._last is not None else None
 
     def _mend(self, source: Source, path: str, stop: _Stop) -> tuple[list[Part], int] | None:
-        """Repair one flipped bit in the batch at a stop. Return the content of the corrected batch, of which only the
-        changed byte is new, and the position after it. None if bits are not to be repaired, no repair has the required
+        """Repair one flipped bit in the batch at a stop. Return the content of the corrected batch (slices of the file
+        around one new byte), and the position after it. None if bits are not to be repaired, no repair has the required
         proof, or the repaired batch would repeat offsets.
 
         On success the walk continues after the batch, and a finding about the repair is added to the result. If no

@@ -223,8 +223,8 @@ class _Partition:
 
     def _below(self, facts: _Facts, offset: int) -> tuple[int, int]:
         """Return the number of sound records below `offset`, without control records, and the number of these that come
-        after damage. Both are 0 if the first segment begins at or above the offset. Otherwise the log is read up to the
-        offset. Raises `StorageError` if it cannot be read.
+        after damage. Both are 0 if the first segment begins at or above the offset, or there is none. Otherwise the log
+        is read up to the offset. Raises `StorageError` if it cannot be read.
         """
         records = behind_damage = 0
         segments = () if facts.copy.partition is None else facts.copy.partition.segments

@@ -72,7 +72,8 @@ class Rolling:
 
     def _end(self, taken: Taken, start: int, base: int, size: int) -> int:
         """Return the number of the batch up to which (exclusive) the batches of `taken` from number `start` on fit into
-        a segment with base offset `base` and `size` bytes so far; `start` if none does.
+        a segment with base offset `base` and `size` bytes so far; `start` if none does. A segment is full at the
+        maximum segment size, or at the size of the copy's file if this is larger.
         """
         stretch, begin = taken.stretch, taken.stretch.position(start)
         room = max(self._segment_bytes, self._sources[stretch.path].size) - size
