@@ -210,9 +210,9 @@ def transaction(root: str, keeping: Keeping = _BESIDE) -> Iterator[Transaction]:
     `keeping` names the quarantine for removed bytes (by default the one of earlier executions, or beside the
     directory), and says whether earlier executions count as this directory's although it was moved.
 
-    Raises `RecoveryRefused` if a broker or another process holds the lock, the directory belongs to another user, it is
-    a copy of the directory that its executions were on, or the files of an unfinished execution are missing;
-    `StorageError` if the directory cannot be opened or locked.
+    Raises `RecoveryRefused` if a broker or another process holds the lock, or if the directory belongs to another user.
+    Raises it too if the directory is a copy of the one that its executions were on, or the files of an unfinished
+    execution are missing. Raises `StorageError` if the directory cannot be opened or locked.
     """
     fs = FileSystem(root)
     try:

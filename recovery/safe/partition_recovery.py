@@ -174,9 +174,9 @@ class PartitionRecovery:
         There are two kinds of start. A full start scans all segments. A short start begins at the recovery point that
         is written with the result, and scans only the last segment. The two differ if the short start finds an epoch
         that the full scan had dropped, or forgets producers that have expired. A result that neither kind changes is
-        preferred to one that only the short start leaves unchanged, which is returned if no better one is found, or if
-        further full starts would leave transactions open because their end markers are lost. If a short start fails,
-        the best result so far is returned.
+        returned first. A result that only the short start leaves unchanged is the second choice. It is returned if
+        there is no better one, or if further full starts would leave transactions open because their end markers are
+        lost. If a short start fails, the best result so far is returned.
         """
         fallback: BrokerResult | None = None
         for _ in range(_STARTS):
