@@ -92,7 +92,7 @@ def node_start(
 
     * `properties`: the node's server properties
     * `release`: ask about this release only; by default, every group of releases from the lowest that can have written
-      the files
+      the files (for a broker with ZooKeeper: 2.8 and 3.9)
     * `loaded`: known results of loading logs, by log directory
     * `loads_others`: whether the logs of the other directories are loaded; if False, their segments are not read
     * `controllers`: log directories of other voters, whose metadata the node follows if they are a majority; or data
@@ -716,7 +716,9 @@ class _Start:
         raise ends(Part.METADATA_REPLAY, "contradiction", file, exception, message, detail=detail)
 
     def _without_version(self, loaded: LoadedMetadata) -> StartEndsError:
-        """End of a start on metadata that has records and no `metadata.version`; the caller raises it."""
+        """Return the error for a start on metadata that has records and no `metadata.version`; the caller raises it.
+        Its file is the damaged snapshot if a fault names one, else the metadata log directory.
+        """
         cut = next((fault.file for fault in self.faults if fault.part is Part.METADATA_SNAPSHOT), loaded.directory)
         message = "Unknown metadata version for FeaturesImage: metadataVersion(Optional.empty)"
         detail = f"the metadata that is read has records and no {_METADATA_VERSION}"

@@ -463,8 +463,8 @@ class PartitionRecovery:
         changes nothing. Return the last result. If a batch keeps the broker from starting or from serving all logs,
         they are truncated further. Sets `cut`, `repeat` and `shortened`, and may lower `log_start` and `start`.
 
-        Raises `CannotSettleError` if no stable state is reached, if the broker fails for another reason, or if the
-        topic id cannot be read.
+        Raises `CannotSettleError` if no stable state is reached in 40 rounds, if the broker fails for another reason,
+        or if the topic id cannot be read.
         """
         self.check_topic_id()
         tree = self.kept(sound)

@@ -493,12 +493,12 @@ def _made_again(
 ) -> list[StartConsequence]:
     """Return consequences for the partitions `nowhere`, which the metadata places on this broker and which no log
     directory has: the start creates them empty (`LogManager.getOrCreateLog`). Unless `is_certain`, the sentences say
-    that another log directory may have them.
+    that another log directory may have them. Empty if `nowhere` is.
 
-    If `put_away` has a `-delete` or `-stray` directory of such a partition with the right topic id, and the metadata
-    counts this replica's data, the partition is reported apart. So there are at most three consequences, in this order:
-    one for `-delete`, whose directories are deleted after `file.delete.delay.ms` (`LogManager.deleteLogs`), one for
-    `-stray`, one for the others.
+    There are at most three consequences, in this order. The first is about partitions with a `-delete` directory, which
+    a broker deletes after `file.delete.delay.ms` (`LogManager.deleteLogs`). The second is about partitions with a
+    `-stray` directory, the third about all others. A directory in `put_away` counts only if its topic id is right and
+    this replica had all records: it is the only one, or it is in the ISR or ELR.
     """
     again = dict(nowhere)
     consequences = []

@@ -284,9 +284,9 @@ def _logs(names: Sequence[str], is_kept: bool, is_whole: bool) -> list[tuple[int
 def _segment(surveyed: Survey, path: str, base_offset: int, next_base: int | None) -> RemainsSegment:
     """Count the valid records in a deleted log file, also those after damage, as mode salvage keeps them.
 
-    `next_base` is the base offset of the next segment, None for the last. In the result, `damage` is the first damage,
-    None if there is none; without a valid batch the offsets are None and the epoch is -1. Raises `StorageError` if the
-    file cannot be read.
+    `next_base` is the base offset of the next segment, None for the last; it helps to recognize the batches that belong
+    to the segment after damage. In the result, `damage` is the first damage, None if there is none; without a valid
+    batch the offsets are None and the epoch is -1. Raises `StorageError` if the file cannot be read.
     """
     first = last = damage = None
     records, epoch = 0, -1
