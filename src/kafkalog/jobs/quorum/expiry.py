@@ -141,7 +141,7 @@ def expiry_of(
 
     `roots` are pairs of a broker's log directory, which is read, and its node id (None if unknown). `static` are the
     settings in the properties files. If `roots` is empty, the settings by which data would be deleted are listed
-    instead, by topic. Raises `StorageError` if a directory cannot be read.
+    instead: by topic, then for groups and transactional ids. Raises `StorageError` if a directory cannot be read.
     """
     expiries: list[Expiry] = []
     for root, node in roots:
