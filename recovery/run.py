@@ -142,8 +142,8 @@ def recover(
 
     Raises `RecoveryRefused`, with nothing changed, if nothing can be done, if records that can be read would be lost
     without consent, if a directory is locked or has changed, or if a partition is live in two of them; `UsageError` if
-    `expected` has another number of entries than there are log directories; `UsageError`, `UnknownName` and
-    `StorageError` as `plan` does.
+    `expected` has another number of entries than there are log directories, or for `mark_clean` if only some partitions
+    are selected; `UsageError`, `UnknownName` and `StorageError` as `plan` does.
 
     * `request`: how to recover; may be left out for the defaults
     * `paths`: log directories, their parents, or partition directories

@@ -65,8 +65,7 @@ class Standing:
     def sentences(self, words: Callable[[Advice], str] = in_python) -> list[str]:
         """Return sentences for an operator; empty if there is nothing to say. Their order: the lock, if it is held or
         its state is unknown; each unfinished execution; each note; the execution that can be undone; why the executions
-        are unknown. `words` turns an advice into text, such as a command line; by default into
-        a Python expression.
+        are unknown. `words` turns an advice into text, such as a command line; by default into a Python expression.
         """
         sentences = []
         if self.locked:

@@ -338,8 +338,8 @@ def _fetches_metadata(context: _Context, role: Role) -> bool:
 
 def _not_given(context: _Context, role: Role) -> int | None:
     """Number of log directories that the broker has registered, by the metadata, and that were not given; 0 if the
-    properties name all. None if this is unknown: the metadata has no registration, or one without directories, or
-    a given directory has no id, or the broker uses ZooKeeper.
+    properties name all. None if this is unknown: the metadata has no registration, or one without directories, or a
+    given directory has no id, or the broker uses ZooKeeper.
     """
     if context.files.are_all:
         return 0

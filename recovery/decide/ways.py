@@ -440,9 +440,9 @@ class _Measurement:
             self._gone.add(*absent)
 
     def _count_sound(self) -> None:
-        """Count the sound batches that are removed without a remaining copy: their records are added to the lost
-        ones and to `sound_lost`, their transaction markers to `markers_lost`. Their offsets become lost offsets, unless
-        the result has them. Reads the removed parts of the original logs; raises `StorageError` if that fails.
+        """Count the sound batches that are removed without a remaining copy: their records are added to the lost ones
+        and to `sound_lost`, their transaction markers to `markers_lost`. Their offsets become lost offsets, unless the
+        result has them. Reads the removed parts of the original logs; raises `StorageError` if that fails.
         """
         facts, original, left, measured = self._facts, self._original, self._left, self.measured
         dropped: set[Identity] = set()

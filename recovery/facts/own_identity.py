@@ -33,8 +33,8 @@ BY_HAND: Final = (
 
 def lost_identity(root: str, roots: Sequence[str], facts: TopicFacts) -> bytes | None:
     """Return the content of a new `meta.properties` for the log directory `root`. Return None if the present file names
-    the node and needs no directory id: it has one, its version is 0, or none is known for it. Writes nothing.
-    `roots` are all log directories that the caller has; other brokers' directories are ignored.
+    the node and needs no directory id: it has one, its version is 0, or none is known for it. Writes nothing. `roots`
+    are all log directories that the caller has; other brokers' directories are ignored.
 
     Cluster and node id are taken from the broker's other directories, or else from the present file if no broker
     accepts it because `version` is missing. The directory id comes from the metadata (`facts`). It is left out if it is

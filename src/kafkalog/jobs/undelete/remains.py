@@ -201,8 +201,8 @@ def remains_in(
     partitions: Sequence[int] = (),
     on_unreadable: OnUnreadable | None = None,
 ) -> list[Remains]:
-    """List the deleted data in one surveyed place, sorted by directory; directories without a deleted log file, and
-    the metadata log, are omitted. Every batch of the deleted logs is read.
+    """List the deleted data in one surveyed place, sorted by directory; directories without a deleted log file, and the
+    metadata log, are omitted. Every batch of the deleted logs is read.
 
     `run_id` is the execution's id if the place is a quarantine, else None. `topic` (None: all) and `partitions` (empty:
     all) select partitions. Raises `StorageError` if a directory cannot be read; `on_unreadable`, if given, is called
