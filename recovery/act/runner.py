@@ -267,6 +267,7 @@ def act(
     * `still`: called once everything is saved; makes a new survey
     * `withhold_marker`: called before a clean-shutdown marker is written; returns why it would be untrue, or None
     * `workers`: shows progress
+    * `tool_version`: kafkalog's version, noted in the journal
     * `drops`, `lost`: noted in the journal: whether readable records are removed, and the counted losses
     """
     with _new_quarantine(runs) as quarantine:

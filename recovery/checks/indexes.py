@@ -92,7 +92,7 @@ class _EntryCheck(ABC):
     def _mismatch(self, slot: int, offset: int, detail: str, *, misleads: bool = True) -> None:
         """Count an entry that contradicts the log, and add a finding if it is the first one. The finding is an error if
         `misleads` (a look-up by this entry would miss records of the log), otherwise a warning. `slot` is the number of
-        the entry, `offset` the offset that it gives.
+        the entry, `offset` the offset that it gives, `detail` the text of the finding.
         """
         self._mismatches += 1
         if self._mismatches == 1:

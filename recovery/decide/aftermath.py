@@ -88,7 +88,8 @@ def consequences(
 
     Groups are examined only if the partition loses something, or if `__consumer_offsets` is small; older values only if
     it loses something and keeps some records. `results` are the partition directories as a start loads them; only live
-    ones that do not become stray count. `measured` are the losses by partition directory.
+    ones that do not become stray count. `measured` are the losses by partition directory. `coordinators` know the
+    committed offsets and the transactions.
     """
     topics = rules.facts
     for result in results:

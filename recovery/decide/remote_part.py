@@ -65,8 +65,9 @@ def _to_go(tree: Tree, directory: str, name: PartitionName, tiering: Tiering) ->
 
 
 def _damaged(tree: Tree, directory: str, bases: list[int]) -> Iterator[int]:
-    """Yield the numbers (from 0) of the damaged segments, in order. After each, the walk starts again with the segment
-    after it, so that earlier damage does not hide later damage. Raises `StorageError` if a log cannot be read.
+    """Yield the numbers (from 0) of the damaged segments, in order; `bases` are the base offsets of all segments. After
+    each, the walk starts again with the segment after it, so that earlier damage does not hide later damage. Raises
+    `StorageError` if a log cannot be read.
     """
     left = tree.part(directory)
     while True:

@@ -364,6 +364,7 @@ class _Partition:
     def metadata(self, donor: Callable[[], str | None], *, has_metadata: bool) -> None:
         """Write the topic id that `donor` returns if the id in the directory is missing or unreadable, and add the
         change to `changes`; do nothing if `donor` returns None. `donor` is called only if an id is needed.
+        `has_metadata` is as for `is_kraft`.
 
         A missing id is written only for live partitions of a KRaft broker, which would make them stray; with ZooKeeper
         it may be missing.

@@ -305,8 +305,8 @@ class PartitionRecovery:
         return bool(sizes)
 
     def sound_part_of(self, theirs: BrokerResult, before: Tree, sound: SoundLog) -> SoundLog:
-        """Return the sound part of the logs that the broker's own start leaves. `before` is the tree before the start,
-        and `sound` its sound part, which is returned if the start changed no log.
+        """Return the sound part of the logs that the broker's own start leaves, with the result `theirs`. `before` is
+        the tree before the start, and `sound` its sound part, which is returned if the start changed no log.
         """
         directory = self.directory_of(theirs)
         if directory == self.directory:
@@ -426,8 +426,8 @@ class PartitionRecovery:
         return self.loaded_of(result).stray or self.directory
 
     def keeps(self, theirs: BrokerResult, before: Tree, sound: SoundLog) -> bool:
-        """Whether the broker's own result is good enough. Its logs must be sound throughout and hold all bytes of
-        `sound`; the order may differ if a segment was split. If offsets repeat, its log end offset must be after all
+        """Whether the broker's own result `theirs` is good enough. Its logs must be sound throughout and hold all bytes
+        of `sound`; the order may differ if a segment was split. If offsets repeat, its log end offset must be after all
         batches. False if the directory would become stray although its topic id is known. `before` is the tree before
         the broker's start.
 

@@ -207,9 +207,9 @@ def _put_back(result: SafeResult, directory: str, remains: Remains, topic_id: st
 
 
 def _write(destination: str, tree: Tree, assembled: _Assembled, owner: os.stat_result) -> None:
-    """Write all directories into `destination`, each under a temporary name that brokers ignore until all are complete.
-    Files get user and group of `owner`. The checkpoint of recovery points is written if the tree has one. Raises
-    `StorageError` if writing fails; the files written so far are then removed.
+    """Write all directories of `tree` that `assembled` lists into `destination`, each under a temporary name that
+    brokers ignore until all are complete. Files get user and group of `owner`. The checkpoint of recovery points is
+    written if the tree has one. Raises `StorageError` if writing fails; the files written so far are then removed.
     """
     with new_tree(destination) as fs:
         for directory in assembled.taken:
