@@ -193,9 +193,8 @@ def complete(
 ) -> CompletedRuns:
     """Settle interrupted executions as `settle` does, then complete the executions and undos in `earlier` that fit the
     present files. `withhold_marker` is called before a clean-shutdown marker is written, and returns why it would be
-    untrue, or None. Return the completed ids with the number of operations that were carried out or taken back here,
-    the superseded ids with the reasons, and why a marker was withheld (None if none was; the last reason if several
-    were).
+    untrue, or None. Return the completed ids with the number of operations that were carried out or undone here, the
+    superseded ids with the reasons, and why a marker was withheld (None if none was; the last reason if several were).
 
     Raises `RecoveryRefused` if another process has changed a file; that execution is rolled back. Raises `StorageError`
     if the disk fails. Executions completed before the error stay completed.

@@ -93,7 +93,7 @@ def directories_of_node(root: str, roots: Sequence[str]) -> list[str]:
 def _log_directory_of(path: str) -> str:
     """Parent of `path` if it is a partition directory; any other path unchanged. A directory that is only called like
     one, such as `logs-1`, is a partition directory if it has a partition's files, or if its parent is a log directory
-    with a `meta.properties`. A directory with a `meta.properties` of its own is none.
+    with a `meta.properties`. A directory with a `meta.properties` of its own is returned unchanged.
     """
     whole = os.path.abspath(path)
     parent = os.path.dirname(whole)
