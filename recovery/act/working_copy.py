@@ -35,9 +35,9 @@ def new_tree(destination: str) -> Iterator[FileSystem]:
     """Create the directory `destination` with missing parents; the value of this context is a file system to fill it.
 
     After an exception or `KeyboardInterrupt`, everything that a `FileSystem` created below it within the context is
-    removed again, unless another process replaced it; then `destination` and its new parents if they are empty. Nothing
-    is removed if an interrupted execution on it needs the files. Raises `StorageError` if the directory cannot be
-    created.
+    removed again, unless another process replaced it; then `destination` and its parents, if they were created here and
+    are empty. Nothing is removed if an interrupted execution on it needs the files. Raises `StorageError` if the
+    directory cannot be created.
     """
     missing = FileSystem.missing(destination)
     fs = FileSystem.create(destination)

@@ -37,9 +37,9 @@ def lost_identity(root: str, roots: Sequence[str], facts: TopicFacts) -> bytes |
     are all log directories that the caller has; other brokers' directories are ignored.
 
     Cluster and node id are taken from the broker's other directories, or else from the present file if no broker
-    accepts it because `version` is missing. The directory id comes from the metadata (`facts`). It is left out if it is
-    not certain or Kafka would refuse it; the broker then makes a new one. Raises `RecoveryRefused` if nothing
-    identifies the broker, `StorageError` if `root` cannot be listed.
+    accepts it because `version` is missing. The directory id comes from the metadata (`facts`) or the damaged file. It
+    is left out if it is not certain or Kafka would refuse it; the broker then makes a new one. Raises `RecoveryRefused`
+    if nothing identifies the broker, `StorageError` if `root` cannot be listed.
     """
     others = [other for other in brothers_of(root, roots) if other != root]
     known = [meta for other in others if (meta := meta_properties_of(other)) is not None and meta.node_id is not None]
