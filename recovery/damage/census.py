@@ -614,8 +614,8 @@ class _Walk:
     def _tail(self, path: str, source: Source, position: int, end: int, finding: Finding) -> Damage:
         """Return a description of damage at the log's end, from byte `position` to `end`. If the header of the
         incomplete batch is readable and plausible, it gives the first offset and the number of lost records. Without a
-        record count in it, its offsets are counted; a control batch has no records. The records may have been
-        acknowledged, because only flushed data survives a power failure.
+        record count in it, its offsets are counted; a control batch that is merely cut off has no records. The records
+        may have been acknowledged, because only flushed data survives a power failure.
 
         If the header is not usable, the number is None and the first offset is the expected one. The last offset is
         known only if the header is usable and the batch is merely cut off. Otherwise it is None, because zeros may hide

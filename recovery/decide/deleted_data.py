@@ -41,7 +41,7 @@ _SHOWN = 3
 
 
 def lost_in_deleted(survey: Survey, lost: Iterable[LostRange]) -> dict[str, list[str]]:
-    """Return the paths of `.deleted` logs above the first segment of the live log that hold offsets in `lost`, by
+    """Return the paths of `.deleted` logs at or above the first segment of the live log that hold offsets in `lost`, by
     partition directory; empty if there are none. Partitions without a live segment and the metadata log are left out.
     Compaction and truncation leave such files, until the next start removes them. Reads batch headers of the logs that
     may hold such offsets; raises `StorageError` if it cannot.

@@ -45,7 +45,7 @@ def records_text(found: Measured) -> str:
     number is not exact, and `7 offsets, at most as many records` if only offsets are counted. It is `an unknown number
     of records` if the number is None, or 0 but not exact; `, perhaps none` follows if only zeros are not counted.
 
-    If some damaged places could not be counted, the text is `at least 7 records`. If the number is derived from
+    If some damaged places could not be counted, the text is `at least 7 records`. If the number is also derived from
     offsets, which also belong to transaction markers, it is `about 7 records and an unknown number more`.
     """
     if found.records_lost is None or (found.records_lost == 0 and not found.is_exact):

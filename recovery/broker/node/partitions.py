@@ -498,7 +498,7 @@ def _made_again(
     There are at most three consequences, in this order. The first is about partitions with a `-delete` directory, which
     a broker deletes after `file.delete.delay.ms` (`LogManager.deleteLogs`). The second is about partitions with a
     `-stray` directory, the third about all others. A directory in `put_away` counts only if its topic id is right and
-    this replica had all records: it is the only one, or it is in the ISR or ELR.
+    this replica had all records: it is the only one, or it is in the ISR, the ELR or the last known ELR.
     """
     again = dict(nowhere)
     consequences = []
