@@ -43,8 +43,10 @@ def plan(
     """Return what `recover` would do, and what the broker would do; reads only.
 
     Returns a plan for each log directory, in the order in which they are named first. Partitions that cannot be read
-    are left out and named in the plan's `declined`. Raises `UsageError` if a path is not a log directory, `UnknownName`
-    for a selected topic or partition that does not exist, and `StorageError` for I/O errors outside the partitions.
+    are left out and named in the plan's `declined`. Raises `UsageError` if a path is not a log directory, or if the
+    request contradicts itself or has settings that Kafka would refuse; `UnknownName` for a selected topic or partition
+    that does not exist; `RecoveryRefused` for a symbolic link to a partition directory, or if lost `meta.properties`
+    cannot be reconstructed; `StorageError` for I/O errors outside the partitions.
 
     * `request`: how to recover; may be left out for the defaults
     * `paths`: log directories, their parents, or partition directories
@@ -141,8 +143,8 @@ def recover(
 
     Raises `RecoveryRefused`, with nothing changed, if nothing can be done, if records that can be read would be lost
     without consent, if a directory is locked or has changed, or if a partition is live in two of them; `UsageError` if
-    `expected` has another number of entries than there are log directories; `UsageError`, `UnknownName` and
-    `StorageError` as `plan` does.
+    `expected` has another number of entries than there are log directories, or for `mark_clean` if only some partitions
+    are selected; `UsageError`, `UnknownName` and `StorageError` as `plan` does.
 
     * `request`: how to recover; may be left out for the defaults
     * `paths`: log directories, their parents, or partition directories

@@ -55,7 +55,7 @@ _made: ContextVar[tuple[str, dict[str, int]] | None] = ContextVar("made", defaul
 def remembering(root: str) -> Iterator[dict[str, int]]:
     """Record the files and directories that any `FileSystem` with the real path `root` creates within this context. Its
     value is a dict, filled as they are created: path below the root -> inode. Paths that are renamed are updated;
-    removed files are deleted from it.
+    removed files are deleted from it, removed directories stay.
     """
     made: dict[str, int] = {}
     token = _made.set((root, made))

@@ -330,9 +330,9 @@ def _about(job: Job[Struct, Planned, Result], root: str) -> Iterator[None]:
 
 @contextmanager
 def _naming_changed(opened: Mapping[str, Transaction]) -> Iterator[None]:
-    """Name in the errors of this context which directories have already been changed, one after another. If a
-    `RecoveryRefused` or `StorageError` is raised after directories were changed, raise a copy of the error that names
-    these directories and their executions in its message and in `directories`. Otherwise the error is raised unchanged.
+    """Context manager for changing directories one after another. If a `RecoveryRefused` or `StorageError` is raised
+    after directories were changed, a copy of the error is raised instead. It names these directories and their
+    executions in its message and in `directories`. Otherwise the error is raised unchanged.
     """
     try:
         yield

@@ -31,8 +31,8 @@ _TRIES = 100
 
 def refuse_if_locked(root: str) -> None:
     """Raise `RecoveryRefused` if a process, also this one, holds the broker's lock (file `.lock`) on the log directory
-    `root`. The lock is only tried, and no file is created; a missing file is not locked. Raises `StorageError` if
-    `.lock` is not a regular file or cannot be opened.
+    `root`. The lock is only tried, and no file is created; a missing file is not locked. Any error of the trial counts
+    as locked. Raises `StorageError` if `.lock` is not a regular file or cannot be opened.
     """
     _refuse_if_held_here(root)
     refuse_odd_lock(root)

@@ -146,7 +146,7 @@ def _is_older(run: RunInfo, days: float | None) -> bool:
 
 def _why_not(kept: Runs, run: RunInfo) -> str | None:
     """Return why the kept bytes of an execution may not be removed, as a clause; None if they may be removed. Raises
-    `StorageError` if its directory cannot be read. The reasons:
+    `StorageError` if its directory cannot be read, `RecoveryRefused` if it is nested too deeply. The reasons:
 
     * It is unfinished.
     * It is unreadable and may still be needed: it is not kept beside the log directory, or its document has the name

@@ -193,8 +193,8 @@ def complete(
 ) -> CompletedRuns:
     """Settle interrupted executions as `settle` does, then complete the executions and undos in `earlier` that fit the
     present files. `withhold_marker` is called before a clean-shutdown marker is written, and returns why it would be
-    untrue, or None. Return the completed ids with their number of remaining operations, the superseded ids with the
-    reasons, and why a marker was withheld (None if none was; the last reason if several were).
+    untrue, or None. Return the completed ids with the number of operations that were carried out or undone here, the
+    superseded ids with the reasons, and why a marker was withheld (None if none was; the last reason if several were).
 
     Raises `RecoveryRefused` if another process has changed a file; that execution is rolled back. Raises `StorageError`
     if the disk fails. Executions completed before the error stay completed.
@@ -266,6 +266,7 @@ def act(
     * `still`: called once everything is saved; makes a new survey
     * `withhold_marker`: called before a clean-shutdown marker is written; returns why it would be untrue, or None
     * `workers`: shows progress
+    * `tool_version`: kafkalog's version, noted in the journal
     * `drops`, `lost`: noted in the journal: whether readable records are removed, and the counted losses
     """
     with _new_quarantine(runs) as quarantine:
@@ -364,8 +365,9 @@ def _new_quarantine(runs: Runs) -> Iterator[FileSystem]:
 
 
 def try_quarantine(runs: Runs) -> None:
-    """Make the directory of an execution in the quarantine, as `act` does, and remove it again. Raises
-    `RecoveryRefused` or `StorageError` if that is impossible.
+    """Try to make the directory of an execution in the quarantine. It is removed again, like directories above it that
+    were created for it; an existing quarantine keeps its modification time. Raises `RecoveryRefused` if the quarantine
+    cannot be created, `StorageError` if nothing can be made in it.
     """
     missing, trial = FileSystem.missing(runs.place), new_run_id()
     with runs.create() as quarantine:

@@ -97,8 +97,8 @@ class Transaction:
             )
 
     def refuse_changed(self, expected: Survey, found: Survey) -> None:
-        """Raise `RecoveryRefused` if `found`, a new survey, differs from the agreed one: a file was changed, or the two
-        surveys are of different partitions.
+        """Raise `RecoveryRefused` if `found`, a new survey, differs from the agreed one, `expected`: a file was
+        changed, or the two surveys are of different partitions.
         """
         differing = sorted(expected.partition_directories ^ found.partition_directories)
         if expected.is_partial is not found.is_partial or (found.is_partial and differing):
@@ -193,8 +193,8 @@ class Transaction:
 
 def refuse_unfinished(roots: Sequence[str], keeping: Keeping = _BESIDE) -> None:
     """Raise `RecoveryRefused` as `Transaction.refuse_unfinished` does, for the first of these log directories with an
-    interrupted execution. If there are several directories, the error names it. Takes no lock and only reads. Raises
-    `StorageError` if a directory cannot be read.
+    interrupted execution. If there are several directories, the error names it. Takes no lock and only reads. `keeping`
+    is as in `transaction`. Raises `StorageError` if a directory cannot be read.
     """
     for root in roots:
         with FileSystem(root) as fs:
@@ -210,9 +210,9 @@ def transaction(root: str, keeping: Keeping = _BESIDE) -> Iterator[Transaction]:
     `keeping` names the quarantine for removed bytes (by default the one of earlier executions, or beside the
     directory), and says whether earlier executions count as this directory's although it was moved.
 
-    Raises `RecoveryRefused` if a broker or another process holds the lock, the directory belongs to another user, it is
-    a copy of the directory that its executions were on, or the files of an unfinished execution are missing;
-    `StorageError` if the directory cannot be opened or locked.
+    Raises `RecoveryRefused` if a broker or another process holds the lock, or if the directory belongs to another user.
+    Raises it too if the directory is a copy of the one that its executions were on, or the files of an unfinished
+    execution are missing. Raises `StorageError` if the directory cannot be opened or locked.
     """
     fs = FileSystem(root)
     try:

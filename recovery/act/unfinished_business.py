@@ -63,10 +63,9 @@ class Standing:
     """sentences about interrupted executions on another directory that was here, and about an unfinished commit"""
 
     def sentences(self, words: Callable[[Advice], str] = in_python) -> list[str]:
-        """Return sentences for an operator; empty if there is nothing to say. They are, in this order, about the lock
-        if it is held or its state is unknown, about each unfinished execution, each note, and a possible undo, and
-        about why the executions are unknown. `words` turns an advice into text, such as a command line; by default into
-        a Python expression.
+        """Return sentences for an operator; empty if there is nothing to say. Their order: the lock, if it is held or
+        its state is unknown; each unfinished execution; each note; the execution that can be undone; why the executions
+        are unknown. `words` turns an advice into text, such as a command line; by default into a Python expression.
         """
         sentences = []
         if self.locked:

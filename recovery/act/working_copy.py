@@ -35,9 +35,9 @@ def new_tree(destination: str) -> Iterator[FileSystem]:
     """Create the directory `destination` with missing parents; the value of this context is a file system to fill it.
 
     After an exception or `KeyboardInterrupt`, everything that a `FileSystem` created below it within the context is
-    removed again, unless another process replaced it; then `destination` and its new parents if they are empty. Nothing
-    is removed if an interrupted execution on it needs the files. Raises `StorageError` if the directory cannot be
-    created.
+    removed again, unless another process replaced it; then `destination` and its parents, if they were created here and
+    are empty. Nothing is removed if an interrupted execution on it needs the files. Raises `StorageError` if the
+    directory cannot be created.
     """
     missing = FileSystem.missing(destination)
     fs = FileSystem.create(destination)
@@ -118,9 +118,10 @@ def _copy_tree(target: FileSystem, source: str) -> dict[str, StorageError]:
 
 
 def _copy(target: FileSystem, other: FileSystem, top: str, status: os.stat_result) -> None:
-    """Copy the file or directory `top`, whose lstat is `status`, with everything in it and all attributes, and flush
-    it. Lock and pointer file are skipped. Raises `NotRegularFileError` for anything but regular files and directories,
-    `StorageError` if a file cannot be read or written, `RecoveryRefused` below more than 100 levels.
+    """Copy the file or directory `top` of `other`, whose lstat is `status`, into `target`, with everything in it and
+    all attributes, and flush it. Lock and pointer file are skipped. Raises `NotRegularFileError` for anything but
+    regular files and directories, `StorageError` if a file cannot be read or written, `RecoveryRefused` below more than
+    100 levels.
     """
     directories = []
     is_directory = stat.S_ISDIR(status.st_mode)

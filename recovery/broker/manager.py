@@ -186,9 +186,10 @@ def _parse_metadata(path: str, lines: list[str]) -> str:
 
 
 def is_kraft(tree: Tree, *, has_metadata: bool = False) -> bool:
-    """Whether the log directory is a KRaft node's. `meta.properties` decides: version 1 is KRaft's, version 0 with a
-    broker id ZooKeeper's. If the file is missing, too large, malformed or has neither, a metadata log decides: one in
-    the tree, or with `has_metadata` in another log directory of the node. Raises `StorageError` if it cannot be read.
+    """Whether the log directory is a KRaft node's. `meta.properties` decides: version 1 is KRaft's, any other version
+    with a node id ZooKeeper's. If the file is missing, too large, malformed or has neither, a metadata log decides: one
+    in the tree, or with `has_metadata` in another log directory of the node. Raises `StorageError` if it cannot be
+    read.
     """
     try:
         known = _is_kraft_by_file(tree.read(META_PROPERTIES)) if META_PROPERTIES in tree.files else None
@@ -264,8 +265,9 @@ class _Directory:
     def load(self, directory: str, name: PartitionName, points: Offsets, starts: Offsets) -> None:
         """Load one partition directory as `LogManager.loadLog` does: change the tree as recovery does, and append to
         `loaded` and `results`. A current log or future copy is also registered in `live`. `points` and `starts` are
-        recovery points and log start offsets by (topic, partition); missing ones are 0. In a KRaft directory, a
-        partition without a topic id is not registered but gets a stray name; `close` renames the directory.
+        recovery points and log start offsets by (topic, partition); missing ones are 0, and so are those of the
+        metadata log. In a KRaft directory, a partition without a topic id is not registered but gets a stray name;
+        `close` renames the directory.
 
         Raises a `JavaError` if the broker would throw an exception, for example for two directories of one partition.
         Raises `StorageError` if a file cannot be read.

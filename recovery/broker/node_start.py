@@ -85,13 +85,14 @@ def node_start(
     """Predict what a node does when it is started on these log directories, which all belong to one node. Return one
     answer for each release asked about. Reads only. If a start fails, the answer says so; nothing is raised for that.
 
-    If the metadata was written by a release that is not known yet, the only answer is UNKNOWN. If all releases give a
-    broker with ZooKeeper the same answer, it is returned once, for the newest of them. Raises `UsageError` if `release`
-    is not a version number, `StorageError` if the metadata log cannot be read.
+    If `release` is None and the metadata was written by a release that is not known yet, the only answer is UNKNOWN. If
+    all releases give a broker with ZooKeeper the same answer, it is returned once, for the newest of them. Raises
+    `UsageError` if `release` is not a version number or not a known release, `StorageError` if the metadata log cannot
+    be read. If other files cannot be read, the answers are UNKNOWN.
 
     * `properties`: the node's server properties
     * `release`: ask about this release only; by default, every group of releases from the lowest that can have written
-      the files
+      the files (for a broker with ZooKeeper: 2.8 and 3.9)
     * `loaded`: known results of loading logs, by log directory
     * `loads_others`: whether the logs of the other directories are loaded; if False, their segments are not read
     * `controllers`: log directories of other voters, whose metadata the node follows if they are a majority; or data
@@ -337,8 +338,8 @@ def _fetches_metadata(context: _Context, role: Role) -> bool:
 
 def _not_given(context: _Context, role: Role) -> int | None:
     """Number of log directories that the broker has registered, by the metadata, and that were not given; 0 if the
-    properties name all. None if this is unknown: the metadata has no registration, or one without directories, or
-    a given directory has no id.
+    properties name all. None if this is unknown: the metadata has no registration, or one without directories, or a
+    given directory has no id, or the broker uses ZooKeeper.
     """
     if context.files.are_all:
         return 0
@@ -715,7 +716,9 @@ class _Start:
         raise ends(Part.METADATA_REPLAY, "contradiction", file, exception, message, detail=detail)
 
     def _without_version(self, loaded: LoadedMetadata) -> StartEndsError:
-        """End of a start on metadata that has records and no `metadata.version`; the caller raises it."""
+        """Return the error for a start on metadata that has records and no `metadata.version`; the caller raises it.
+        Its file is the damaged snapshot if a fault names one, else the metadata log directory.
+        """
         cut = next((fault.file for fault in self.faults if fault.part is Part.METADATA_SNAPSHOT), loaded.directory)
         message = "Unknown metadata version for FeaturesImage: metadataVersion(Optional.empty)"
         detail = f"the metadata that is read has records and no {_METADATA_VERSION}"

@@ -44,8 +44,8 @@ def start_with(
     apart: Sequence[str] = (),
 ) -> NodeStart:
     """Predict the start of the node that `root` belongs to, on the log directory `root` and on the directories in
-    `roots` that are not copies of it. Reads only. Raises `UsageError` if the release is not a version number,
-    `StorageError` if the metadata log cannot be read.
+    `roots` that are not copies of it. Reads only. Raises `UsageError` if the release is not a version number or not
+    known, `StorageError` if the metadata log cannot be read.
 
     * `loaded`: results of loading logs, by log directory; segments of other directories are not read
     * `asked`: properties and release to ask about
@@ -93,7 +93,7 @@ def directories_of_node(root: str, roots: Sequence[str]) -> list[str]:
 def _log_directory_of(path: str) -> str:
     """Parent of `path` if it is a partition directory; any other path unchanged. A directory that is only called like
     one, such as `logs-1`, is a partition directory if it has a partition's files, or if its parent is a log directory
-    with a `meta.properties`.
+    with a `meta.properties`. A directory with a `meta.properties` of its own is returned unchanged.
     """
     whole = os.path.abspath(path)
     parent = os.path.dirname(whole)

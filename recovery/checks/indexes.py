@@ -92,7 +92,7 @@ class _EntryCheck(ABC):
     def _mismatch(self, slot: int, offset: int, detail: str, *, misleads: bool = True) -> None:
         """Count an entry that contradicts the log, and add a finding if it is the first one. The finding is an error if
         `misleads` (a look-up by this entry would miss records of the log), otherwise a warning. `slot` is the number of
-        the entry, `offset` the offset that it gives.
+        the entry, `offset` the offset that it gives, `detail` the text of the finding.
         """
         self._mismatches += 1
         if self._mismatches == 1:
@@ -154,11 +154,11 @@ class OffsetIndexCheck(_EntryCheck):
         self._mismatch(slot, key, f"offset {key} at position {position}, but {before} is before it")
 
     def end(self, last_offset: int) -> None:
-        """Finish the check at the end of the valid batches; `last_offset` is their highest offset. Two entries are
-        mismatches: the last checked one if its offset is above `last_offset`, and one with a position after the last
-        batch. A mismatch is an error if the entry's offset is at most `last_offset`, else a warning. Only the
-        first mismatch of the index becomes a finding. Reads all remaining entries; an entry that does not increase adds
-        a finding.
+        """Finish the check at the end of the valid batches; `last_offset` is their highest offset. The last checked
+        entry is a mismatch, with a warning, if its offset is above `last_offset`. A further entry, with a position
+        after the last batch, is a mismatch too: an error if its offset is at most `last_offset`, else a warning. Only
+        the first mismatch of the index becomes a finding. Reads all remaining entries; an entry that does not increase
+        adds a finding.
         """
         if (last := self._entries.last) is not None and self._base + last.first > last_offset:
             key = self._base + last.first

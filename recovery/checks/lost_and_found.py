@@ -167,10 +167,10 @@ def _held(path: str) -> _Held | None:
 
 
 def _where(held: _Held, path: str, log_dir: LogDir, ends_at: EndsAt) -> str | None:
-    """Return text about the place to which the batches of the file at `path` belong. It names each live partition that
-    the batches fit, with the path to which to copy or rename the file. The partition in whose directory the file lies
-    comes first. If no partition fits, the text names the file that already holds these batches, or other batches in
-    their place. Otherwise it says that no partition fits.
+    """Return text about the place to which the batches `held` of the file at `path` belong. It names each live
+    partition that the batches fit, with the path to which to copy or rename the file. The partition in whose directory
+    the file lies comes first. If no partition fits, the text names the file that already holds these batches, or other
+    batches in their place. Otherwise it says that no partition fits.
 
     Return None if the file lies in a partition directory and a segment of that partition holds all of its batches.
     Reads existing segments with the same base offset; raises `StorageError` if this fails.
@@ -227,10 +227,11 @@ def _base_of(path: str) -> int | None:
 
 
 def _fits(held: _Held, path: str, partition: Partition, log_dir: LogDir, ends_at: EndsAt) -> str | None:
-    """Return why a file of batches may be a segment of a partition, as text; None if it cannot be one. The reasons, in
-    this order: a segment begins at the offset after the file's last; the log ends at the file's first offset; the
-    partition has no segment; or the file lies in the partition's directory, and its name has the base offset of its
-    first batch. Without segments, the file must lie in the partition's directory or end below the high watermark.
+    """Return why the file at `path` with the batches `held` may be a segment of a partition, as text; None if it cannot
+    be one. `ends_at` is as in `batches_outside`. The reasons, in this order: a segment begins at the offset after the
+    file's last; the log ends at the file's first offset; the partition has no segment; or the file lies in the
+    partition's directory, and its name has the base offset of its first batch. Without segments, the file must lie in
+    the partition's directory or end below the high watermark.
 
     If the file begins at or above the high watermark, only the first reason counts. All reasons count if the file lies
     in the partition's directory and a segment begins at the same offset.

@@ -50,10 +50,10 @@ def missing_partitions(
     in the log directory `root` but is not: at most 1000, sorted by topic and number.
 
     `names` are all entries of `root`, with True for a directory or a link to one; `checkpoints` are the offsets by
-    checkpoint file name. A partition is not missing if it has a `-delete`, `-future` or `-stray` directory. Nor is it
-    if it is in another log directory of `facts.roots`, which the broker reports to the controller when it starts
-    (`ReplicaManager.maybeUpdateTopicAssignment`), or if the metadata places it in another log directory. Raises
-    `StorageError` if one of those directories cannot be listed.
+    checkpoint file name. A partition is not missing if it has a `-delete`, `-future` or `-stray` directory. It is not
+    missing either if the metadata places it in another log directory, or if it is in another one of `facts.roots`: a
+    broker reports this to the controller when it starts (`ReplicaManager.maybeUpdateTopicAssignment`). Raises
+    `StorageError` if one of these directories cannot be listed.
     """
     beside = (entry for other in facts.roots if other != root for entry in scan_directory(other) if entry.is_dir())
     own_names = (name for name, is_directory in names.items() if is_directory)

@@ -27,9 +27,9 @@ def other_owners(root: str, facts: TopicFacts) -> list[Finding]:
     """Return a list with one OWNER_MISMATCH finding if the broker's user may not open or change something in the log
     directory `root`, else an empty list. The finding's file is `root`; its text names at most three paths.
 
-    The broker's user is not known, so it is assumed to be the most frequent owner of the log directories `root` and
-    `facts.roots` (the broker's other ones), their partition directories and `meta.properties`; the root user is not
-    counted. The list is also empty if everything belongs to root, or a directory cannot be listed.
+    The broker's user is not known. It is assumed to be the most frequent owner of the log directories (`root` and
+    `facts.roots`), their partition directories and `meta.properties`; the root user is not counted. The list is also
+    empty if everything belongs to root, or a directory cannot be listed.
     """
     found = closed_files(root, facts.roots)
     if found is None:

@@ -171,7 +171,9 @@ class _PartitionVerifier:
         self._found(FindingCode.OFFSETS_BELOW_LOG_START, detail, path, offset, severity)
 
     def _returning(self) -> None:
-        """Add a warning if records of a live log were deleted and are in it again."""
+        """Add a warning if records of a live log were deleted and are in it again. Raises `StorageError` if a segment
+        cannot be read.
+        """
         partition, segments = self.partition, {each.base_offset: each for each in self.partition.segments}
         if not self._is_live:
             return

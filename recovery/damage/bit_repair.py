@@ -245,9 +245,9 @@ def repair_at(
     source: Source, start: int, neighbors: Neighbors, following_at: int | None = None
 ) -> tuple[BitRepair, int] | None:
     """Return the only possible repair of the damaged magic-2 batch at byte `start`, and the batch's size in bytes after
-    it. Bits that the checksum does not cover are tried only if no covered bit repairs the batch. With `following_at`,
-    only repairs count after which the batch has this size in bytes. Nothing is written; at most one batch of the tried
-    size is in memory.
+    it. `neighbors` has the facts about other batches by which the repair's proof is judged. Bits that the checksum does
+    not cover are tried only if no covered bit repairs the batch. With `following_at`, only repairs count after which
+    the batch has this size in bytes. Nothing is written; at most one batch of the tried size is in memory.
 
     Return None if there is no repair, or more than one, or if less than a header is left. Return None too if the batch
     has an unknown magic that other batches also have: it is a newer format. Raises `StorageError` if reading fails.
@@ -286,8 +286,9 @@ def _is_of_a_format_to_come(source: Source, start: int, head: bytes, neighbors: 
 
 
 def outside_checksum(header: BatchHeader, around: Neighbors, previous_epoch: int | None) -> BitRepair | None:
-    """Return the one flipped bit in the base offset or leader epoch of a batch, if its neighbors prove it; else None.
-    No checksum covers these two fields. `previous_epoch` is the leader epoch of the batch before, None if unknown.
+    """Return the one flipped bit in the base offset or leader epoch of a batch, if its neighbors (`around`) prove it;
+    else None. No checksum covers these two fields. `previous_epoch` is the leader epoch of the batch before, None if
+    unknown.
 
     A base offset is proven if it is not the expected offset, one flipped bit makes it the expected offset, and the
     batch then fits exactly between its neighbors. The proof is `Proof.CONTEXT`. Without a following batch the base

@@ -522,9 +522,10 @@ class _Walk:
                 self.result.hidden += hidden
 
     def _misplaced(self, batch: RecordBatch, code: FindingCode, detail: str) -> None:
-        """Add a displaced batch to the damages, and end the span of sound bytes before it. Its checksum is right, but
-        it is at the wrong offset, so no consumer reads it. If its offsets are impossible, those expected at this place
-        are used. The batch is remembered as pending, because `_settle` may correct its offsets.
+        """Add a displaced batch to the damages, with `code` and `detail`, and end the span of sound bytes before it.
+        Its checksum is right, but it is at the wrong offset, so no consumer reads it. If its offsets are impossible,
+        those expected at this place are used. The batch is remembered as pending, because `_settle` may correct its
+        offsets.
         """
         self._end_span(batch.position)
         self._pending.append(len(self.result.damages))
@@ -574,11 +575,12 @@ class _Walk:
         self.result.missing = self._missing.found_if_uncleaned if is_uncleaned else self._missing.found
 
     def _damage(self, path: str, source: Source, ended: EndOfWalk, next_base: int | None) -> Damage:
-        """Return a description of the damage at the end of a walk. It reaches to the next proven batch of the segment,
-        or to the end of the file. If the headers of the damaged batches lead exactly to this end, they give the offsets
-        and record counts. Otherwise these are taken from the offsets missing before the next batch or segment. The last
-        offset is None if nothing shows how far the damage reached. Reads the damaged part; raises `StorageError` if
-        this fails.
+        """Return a description of the damage at the end of a walk (`ended`) over the segment at `path`. `next_base` is
+        the base offset of the next segment, None for the last. The damage reaches to the next proven batch of the
+        segment, or to the end of the file. If the headers of the damaged batches lead exactly to this end, they give
+        the offsets and record counts. Otherwise these are taken from the offsets missing before the next batch or
+        segment. The last offset is None if nothing shows how far the damage reached. Reads the damaged part; raises
+        `StorageError` if this fails.
         """
         finding, position, resumed = ended.findings[-1], ended.position, ended.resumed
         end = source.size if resumed is None else resumed
@@ -612,8 +614,8 @@ class _Walk:
     def _tail(self, path: str, source: Source, position: int, end: int, finding: Finding) -> Damage:
         """Return a description of damage at the log's end, from byte `position` to `end`. If the header of the
         incomplete batch is readable and plausible, it gives the first offset and the number of lost records. Without a
-        record count in it, its offsets are counted; a control batch has no records. The records may have been
-        acknowledged, because only flushed data survives a power failure.
+        record count in it, its offsets are counted; a control batch that is merely cut off has no records. The records
+        may have been acknowledged, because only flushed data survives a power failure.
 
         If the header is not usable, the number is None and the first offset is the expected one. The last offset is
         known only if the header is usable and the batch is merely cut off. Otherwise it is None, because zeros may hide

@@ -99,8 +99,9 @@ class _Salvage:
 
     def _stretch(self, source: Source, start: int, base: int, next_base: int | None) -> _Stop | None:
         """Keep sound batches from byte `start` on. Return where and why they end; None if they reach the end of the
-        file. A batch is judged only when the offset of the batch after it is known. Raises `StorageError` if the file
-        cannot be read.
+        file. A batch is judged only when the offset of the batch after it is known. `base` and `next_base` are the base
+        offsets of this segment and of the next one (None for the last). Raises `StorageError` if the file cannot be
+        read.
         """
         scanner = Scanner(source, position=start)
         held: RecordBatch | None = None  # until it is known what comes after it
@@ -219,8 +220,8 @@ class _Salvage:
         self._gap_from = (self._last + 1) if self._last is not None else None
 
     def _mend(self, source: Source, path: str, stop: _Stop) -> tuple[list[Part], int] | None:
-        """Repair one flipped bit in the batch at a stop. Return the content of the corrected batch, of which only the
-        changed byte is new, and the position after it. None if bits are not to be repaired, no repair has the required
+        """Repair one flipped bit in the batch at a stop. Return the content of the corrected batch (slices of the file
+        around one new byte), and the position after it. None if bits are not to be repaired, no repair has the required
         proof, or the repaired batch would repeat offsets.
 
         On success the walk continues after the batch, and a finding about the repair is added to the result. If no

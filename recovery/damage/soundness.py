@@ -185,10 +185,10 @@ class _Walk:
         return False
 
     def _batch(self, path: str, position: int, header: AnyHeader, base: int) -> bool:
-        """Add one batch: update highest offset, front, rest and repeats. Return True; or False if the batch is not
-        sound or the walk ends there. An unsound batch sets the cut in the result, and so does the batch at the given
-        end. If an earlier batch has an offset that the segment's indexes cannot hold, and a lower offset follows,
-        `misplaced` is set instead. A second walk must end there.
+        """Add one batch of the segment with base offset `base`: update highest offset, front, rest and repeats. Return
+        True; or False if the batch is not sound or the walk ends there. An unsound batch sets the cut in the result,
+        and so does the batch at the given end. If an earlier batch has an offset that the segment's indexes cannot
+        hold, and a lower offset follows, `misplaced` is set instead. A second walk must end there.
         """
         if self._ends_at(path, position):
             return False
@@ -246,8 +246,8 @@ class _Walk:
         self._first_repeat = self._first_repeat or self._repeat
 
     def _run(self, path: str, run: HeaderRun, base: int) -> bool:
-        """Add the batches of a run; return False if one is not sound, or the walk has to end there. The result and
-        `misplaced` change as by `_batch`.
+        """Add the batches of a run of the segment with base offset `base`; return False if one is not sound, or the
+        walk has to end there. The result and `misplaced` change as by `_batch`.
         """
         from kafkalog.codec.headers.continuity import in_place
 

@@ -83,12 +83,13 @@ def consequences(
 ) -> Iterator[LossConsequence]:
     """Yield the consequences for others of a plan that leaves the tree `after` of the tree `before`, partition by
     partition in the order of `results`: consumer groups beyond the log's end, transactions without end marker, older
-    values of a compacted topic, and segments that retention deletes soon. Raises `StorageError` if a file in `after`
-    cannot be read.
+    values of a compacted topic, segments that retention deletes soon, and deleted records that return. Raises
+    `StorageError` if a file in `after` cannot be read.
 
     Groups are examined only if the partition loses something, or if `__consumer_offsets` is small; older values only if
     it loses something and keeps some records. `results` are the partition directories as a start loads them; only live
-    ones that do not become stray count. `measured` are the losses by partition directory.
+    ones that do not become stray count. `measured` are the losses by partition directory. `coordinators` know the
+    committed offsets and the transactions.
     """
     topics = rules.facts
     for result in results:
@@ -115,7 +116,8 @@ def consequences(
 
 def _of_deleted_records(before: Tree, result: LoadedPartition) -> Iterator[LossConsequence]:
     """Yield a `deleted_records_return` consequence if records of the log were deleted and are in it again after the
-    start. Raises `StorageError` if the log cannot be read.
+    start. Yields nothing if `leader-epoch-checkpoint` is missing or invalid. Raises `StorageError` if a file cannot be
+    read.
     """
     path, logs = f"{result.name}/{LEADER_EPOCH_CHECKPOINT}", dict(before.logs(result.name))
     try:
@@ -176,8 +178,8 @@ def transactions_staying_open(
     after: Tree, results: Iterable[LoadedPartition], coordinators: Coordinators
 ) -> Iterator[LossConsequence]:
     """Yield a `transaction_stays_open` consequence for each transaction that is open at the end of a live log and that
-    no coordinator will end. This is so if the `__transaction_state` partitions in this log directory do not know its
-    producer. `after` and `results` are as in `consequences`. Raises `StorageError` if a file cannot be read.
+    no coordinator will end. This is so if this log directory has no `__transaction_state` partitions, or they do not
+    know its producer. `after` and `results` are as in `consequences`. Raises `StorageError` if a file cannot be read.
     """
     for result in results:
         name = parse_partition_directory(result.name)

@@ -149,8 +149,9 @@ def _with_help(
     copies: Mapping[str, Sequence[str]] | None = None,
 ) -> WayResult | None:
     """Return the result of mode `merge` or `remote`, with counts only for the partitions that it helps; None if it
-    helps none. The mode is simulated in memory, unless it was requested and so is known already. `copies` maps a
-    partition to the directories of its other copies, for mode `merge`. Raises `StorageError` if a file cannot be read.
+    helps none. The mode is simulated in memory, unless it was requested and so is known already. `counted` are the
+    partitions that it may help. `copies` maps a partition to the directories of its other copies, for mode `merge`.
+    Raises `StorageError` if a file cannot be read.
     """
     if not counted:
         return None

@@ -41,9 +41,10 @@ _SHOWN = 3
 
 
 def lost_in_deleted(survey: Survey, lost: Iterable[LostRange]) -> dict[str, list[str]]:
-    """Return the paths of `.deleted` logs above the first segment of the live log that hold offsets in `lost`, by
-    partition directory; empty if there are none. Compaction and truncation leave such files, until the next start
-    removes them. Reads batch headers of the logs that may hold such offsets; raises `StorageError` if it cannot.
+    """Return the paths of `.deleted` logs at or above the first segment of the live log that hold offsets in `lost`, by
+    partition directory; empty if there are none. Partitions without a live segment and the metadata log are left out.
+    Compaction and truncation leave such files, until the next start removes them. Reads batch headers of the logs that
+    may hold such offsets; raises `StorageError` if it cannot.
     """
     tree = survey.tree()
     ranges: dict[str, list[LostRange]] = {}
@@ -90,9 +91,9 @@ def _holds(tree: Tree, path: str, lost: _LostOffsets) -> bool:
 
 def note_of_deleted(survey: Survey, tiering: Tiering, lost: Mapping[str, Sequence[str]]) -> str | None:
     """Return a sentence about deleted partitions and deleted segments that are still on disk, if no other file there
-    holds their records. Return None if there are none. The sentence names at most three. `lost` is the result of
-    `lost_in_deleted`. Reads the names of files, and the first batch of deleted logs; raises `StorageError` if this
-    fails.
+    holds their records. Return None if there are none; the metadata log is ignored. The sentence names at most three.
+    `lost` is the result of `lost_in_deleted`. Reads the names of files, and the first batch of deleted logs; raises
+    `StorageError` if this fails.
     """
     tree = survey.tree()
     live: dict[PartitionName, str] = {}

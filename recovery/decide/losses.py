@@ -45,7 +45,7 @@ def records_text(found: Measured) -> str:
     number is not exact, and `7 offsets, at most as many records` if only offsets are counted. It is `an unknown number
     of records` if the number is None, or 0 but not exact; `, perhaps none` follows if only zeros are not counted.
 
-    If some damaged places could not be counted, the text is `at least 7 records`. If the number is derived from
+    If some damaged places could not be counted, the text is `at least 7 records`. If the number is also derived from
     offsets, which also belong to transaction markers, it is `about 7 records and an unknown number more`.
     """
     if found.records_lost is None or (found.records_lost == 0 and not found.is_exact):
@@ -109,11 +109,11 @@ def skipped_text(ways: Iterable[Measured]) -> str:
 
 
 def lost_beside(nodes: Iterable[NodeStart], findings: Iterable[Finding]) -> list[str]:
-    """Return phrases about losses that the recovery does not cause; they follow a sum of losses. Empty if there are
-    none. They name partitions that lose something by the start of these nodes, and partitions with a PARTITION_MISSING
-    finding that the start does not mention. They also name the metadata if the start treats it as empty, or its end if
-    the start goes back behind it. Losses that another log directory of the node may have are said to be so, unless all
-    of them are given.
+    """Return phrases about losses that the recovery itself does not cause, to be added after the sum of its losses;
+    empty if there are none. They name partitions that lose something by the start of these nodes, and partitions with a
+    PARTITION_MISSING finding that the start does not mention. They also name the metadata if the start treats it as
+    empty, or its end if the start goes back behind it. Unless all log directories of the nodes are given, they say that
+    another one may have the missing partitions.
     """
     starts = list(dict.fromkeys(nodes))
     of_start = [consequence for start in starts for answer in start.answers for consequence in answer.consequences]

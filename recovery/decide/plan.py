@@ -394,7 +394,7 @@ def with_findings_of_segments(plan: Plan) -> Plan:
 
 def _empties_coordinator(measured: Mapping[str, Measured], facts: TopicFacts) -> bool:
     """Whether a live partition of `__transaction_state` loses all of its records, although no other broker has a copy
-    according to the metadata.
+    according to the metadata. If it loses some and the number of kept records is unknown, all count as lost.
     """
     for name, counts in measured.items():
         parsed = parse_partition_directory(name)

@@ -22,8 +22,8 @@ __all__ = ["held_remotely", "without_uploaded_damage"]
 def without_uploaded_damage(tree: Tree, tiering: Tiering) -> tuple[Tree, frozenset[str]]:
     """Return a copy of the tree without the local segments up to a damaged one, if the remote tier has all their
     offsets. Also return the names of the partition directories that lost segments; empty if none did. Only live
-    partitions are changed, and their last segment is never removed. Reads the logs of tiered partitions; raises
-    `StorageError` if this fails.
+    partitions other than the metadata log are changed, and their last segment is never removed. Reads the logs of
+    tiered partitions; raises `StorageError` if this fails.
     """
     after = tree.copy()
     changed = set()
@@ -65,8 +65,9 @@ def _to_go(tree: Tree, directory: str, name: PartitionName, tiering: Tiering) ->
 
 
 def _damaged(tree: Tree, directory: str, bases: list[int]) -> Iterator[int]:
-    """Yield the numbers (from 0) of the damaged segments, in order. After each, the walk starts again with the segment
-    after it, so that earlier damage does not hide later damage. Raises `StorageError` if a log cannot be read.
+    """Yield the numbers (from 0) of the damaged segments, in order; `bases` are the base offsets of all segments. After
+    each, the walk starts again with the segment after it, so that earlier damage does not hide later damage. Raises
+    `StorageError` if a log cannot be read.
     """
     left = tree.part(directory)
     while True:

@@ -274,10 +274,10 @@ def recommended(ways: Sequence[RecoveryWay]) -> RecoveryWay | None:
 
 
 def total(parts: Iterable[Measured]) -> Measured:
-    """Return the sum of the counts over partitions. Without partitions all numbers are 0, and `below_high_watermark` is
-    None. `records_kept`, `records_lost` and `bytes_cut` are None if they are None for any partition.
-    `below_high_watermark` is True if it is True for any partition. It is None if it is unknown for a partition that
-    loses offsets or may lose records, or for all partitions.
+    """Return the sum of the counts `parts` over partitions. Without partitions all numbers are 0, and
+    `below_high_watermark` is None. `records_kept`, `records_lost` and `bytes_cut` are None if they are None for any
+    partition. `below_high_watermark` is True if it is True for any partition. It is None if it is unknown for a
+    partition that loses offsets or may lose records, or for all partitions.
     """
     result = Measured(records_kept=0, records_lost=0, bytes_cut=0)
     are_committed: set[bool | None] = set()  # of each part that tells, or that loses something
@@ -440,9 +440,9 @@ class _Measurement:
             self._gone.add(*absent)
 
     def _count_sound(self) -> None:
-        """Count the sound batches that are removed and of which no copy is left: their records are added to the lost
-        ones and to `sound_lost`, their transaction markers to `markers_lost`. Their offsets become lost offsets, unless
-        the result has them. Reads the removed parts of the original logs; raises `StorageError` if that fails.
+        """Count the sound batches that are removed without a remaining copy: their records are added to the lost ones
+        and to `sound_lost`, their transaction markers to `markers_lost`. Their offsets become lost offsets, unless the
+        result has them. Reads the removed parts of the original logs; raises `StorageError` if that fails.
         """
         facts, original, left, measured = self._facts, self._original, self._left, self.measured
         dropped: set[Identity] = set()
@@ -540,9 +540,9 @@ class _Measurement:
         return is_behind and damage.code is FindingCode.ZERO_TAIL
 
     def _count_misplaced(self, damage: Damage, checksum: int) -> None:
-        """If a displaced batch is removed and no batch with its checksum and size is left, add its records to the lost
-        ones: they can be read now. Its offsets become lost offsets, unless the result has them. Raises `StorageError`
-        if a log cannot be read.
+        """If a displaced batch (`damage`) is removed and no batch with its checksum and size is left, add its records
+        to the lost ones: they can be read now. Its offsets become lost offsets, unless the result has them. Raises
+        `StorageError` if a log cannot be read.
         """
         if damage.first_offset is None or damage.last_offset is None or self._stays(damage):
             return

@@ -78,7 +78,7 @@ def blame_suspects(
 def _length(entry: FieldSpan, values: Values, data: bytes | memoryview) -> Iterator[Suspect]:
     """Yield the field `batch_length` with a sentence if it explains a wrong checksum: the checksum matches if the batch
     ends at the end of its records. The problems of the checksum, the record count and the unread bytes are then removed
-    from `entry`. Otherwise nothing is yielded.
+    from `entry`. Otherwise nothing is yielded. `values` are the values by field name, `data` the bytes of the entry.
     """
     unread = next((child for child in entry.children if child.name == UNREAD), None)
     if unread is None or values.get("magic") != BATCH_MAGIC or not _is_wrong(entry, "crc"):

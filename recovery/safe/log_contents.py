@@ -127,9 +127,9 @@ def remove_segments(tree: Tree, directory: str, bases: Set[int]) -> None:
 
 
 def reset_indexes(tree: Tree, directory: str, bases: Set[int]) -> None:
-    """Empty the offset, time and transaction indexes of the segments with these base offsets in the tree, so that the
-    broker rebuilds them when it recovers the segment, and not while opening it. Missing offset and time indexes are
-    created empty; missing transaction indexes are not.
+    """Empty the offset, time and transaction indexes of the segments with these base offsets in the tree. A broker then
+    rebuilds them when it recovers the segment, and not while opening it. Missing offset and time indexes are created
+    empty; missing transaction indexes are not.
     """
     for name in tree.names(directory) if bases else ():
         parsed = parse_segment_file(name)

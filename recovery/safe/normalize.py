@@ -71,9 +71,9 @@ class Change(Struct, frozen=True, kw_only=True):
 
 def normalize_root(tree: Tree) -> list[Change]:
     """Remove everything from the tree that stops a broker or takes the log directory offline. This includes directories
-    that are not partitions, second directories of a live or `-future` partition, directories in place of checkpoints,
-    and unreadable checkpoints of high watermarks or of the cleaner. Leftover temporary checkpoints are removed too. So
-    is the clean-shutdown marker, which is not trusted.
+    that are not partitions or have blanks in their name, second directories of a live or `-future` partition,
+    directories in place of checkpoints, and unreadable checkpoints of high watermarks or of the cleaner. Leftover
+    temporary checkpoints are removed too. So is the clean-shutdown marker, which is not trusted.
 
     Return the changes with their reasons, without the marker's removal; empty if nothing else was removed. Raises
     `StorageError` if a checkpoint cannot be read from disk.
@@ -364,6 +364,7 @@ class _Partition:
     def metadata(self, donor: Callable[[], str | None], *, has_metadata: bool) -> None:
         """Write the topic id that `donor` returns if the id in the directory is missing or unreadable, and add the
         change to `changes`; do nothing if `donor` returns None. `donor` is called only if an id is needed.
+        `has_metadata` is as for `is_kraft`.
 
         A missing id is written only for live partitions of a KRaft broker, which would make them stray; with ZooKeeper
         it may be missing.

@@ -174,9 +174,9 @@ class PartitionRecovery:
         There are two kinds of start. A full start scans all segments. A short start begins at the recovery point that
         is written with the result, and scans only the last segment. The two differ if the short start finds an epoch
         that the full scan had dropped, or forgets producers that have expired. A result that neither kind changes is
-        preferred to one that only the short start leaves unchanged, which is returned if no better one is found, or if
-        further full starts would leave transactions open because their end markers are lost. If a short start fails,
-        the best result so far is returned.
+        returned first. A result that only the short start leaves unchanged is the second choice. It is returned if
+        there is no better one, or if further full starts would leave transactions open because their end markers are
+        lost. If a short start fails, the best result so far is returned.
         """
         fallback: BrokerResult | None = None
         for _ in range(_STARTS):
@@ -305,8 +305,8 @@ class PartitionRecovery:
         return bool(sizes)
 
     def sound_part_of(self, theirs: BrokerResult, before: Tree, sound: SoundLog) -> SoundLog:
-        """Return the sound part of the logs that the broker's own start leaves. `before` is the tree before the start,
-        and `sound` its sound part, which is returned if the start changed no log.
+        """Return the sound part of the logs that the broker's own start leaves, with the result `theirs`. `before` is
+        the tree before the start, and `sound` its sound part, which is returned if the start changed no log.
         """
         directory = self.directory_of(theirs)
         if directory == self.directory:
@@ -426,8 +426,8 @@ class PartitionRecovery:
         return self.loaded_of(result).stray or self.directory
 
     def keeps(self, theirs: BrokerResult, before: Tree, sound: SoundLog) -> bool:
-        """Whether the broker's own result is good enough. Its logs must be sound throughout and hold all bytes of
-        `sound`; the order may differ if a segment was split. If offsets repeat, its log end offset must be after all
+        """Whether the broker's own result `theirs` is good enough. Its logs must be sound throughout and hold all bytes
+        of `sound`; the order may differ if a segment was split. If offsets repeat, its log end offset must be after all
         batches. False if the directory would become stray although its topic id is known. `before` is the tree before
         the broker's start.
 
@@ -463,8 +463,8 @@ class PartitionRecovery:
         changes nothing. Return the last result. If a batch keeps the broker from starting or from serving all logs,
         they are truncated further. Sets `cut`, `repeat` and `shortened`, and may lower `log_start` and `start`.
 
-        Raises `CannotSettleError` if no stable state is reached, if the broker fails for another reason, or if the
-        topic id cannot be read.
+        Raises `CannotSettleError` if no stable state is reached in 40 rounds, if the broker fails for another reason,
+        or if the topic id cannot be read.
         """
         self.check_topic_id()
         tree = self.kept(sound)

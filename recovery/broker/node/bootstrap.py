@@ -46,7 +46,7 @@ def bootstrap_of_start(files: NodeFiles, release: Release) -> Bootstrap:
 
     Raises `StartEndsError` if the file is corrupt, has no FeatureLevelRecord for `metadata.version` (so also if it is
     empty), or, before 4.1, sets a `metadata.version` that the release does not know (`BootstrapMetadata.fromRecords`);
-    `StorageError` if it cannot be opened.
+    `StorageError` if it cannot be read.
     """
     if files.metadata_root is None:
         return Bootstrap((), None)

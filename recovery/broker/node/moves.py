@@ -33,8 +33,8 @@ def with_ends_of_moves(
 ) -> list[PartitionDirectory]:
     """Return `directories` in their order, with log end offsets filled in for partitions that are being moved. A
     partition is being moved if one of its directories is a `-future` one. If the offset of such a directory is missing,
-    its log is loaded in memory. The offset stays None if the log does not load. Raises `StorageError` if a file cannot
-    be read.
+    its log is loaded in memory, with `now_ms` as the present time. The offset stays None if the log does not load.
+    Raises `StorageError` if a file cannot be read.
     """
     moved = {directory.partition for directory in directories if directory.parsed.state is DirectoryState.FUTURE}
     return [

@@ -123,10 +123,10 @@ def node_files(roots: Sequence[str], properties: Mapping[str, str] | None = None
     """Read `meta.properties` of a node's log directories, and note which are missing or cannot be listed; no exception
     is raised for these. All paths in the result are absolute.
 
-    `properties` are the node's server properties. If their `log.dirs` (or `log.dir`) name one of `roots`, the other
-    directories that they name are added, the metadata log is in `metadata.log.dir` or else the first of `log.dirs`, and
-    `are_all` is True. Otherwise their paths are ignored, and the metadata log is in the first directory that has one
-    (None if none has). Paths are compared after symbolic links are resolved.
+    `properties` are the node's server properties. If their `log.dirs` (or `log.dir`) name one of `roots`, `are_all` is
+    True, and the other directories that they name are added. The metadata log is then in `metadata.log.dir`, or else in
+    the first of `log.dirs`. Otherwise their paths are ignored, and the metadata log is in the first directory that has
+    one (None if none has). Paths are compared after symbolic links are resolved.
     """
     given = properties or {}
     named = _COMMA.split(given.get("log.dirs", given.get("log.dir", "")).strip())

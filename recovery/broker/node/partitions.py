@@ -212,8 +212,8 @@ def partition_consequences(
     all_online: bool | None = None,
 ) -> tuple[list[StartConsequence], list[Fault]]:
     """Predict what the start of a KRaft broker does with partition directories after comparing them with the metadata:
-    strays, partitions created again, directories of another topic, moves. Return consequences and faults; both are
-    empty if nothing is wrong.
+    strays, partitions created again, partitions without a leader, directories of another topic, moves, and a log
+    directory inside another one. Return consequences and faults; both are empty if nothing is wrong.
 
     Raises `StartEndsError` if the start ends: a partition is in two log directories, 3.7.0 finds a directory without a
     topic id, or the new name of a moved partition is not free.
@@ -307,11 +307,13 @@ def consequences_of_older_metadata(
 def consequences_of_older_logs(
     files: NodeFiles, directories: Sequence[PartitionDirectory], image: MetadataImage, node_id: int
 ) -> list[StartConsequence]:
-    """Return one OLDER_LOGS consequence if logs of which node `node_id` has the only replica do not know a leader epoch
-    in which it led them, by the metadata `image`; else an empty list. A leader writes its epoch into
-    `leader-epoch-checkpoint` before it serves clients, so in this case the log was restored from an older copy. A log
-    directory that was not stopped in order is left out: a crash may lose that file. So is a log whose epoch a recovery
-    has removed from the file, as a start does if no record has it (`LeaderEpochFileCache.truncateFromEnd`). Raises
+    """Return one OLDER_LOGS consequence if the `leader-epoch-checkpoint` of some logs ends before the last epoch in
+    which node `node_id` led them, by the metadata `image`; else an empty list. A leader writes its epoch into this file
+    before it serves clients, so in this case the log was restored from an older copy.
+
+    Only live logs with epochs in the file count, and only if this node has the only replica. A log directory that was
+    not stopped in order is left out, because a crash may lose the file. A log whose epoch a recovery has removed from
+    the file is left out too: a start removes epochs that no record has (`LeaderEpochFileCache.truncateFromEnd`). Raises
     `StorageError` if a log directory cannot be read.
     """
     older = []
@@ -353,9 +355,9 @@ def _later_epoch(tree: Tree, directory: PartitionDirectory, known: int) -> int |
     """Return the last leader epoch in `leader-epoch-checkpoint` that starts at or before the log's end, if it is later
     than the epoch `known`. None if there is no such epoch, or if the log was not loaded.
 
-    An epoch that starts before the log's end counts only if the last batch has it or a later one: otherwise the
-    checkpoint is wrong, not the metadata. Only to decide this, reads batch headers of the last segment; raises
-    `StorageError` if it cannot.
+    An epoch that starts before the log's end counts only if the last batch has it or a later one, or has no known
+    epoch: otherwise the checkpoint is wrong, not the metadata. Only to decide this, batch headers of the last segment
+    are read. Raises `StorageError` if a file cannot be read.
     """
     if directory.end is None:
         return None
@@ -367,8 +369,8 @@ def _later_epoch(tree: Tree, directory: PartitionDirectory, known: int) -> int |
 
 
 def _epoch_of_last_batch(tree: Tree, directory: PartitionDirectory) -> int | None:
-    """Return the leader epoch of the last batch in the last segment; None if there is no batch, or it has no epoch.
-    Raises `StorageError` if the log cannot be read.
+    """Return the leader epoch of the last batch in the last segment, as in its header; None if there is no batch, or
+    the last one has magic 0 or 1. Checksums are not verified. Raises `StorageError` if the log cannot be read.
     """
     logs = [name for name in tree.names(directory.name) if name.endswith(FileKind.LOG.value)]
     if not logs:
@@ -491,12 +493,12 @@ def _made_again(
 ) -> list[StartConsequence]:
     """Return consequences for the partitions `nowhere`, which the metadata places on this broker and which no log
     directory has: the start creates them empty (`LogManager.getOrCreateLog`). Unless `is_certain`, the sentences say
-    that another log directory may have them.
+    that another log directory may have them. Empty if `nowhere` is.
 
-    If `put_away` has a `-delete` or `-stray` directory of such a partition with the right topic id, and the metadata
-    counts this replica's data, the partition is reported apart. So there are at most three consequences, in this order:
-    one for `-delete`, whose directories are deleted after `file.delete.delay.ms` (`LogManager.deleteLogs`), one for
-    `-stray`, one for the others.
+    There are at most three consequences, in this order. The first is about partitions with a `-delete` directory, which
+    a broker deletes after `file.delete.delay.ms` (`LogManager.deleteLogs`). The second is about partitions with a
+    `-stray` directory, the third about all others. A directory in `put_away` counts only if its topic id is right and
+    this replica had all records: it is the only one, or it is in the ISR, the ELR or the last known ELR.
     """
     again = dict(nowhere)
     consequences = []
@@ -562,13 +564,13 @@ def _without_leader(
     known: set[str | None],
     nowhere: Mapping[tuple[str, int], PartitionImage],
 ) -> list[StartConsequence]:
-    """Return consequences for partitions assigned to a directory id that no log directory has any more: one for those
-    of which other brokers have all records, one for the rest of those in `nowhere`, one for the rest of those in
-    `directories`. Empty if there are none, before `metadata.version` 3.7-IV2 or release 3.7.0, or if the number of
-    online directories is not that of the registered ones.
+    """Return consequences for partitions assigned to a registered directory id that no log directory has any more: one
+    for the partitions that other brokers hold completely, one for the rest in `nowhere`, one for the rest in
+    `directories`. Empty if there are no such partitions, before `metadata.version` 3.7-IV2 or release 3.7.0, if the
+    broker is not registered, or if it has registered another number of directories than are online.
 
-    Other brokers can lead partitions of which they have all records. Of the rest, controllers elect no such replica
-    until the broker assigns it to another directory: up to 3.9 it never does, later not always, and never for a
+    Other brokers can lead the partitions that they hold completely. For the rest, controllers do not elect this replica
+    until the broker assigns it to another directory. Up to 3.9 it never does, later not always, and never for a
     partition in `nowhere`, because no log is created without a leader.
 
     * `known`: ids of the online log directories

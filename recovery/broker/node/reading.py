@@ -88,7 +88,8 @@ def metadata_batches(source: Source, *, checks_crc: bool = True, is_snapshot: bo
 def _size_at(source: Source, position: int, is_snapshot: bool) -> int | None:
     """Return the size in bytes of the batch at byte `position`, including its header. Return None at the end, or if the
     batch is incomplete. Raises `ReaderError` if the size is too small, the magic is unknown, or a complete batch has
-    magic 0 or 1. Raises `StorageError` if a file cannot be read.
+    magic 0 or 1. `is_snapshot` changes only the text of the first of these errors. Raises `StorageError` if a file
+    cannot be read.
     """
     left = source.size - position
     if left < _SIZE_END:

@@ -88,11 +88,12 @@ def start_sentences(
 
 def sentence_of_answer(answer: NodeAnswer, how: str = "") -> str:
     """Return the text after `Kafka RELEASES` about one answer. It says whether the node starts, and names the
-    consequences that matter in order of gravity. If the start fails, it names the exception, the file, what is
-    changed before the failure, and the directories that become stray once the node starts. What the answer depends on
-    follows in parentheses. If the outcome is unknown, the text is `would start on it, but` or `may or may not start on
-    it:`, and the reason. `how` follows `would start
-    on it` if no consequence is mentioned.
+    consequences that matter in order of gravity. If there are none, it is `would start on it` and `how`. If the start
+    fails, it names the exception, the file, the changes before the failure, and the directories that become stray once
+    the node starts. The condition of the answer, if any, follows in parentheses.
+
+    If the outcome is unknown, the text is `would start on it, but` or `may or may not start on it:`, and the reason,
+    without a condition.
     """
     condition = "" if answer.condition is None else f" ({answer.condition})"
     if answer.outcome is StartOutcome.FAILS:
@@ -137,7 +138,8 @@ def node_findings(start: NodeStart) -> list[Finding]:
     in doubt; oldest first. The code is START_LOSES if partitions or metadata are lost, else BROKER_REFUSES.
 
     The severity is INFO if only a later release would refuse a setting. It is WARNING if the node starts or may start,
-    but something is in doubt or not served. Otherwise it is ERROR, as for a failed start or an offline directory.
+    but something is in doubt or not served. Otherwise it is ERROR, as for a failed start or an offline directory. The
+    file is the first one that the answer names, else the first log directory.
     """
     findings = []
     for releases, answer in start.grouped:

@@ -119,9 +119,9 @@ def consequences_of_migration(
 
 
 def consequences_without_tier(files: NodeFiles, image: MetadataImage) -> Sequence[StartConsequence]:
-    """Return one consequence that names the topics with a remote tier (tiered storage) if the broker's properties do
-    not enable it: only their local records are served. Empty if there are no such topics, the tier is enabled, or there
-    are no properties.
+    """Return one consequence about the topics with a remote tier (tiered storage) if the broker's properties do not
+    enable it: only their local records are served. It names at most three topics, and counts the rest. Empty if there
+    are no such topics, the tier is enabled, or there are no properties.
     """
     if not files.properties or files.properties.get(_SYSTEM, "").strip().lower() == "true":
         return ()

@@ -55,9 +55,9 @@ def consequences_of_topic_ids(
     directories: Sequence[PartitionDirectory], facts: ZooKeeperFacts
 ) -> tuple[list[StartConsequence], list[Fault]]:
     """Return consequences and faults, one of each per directory, for partition directories with a wrong topic id: they
-    are not served. A topic id is wrong if it differs from the one in ZooKeeper. If ZooKeeper was not read, all
-    directories of a topic are reported whose live directories have different ids. Directories without a topic id are
-    ignored. So are topics that are missing in ZooKeeper or have no id there.
+    are not served. A topic id is wrong if it differs from the one in ZooKeeper. If ZooKeeper was not read and the live
+    directories of a topic have different ids, all directories of the topic are reported. Directories without a topic id
+    are ignored. So are topics that are missing in ZooKeeper or have no id there.
     """
     known: dict[str, set[str]] = {}
     for directory in directories:

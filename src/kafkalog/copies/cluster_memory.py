@@ -114,7 +114,8 @@ def read_cluster_memory(metadata: Iterable[Partition], zookeeper: Sequence[str])
     """Read and return the cluster's metadata about replicas. Among the copies of `__cluster_metadata` in `metadata`,
     the one with the highest end offset is used. If no copy has data, the first readable ZooKeeper data directory in
     `zookeeper` is used. If there is none either, the result knows nothing and its `source` is None. Unreadable or
-    damaged data raises no exception; `problem` of the result describes it.
+    damaged data raises no exception. `problem` of the result describes damage of the data that is used; if none is
+    used, it describes everything that cannot be read.
     """
     best: _KRaft | None = None
     furthest = -1

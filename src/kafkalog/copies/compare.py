@@ -46,7 +46,8 @@ def compare(
     The paths may include parents of log directories, and ZooKeeper's data directory. `jobs` topic-partitions are
     compared at a time, in forked processes if that saves time. `on_read` is called with the number of log bytes after
     each read; bytes that are read again do not count. Raises `UsageError` for a path without Kafka data, for fewer than
-    two different directories, or if nothing is selected; anything unreadable is part of the result.
+    two different directories, or if nothing is selected. Anything unreadable is part of the result; `StorageError` is
+    raised only if a copy that was read cannot be read again.
 
     * `paths`: log directories, or partition directories, two or more
     * `select`: the topic-partitions to compare; all of them without it
@@ -223,8 +224,8 @@ class _Partition:
 
     def _below(self, facts: _Facts, offset: int) -> tuple[int, int]:
         """Return the number of sound records below `offset`, without control records, and the number of these that come
-        after damage. Both are 0 if the first segment begins at or above the offset. Otherwise the log is read up to the
-        offset. Raises `StorageError` if it cannot be read.
+        after damage. Both are 0 if the first segment begins at or above the offset, or there is none. Otherwise the log
+        is read up to the offset. Raises `StorageError` if it cannot be read.
         """
         records = behind_damage = 0
         segments = () if facts.copy.partition is None else facts.copy.partition.segments

@@ -93,10 +93,10 @@ class PartitionComparison(Struct, frozen=True, kw_only=True):
         return [finding for copy in self.copies for finding in copy.findings]
 
     def differs(self, copy: CopyReport) -> bool:
-        """Whether a copy differs from the best one in its batches, log start offset or log end offset, or has a tail
-        that does not fit the best one's leader epochs. Differences by compaction do not count. True if the copy cannot
-        be read or there is no best copy. False for the best copy itself, and for a copy that was not compared with it
-        (`difference` is None).
+        """Whether a copy differs from the best one in its batches, log start offset or log end offset. True also if the
+        tail of the copy does not fit the best one's leader epochs. Differences by compaction do not count. True if the
+        copy cannot be read or there is no best copy. False for the best copy itself, and for a copy that was not
+        compared with it (`difference` is None).
         """
         best = self.best
         if best is None or copy.error is not None:

@@ -190,7 +190,7 @@ class MergeCopies:
     def _all_lineages(self) -> Lineages:
         """Return the number of the copy that reaches furthest (`leader`), the trusted epochs of all copies, and the
         leader epochs of the merged log. The leader epochs are those of this copy. Other copies add epochs before its
-        start, and epochs in holes that damage made. Also sets the `lineage` of each copy.
+        start and, if it has no epoch list, epochs in holes that damage made. Also sets the `lineage` of each copy.
         """
         known = frozenset(entry.epoch for read in self._reads for entry in read.partition.leader_epochs)
         for read in self._reads:

@@ -71,8 +71,9 @@ class Rolling:
         return wanted if fits and (before is None or taken.stretch.position(start) == 0) else first
 
     def _end(self, taken: Taken, start: int, base: int, size: int) -> int:
-        """Return the number of the batch up to which (exclusive) the batches of `taken` from number `start` on fit into
-        a segment with base offset `base` and `size` bytes so far; `start` if none does.
+        """Return how far the batches of `taken`, from number `start` on, fit into a segment with base offset `base` and
+        `size` bytes so far: the number after the last one that fits, or `start` if none does. A segment is full at the
+        maximum segment size, or at the size of the copy's file if this is larger.
         """
         stretch, begin = taken.stretch, taken.stretch.position(start)
         room = max(self._segment_bytes, self._sources[stretch.path].size) - size

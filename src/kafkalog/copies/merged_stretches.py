@@ -83,8 +83,8 @@ class Lineages(Struct, frozen=True):
         return entry.start_offset, end
 
     def replaced(self, copy: int, row: Row) -> bool:
-        """Whether a batch of the copy with this number does not belong to the lineage, because another leader wrote its
-        offsets. False for the leader's own batches, and if the batch's epoch or the lineage is unknown.
+        """Whether the batch `row` of copy number `copy` does not belong to the lineage, because another leader wrote
+        its offsets. False for the leader's own batches, and if the batch's epoch or the lineage is unknown.
         """
         epoch = self.epoch_of(row)
         if copy == self.leader or epoch < 0 or not self.entries:

@@ -178,8 +178,9 @@ def gather(
     `unreadable` too.
 
     Raises `UsageError` if there are no paths, if a path is missing or not a directory, or, without `notes_empty`, if a
-    directory has no data of Kafka. Also raises `UsageError` if all directories can be read and fewer than `at_least` of
-    them are different, and its subclass `UnknownName` if a selection matches nothing.
+    directory has no data of Kafka, or if a partition directory is not named like one. Also raises `UsageError` if all
+    directories can be read and fewer than `at_least` of them are different, and its subclass `UnknownName` if a
+    selection matches nothing.
     """
     given = [os.fspath(path) for path in paths]
     refuse_no_path(given)

@@ -42,6 +42,12 @@ def named(found: Triage) -> dict[str, FindingCode]:
     return {Path(each.file).name: each.code for each in found.findings if each.file is not None}
 
 
+def test_a_deleted_segment_is_not_cut_off_by_the_start(disks: Path) -> None:
+    log = max((disks / "broker-1" / "tale-0").glob("*.log"))
+    (log.parent / f"{log.name}.deleted").write_bytes(log.read_bytes() + b"more")
+    assert not partition(of(disks), "tale").cut_by_start
+
+
 @pytest.mark.parametrize("said", [None, b"", b"garbage", b"version=1\nnode.id=x\n", b"\xff\xfe\x00"])
 def test_a_directory_that_does_not_say_whose_it_is_is_left_out(disks: Path, said: bytes | None) -> None:
     properties = disks / "broker-2" / "meta.properties"

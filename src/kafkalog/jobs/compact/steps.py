@@ -29,9 +29,9 @@ def compaction_actions(
     performs them; empty if nothing changes. `groups` are the groups of segments that were each cleaned into one, by
     partition directory.
 
-    The clean-shutdown marker is removed first. Then follow the removals of unfinished files, the replaced segments, the
-    segments removed by retention (oldest first), and all other changes. May read files to compare them; raises
-    `StorageError` if this fails.
+    The clean-shutdown marker is removed first. Then follow the removals of `.deleted`, `.cleaned` and `.swap` files,
+    the replaced segments, the segments removed by retention (oldest first), and all other changes. May read files to
+    compare them; raises `StorageError` if this fails.
     """
     replaced: list[RecoveryAction] = []
     own: set[str] = set()

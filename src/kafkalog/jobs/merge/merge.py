@@ -61,10 +61,11 @@ def merge_replicas(
     """Merge directories of one topic-partition into `<target>/<topic>-<partition>`, which must not exist. The copies
     are only read. Return the result, which names the new directory and the copies from which ranges of offsets come.
 
-    If the log start offset is not the base offset of a segment, it is added to the checkpoint in `target`. Raises
-    `UsageError` if the directories are not copies of one partition, if the request selects topics or if the new
-    directory exists; `RecoveryRefused` if the directories belong to different topics with that name, or if a broker
-    would not load the result; `StorageError` if no copy can be read or writing fails.
+    The log start offset is added to the log-start checkpoint in `target` if it is above the first segment's base
+    offset, or if a copy's checkpoint has an entry. Raises `UsageError` if the directories are not copies of one
+    partition, if the request selects topics or if the new directory exists; `RecoveryRefused` if the directories belong
+    to different topics with that name, or if a broker would not load the result; `StorageError` if no copy can be read
+    or writing fails. Raises `FormatError`, after the partition was written, if that checkpoint is malformed.
 
     * `request`: may be left out for the defaults
     * `paths`: directories of one topic-partition, two or more

@@ -37,7 +37,8 @@ __all__ = ["write_partition"]
 
 def write_partition(copies: MergeCopies, log: MergedLog, fs: FileSystem, settings: LogSettings, now_ms: int) -> None:
     """Write the merged log below the root of `fs` as `<topic>-<partition>`, which must not exist. It is written under a
-    temporary name first; files of an interrupted earlier merge under that name are removed.
+    temporary name first; files of an interrupted earlier merge under that name are removed. `settings` are the topic's,
+    `now_ms` is the time to treat as now; both are for the model of the broker that loads the log.
 
     Raises `RecoveryRefused` if a broker would not load the log or would change a byte of it, or if another merge is
     writing it; `StorageError` if reading or writing fails. After an error nothing of the new partition is left.

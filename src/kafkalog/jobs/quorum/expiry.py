@@ -136,12 +136,12 @@ class _Facts(NamedTuple):
 def expiry_of(
     image: MetadataImage, roots: Sequence[tuple[str, int | None]], static: Mapping[str, str], now_ms: int
 ) -> list[Expiry]:
-    """List everything that brokers would delete at `now_ms` (ms since 1970): first by log directory in the order of
-    `roots`.
+    """List everything that brokers would delete at `now_ms` (ms since 1970), by log directory in the order of `roots`;
+    empty if there is nothing.
 
     `roots` are pairs of a broker's log directory, which is read, and its node id (None if unknown). `static` are the
     settings in the properties files. If `roots` is empty, the settings by which data would be deleted are listed
-    instead, by topic. Raises `StorageError` if a directory cannot be read.
+    instead: by topic, then for groups and transactional ids. Raises `StorageError` if a directory cannot be read.
     """
     expiries: list[Expiry] = []
     for root, node in roots:

@@ -223,7 +223,8 @@ def needless(
     quorum: Quorum, targets: Sequence[QuorumLog], voters: Sequence[VoterNode], wanted: QuorumRecovery
 ) -> str | None:
     """Return a sentence if nothing has to be done; None if something has. Nothing has to be done if a majority of the
-    voters is given, undamaged and up to date, with the requested voters and endpoints.
+    voters is given, undamaged and up to date, with the requested voters and endpoints. None also for a new controller,
+    for a change to dynamic voters, and if a recovery has written the voter set and no start followed.
     """
     best = quorum.best
     becomes_dynamic = wanted.becomes_dynamic and best.is_static

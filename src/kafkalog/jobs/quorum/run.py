@@ -100,9 +100,9 @@ def recover_quorum(
     Return the plan and the result for each directory.
 
     All directories are locked before the first is changed. Each is changed by an execution of its own, with a journal
-    and a quarantine, which `undo` reverses. Raises `UsageError` for an invalid request, `StorageError` if a file cannot
-    be read or written, and `RecoveryRefused`, with nothing changed, if the recovery is impossible, needs consent, or an
-    execution was interrupted.
+    and a quarantine, which `undo` reverses. Raises `UsageError` for an invalid request or an unsuitable new directory,
+    `StorageError` if a file cannot be read or written, and `RecoveryRefused`, with nothing changed, if the recovery is
+    impossible, needs consent, or an execution was interrupted.
 
     * `request`: the way, and further directories to read (`QuorumRecovery`)
     * `paths`: log directories of the controllers that will form the quorum; none in the way `FROM_BROKER`

@@ -138,7 +138,7 @@ def _fields(
     both: BothTiers, listed: ListedSegment, broker_id: int, now: int, findings: list[Finding]
 ) -> dict[str, Any] | None:
     """Return the fields of a segment's first event, from its objects. None if they cannot be determined; a warning is
-    then added to `findings`. `now` is the event's time in ms since 1970.
+    then added to `findings`. `broker_id` and `now` (ms since 1970) are the event's writer and time.
     """
     tier = both.tier
     gone = [*listed.lacking, *(kind.value for kind in _NEEDED if kind not in listed.objects)]

@@ -209,13 +209,13 @@ def _read(disks: BrokerDisks, log_dir: LogDir, rules: Rules, workers: Workers, f
 
 def _segment_bytes(sizes: Mapping[str, int]) -> dict[str, dict[int, int]]:
     """Return the size in bytes of each segment's `.log` file, by partition directory and then base offset. `sizes` are
-    the sizes of all files by path.
+    the sizes of all files by path. Files with a suffix after `.log`, such as `.deleted`, are left out.
     """
     segments: dict[str, dict[int, int]] = {}
     for path, size in sizes.items():
         directory, _, name = path.rpartition("/")
         segment = parse_segment_file(name)
-        if segment is not None and segment.kind is FileKind.LOG:
+        if segment is not None and segment.kind is FileKind.LOG and not segment.pending:
             segments.setdefault(directory, {})[segment.base_offset] = size
     return segments
 

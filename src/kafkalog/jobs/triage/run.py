@@ -255,7 +255,8 @@ def _by_broker(shelf: Shelf, memory: Memory, findings: list[Finding]) -> dict[in
 
 def _nameless(shelf: Shelf, by_broker: Mapping[int, Sequence[LogDir]], memory: Memory) -> dict[int, list[str]]:
     """Assign directories that are empty or name no broker to the only broker that can own them. Return its broker id ->
-    their paths; empty if there are none or the owner is not certain.
+    their paths; empty if there are none or the owner is not certain. `by_broker` has the directories that name a
+    broker.
 
     The owner is the broker that lacks a registered directory; if none lacks one, the only broker. The owner is not
     certain if there are several such brokers, or if a registered broker has no directory here.

@@ -55,8 +55,9 @@ def unknown_partitions(
 ) -> list[UnknownPartition]:
     """Return the live partition directories that the metadata does not have, sorted by topic, partition and broker.
 
-    Only directories whose broker is known and partitions that `select` accepts are examined. Topics that the metadata
-    shows as deleted are omitted. Start and end are offsets after the broker's simulated start, else on disk.
+    Only directories whose broker is known and partitions that `select` accepts are examined, without the metadata log.
+    Topics that the metadata shows as deleted are omitted. Start and end are offsets after the broker's simulated start,
+    else on disk.
     """
     unknown = []
     for log_dir in log_dirs:

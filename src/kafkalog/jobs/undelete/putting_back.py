@@ -54,7 +54,8 @@ def plan_directory(
 
     `emptied` maps empty partitions, which the plan removes, to the log directory in which their logs are restored.
     Raises `RecoveryRefused` if the topic has no deleted data and `emptied` is empty, or if the data cannot be restored
-    safely, and `StorageError` if a directory of the topic cannot be read.
+    safely. Raises `UsageError` for another topic name if only segments of a live partition are deleted, `StorageError`
+    if a directory of the topic cannot be read.
     """
     emptied = emptied or {}
     whole = stack.enter_context(survey(root, tolerant=True))
@@ -335,8 +336,8 @@ class _Making:
 
     def finish(self) -> UndeletePlan:
         """Recover the tree in mode safe, and return the plan with its actions and notes. Also writes the checkpoints
-        into the tree. Raises `RecoveryRefused` if the recovery is refused or would remove restored records, or if the
-        actions are not safe.
+        into the tree. Raises `RecoveryRefused` if the recovery is refused, would remove restored records or leave a
+        partition without a topic id, or if the actions are not safe.
         """
         self.points.write(self.tree)
         request = Recovery(config=self.wanted.config, at=self.wanted.at, full=True, topics=self.facts)

@@ -201,8 +201,8 @@ def remains_in(
     partitions: Sequence[int] = (),
     on_unreadable: OnUnreadable | None = None,
 ) -> list[Remains]:
-    """List the deleted data in one surveyed place, sorted by directory; directories without a deleted log file are
-    omitted. Every batch of the deleted logs is read.
+    """List the deleted data in one surveyed place, sorted by directory; directories without a deleted log file, and the
+    metadata log, are omitted. Every batch of the deleted logs is read.
 
     `run_id` is the execution's id if the place is a quarantine, else None. `topic` (None: all) and `partitions` (empty:
     all) select partitions. Raises `StorageError` if a directory cannot be read; `on_unreadable`, if given, is called
@@ -284,9 +284,9 @@ def _logs(names: Sequence[str], is_kept: bool, is_whole: bool) -> list[tuple[int
 def _segment(surveyed: Survey, path: str, base_offset: int, next_base: int | None) -> RemainsSegment:
     """Count the valid records in a deleted log file, also those after damage, as mode salvage keeps them.
 
-    `next_base` is the base offset of the next segment, None for the last. In the result, `damage` is the first damage,
-    None if there is none; without a valid batch the offsets are None and the epoch is -1. Raises `StorageError` if the
-    file cannot be read.
+    `next_base` is the base offset of the next segment, None for the last; it helps to recognize the batches that belong
+    to the segment after damage. In the result, `damage` is the first damage, None if there is none; without a valid
+    batch the offsets are None and the epoch is -1. Raises `StorageError` if the file cannot be read.
     """
     first = last = damage = None
     records, epoch = 0, -1
@@ -396,7 +396,8 @@ def _of_directory(surveyed: Survey, files: Mapping[str, Sequence[str]], live: st
 
 def _of_segments(names: Sequence[str], segments: Sequence[RemainsSegment]) -> tuple[str, str | None]:
     """Return the effect of restoring deleted segments of a live log, as (description, None). If no segment fits, return
-    ("", reason). Segments fit if they end below the first live segment. `names` are the files in the directory.
+    ("", reason). Segments fit if they end below the first live segment and are sound (`fitting_segments`). `names` are
+    the files in the directory.
     """
     first = first_live_base(names)
     fitting = fitting_segments(first, segments)

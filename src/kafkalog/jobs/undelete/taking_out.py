@@ -61,8 +61,9 @@ def undelete_into(request: Undelete, *paths: PathLike, target: PathLike) -> Take
     partitions were written, which offsets were lost and which segments were left out. Partitions that cannot be read
     are named in `unreadable` of the result.
 
-    Raises `UsageError` if `target` cannot be used, `RecoveryRefused` if nothing usable is found, `StorageError` if
-    nothing can be read or `target` cannot be written.
+    Raises `UsageError` if `target` cannot be used, `StorageError` if nothing can be read or `target` cannot be written.
+    Raises `RecoveryRefused` if nothing usable is found, or if a partition was deleted several times or on several
+    brokers and the request chooses none.
 
     * `request`: which topic, and as what it is written
     * `paths`: log directories or their parents
@@ -206,9 +207,9 @@ def _put_back(result: SafeResult, directory: str, remains: Remains, topic_id: st
 
 
 def _write(destination: str, tree: Tree, assembled: _Assembled, owner: os.stat_result) -> None:
-    """Write all directories into `destination`, each under a temporary name that brokers ignore until all are complete.
-    Files get user and group of `owner`. The checkpoint of recovery points is written if the tree has one. Raises
-    `StorageError` if writing fails; the files written so far are then removed.
+    """Write all directories of `tree` that `assembled` lists into `destination`, each under a temporary name that
+    brokers ignore until all are complete. Files get user and group of `owner`. The checkpoint of recovery points is
+    written if the tree has one. Raises `StorageError` if writing fails; the files written so far are then removed.
     """
     with new_tree(destination) as fs:
         for directory in assembled.taken:
