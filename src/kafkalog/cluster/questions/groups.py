@@ -113,7 +113,8 @@ def groups(
     * `metadata`: a KRaft log directory or ZooKeeper dataDir with the cluster's topics; None: the metadata in `paths`
     * `chroot`: ZooKeeper node of the cluster, if several are below one ZooKeeper
     * `replica`: which directory counts if a partition is in several: `"longest"`, or its path
-    * `offsets_partitions`: number of partitions of `__consumer_offsets` if no metadata states it; None: 50
+    * `offsets_partitions`: number of partitions of `__consumer_offsets` if no metadata states it; None: 50, or the
+      number that suits the groups
     """
     logs, zookeeper = split_zookeeper(paths)
     refuse_without_logs(logs, {
