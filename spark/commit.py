@@ -118,9 +118,9 @@ def _refuse_other(path: str, partition: Planned) -> None:
 
 
 def _planned(options: WriteOptions, staged: Sequence[Staged], job: str, *, overwrite: bool) -> Iterator[Planned]:
-    """Yield the planned change of each partition, sorted by topic and number. For an append these are the partitions
-    with staged data. Their plans have the log end offset and leader epoch of the existing log, or None and 0 if there
-    is none.
+    """Yield the planned change of each partition, sorted by topic and number. `job` is the id of the commit. For an
+    append these are the partitions with staged data. Their plans have the log end offset and leader epoch of the
+    existing log, or None and 0 if there is none.
 
     With `overwrite`, all existing partitions of the same topics and of the option `topic` are planned too. Their plans
     have the new name and the inode of the existing directory; both are None for a new partition. Lists the log
@@ -294,10 +294,10 @@ def _name_of(partition: Planned) -> PartitionName:
 
 
 def _prove(options: WriteOptions, work: str, partition: Planned, path: str) -> None:
-    """Check that the log may be truncated to the offset at which an unfinished commit began. The batches from there on,
-    up to the first damage, must be the first batches that the commit staged. Raises `RecoveryRefused` if one differs or
-    if a staged file for the comparison is missing, `FormatError` if a staged batch is damaged, `StorageError` if a file
-    cannot be read.
+    """Check that the log at `path` may be truncated to the offset at which an unfinished commit began. The batches from
+    there on, up to the first damage, must be the first batches that the commit staged in `work`. Raises
+    `RecoveryRefused` if one differs or if a staged file for the comparison is missing, `FormatError` if a staged batch
+    is damaged, `StorageError` if a file cannot be read.
     """
     start = partition.start or 0
     written = read_partition(path, _name_of(partition), None).batches(start_offset=start, on_damage=STOP)

@@ -114,8 +114,9 @@ class _Deciding:
         )
 
     def _path(self, wanted: PartFormat, reader: Schema, frames: dict[str | None, list[Framed]]) -> bytes:
-        """Return the encoded path, within a Protobuf schema, of the message type that the frames use. Empty bytes,
-        which mean the schema's first type, if there are no frames. Raises `UsageError` if the frames use several types.
+        """Return the encoded path, within the Protobuf schema `reader`, of the message type that the frames use. Empty
+        bytes, which mean the schema's first type, if there are no frames. Raises `UsageError` if the frames use several
+        types.
         """
         paths: dict[str, bytes] = {}
         for topic, payloads in frames.items():

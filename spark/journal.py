@@ -84,9 +84,9 @@ def name_aside(name: PartitionName, job: str, state: DirectoryState) -> str:
 
 
 def _read(work: str, name: str) -> dict[str, object] | None:
-    """Return the content of a JSON file in the work directory after checking its checksum, version and directory; None
-    if it does not exist. Raises `FormatError` if the content is invalid, `RecoveryRefused` if it is about another
-    directory, as in a copy, `StorageError` if it cannot be read.
+    """Return the content of the JSON file `name` in the work directory after checking its checksum, version and
+    directory; None if it does not exist. Raises `FormatError` if the content is invalid or too large, `RecoveryRefused`
+    if it is about another directory, as in a copy, `StorageError` if it cannot be read.
     """
     path = os.path.join(work, name)
     try:
