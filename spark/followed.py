@@ -89,8 +89,8 @@ class FollowedLogs:
         still end the transaction.
 
         With `all_there`, raises `UsageError` if a topic or partition that the options name does not exist. Raises
-        `UsageError` also for a path that does not exist or is a segment file, and for a partition in several
-        directories of which the option `replica` chooses none. Raises `StorageError` if a file cannot be read, or with
+        `UsageError` also for a path that does not exist or is a segment file, and for a partition that is in several
+        directories if the option `replica` does not choose one. Raises `StorageError` if a file cannot be read, or with
         FAILFAST if one was left out of the listing.
         """
         time.sleep(max(0.0, self._next_look - time.monotonic()))

@@ -193,8 +193,8 @@ def _planned(value: dict[str, object], job: str) -> Planned:
 
 def load_journal(work: str) -> Journal | None:
     """Return the journal in the work directory `work`, of a commit into the log directory that belongs to it; None if
-    there is none. If its `done` is True, the commit was complete, and only removing what it replaced and the journal
-    remains.
+    there is none. If its `done` is True, the commit was complete; only the replaced directories and the journal must
+    still be removed.
 
     Raises `FormatError` if the file was not written by a commit of this version, `RecoveryRefused` if it is about
     another directory, `StorageError` if it cannot be read.

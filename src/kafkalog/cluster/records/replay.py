@@ -173,9 +173,9 @@ def _owner(record: CoordinatorRecord) -> str:
 
 
 def _words(later: list[Entry]) -> str:
-    """Return a clause about what is unknown of a group at an earlier moment: committed offsets, the group's state, or
-    both. At most `_NAMED` partitions are named, and the others are counted. `later`, not empty, are newer records of
-    the group.
+    """Return a clause that names the unknown facts about a group at an earlier moment: committed offsets, the group's
+    state, or both. At most `_NAMED` partitions are named, and the others are counted. `later`, not empty, are newer
+    records of the group.
     """
     places = []
     for entry in later:

@@ -361,7 +361,7 @@ class Log(OpenedLog):
         returns False; if it raises, nothing is deleted. `by_file_time` is the policy of brokers before 0.10.1.
 
         Files are renamed to `.deleted` at once, and removed when `file_delete_delay_ms` have passed: by a later call of
-        this method or of `append`, or when the log is next opened. Raises `StorageError` for I/O errors.
+        this method, of `append` or of `compact`, or when the log is next opened. Raises `StorageError` for I/O errors.
         """
         with self._guard:
             self._check_open()
