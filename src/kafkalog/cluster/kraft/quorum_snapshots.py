@@ -154,8 +154,8 @@ def why_impossible(snapshot: MetadataSnapshot, log: LogEnd) -> str | None:
     the last epoch of the log; without `quorum-state` this is not checked.
 
     The epoch must also equal the one that the log has at the snapshot's last offset. If the log has no batch there, or
-    is empty, this is not checked. If the snapshot ends beyond the log, it is compared with the epoch and the time of
-    the log's last record instead.
+    is empty, this is not checked. If the snapshot ends beyond the last batch of the log, it is compared with the epoch
+    and the time of the log's last record instead.
     """
     if snapshot.written_in is not None and snapshot.written_in != snapshot.epoch:
         return f"its name says epoch {snapshot.epoch}, and it was written in epoch {snapshot.written_in}"
