@@ -54,9 +54,10 @@ def commit(options: WriteOptions, messages: Iterable[Staged], *, overwrite: bool
     raises `UsageError`, because it could not replace anything; an append without rows does nothing. `batch` is the
     number of a stream's batch; if that batch is already committed, it is not written again.
 
-    If an earlier commit was killed, it is rolled back first. If this commit fails, it is rolled back too. Raises
-    `UsageError` if the directory is locked or other commits last too long, `FormatError` if a log is damaged,
-    `StorageError` for I/O errors, and `RecoveryRefused` if an earlier unfinished commit cannot be rolled back.
+    If an earlier commit was killed, it is rolled back first, or ended if everything was written. If this commit fails,
+    it is rolled back too. Raises `UsageError` if the directory is locked or other commits last too long, `FormatError`
+    if a log, the journal of commits or a staged batch is damaged, and `StorageError` for I/O errors. Raises
+    `RecoveryRefused` if a recovery of the directory has not ended, or an unfinished commit cannot be rolled back.
     """
     staged = sorted(messages, key=lambda message: message.task)
     work = work_directory(options.path)
@@ -117,13 +118,13 @@ def _refuse_other(path: str, partition: Planned) -> None:
 
 
 def _planned(options: WriteOptions, staged: Sequence[Staged], job: str, *, overwrite: bool) -> Iterator[Planned]:
-    """Yield the planned change of each partition, sorted by topic and number. For an append these are the partitions
-    with staged data. Their plans have the log end offset and leader epoch of the existing log, or None and 0 if there
-    is none.
+    """Yield the planned change of each partition, sorted by topic and number. `job` is the id of the commit. For an
+    append these are the partitions with staged data. Their plans have the log end offset and leader epoch of the
+    existing log, or None and 0 if there is none.
 
     With `overwrite`, all existing partitions of the same topics and of the option `topic` are planned too. Their plans
-    have the new name and the inode of the existing directory. Lists the log directory. Raises `FormatError` if a log to
-    append to is damaged, `StorageError` for I/O errors.
+    have the new name and the inode of the existing directory; both are None for a new partition. Lists the log
+    directory. Raises `FormatError` if a log to append to is damaged, `StorageError` for I/O errors.
     """
     by_owner: dict[TopicPartition, list[tuple[str, list[tuple[int, int, int]]]]] = {}
     for message in staged:
@@ -293,9 +294,10 @@ def _name_of(partition: Planned) -> PartitionName:
 
 
 def _prove(options: WriteOptions, work: str, partition: Planned, path: str) -> None:
-    """Check that the log may be truncated to the offset at which an unfinished commit began. The batches from there on,
-    up to the first damage, must be the first batches that the commit staged. Raises `RecoveryRefused` if one differs or
-    if a staged file for the comparison is missing, `StorageError` if the log cannot be read.
+    """Check that the log at `path` may be truncated to the offset at which an unfinished commit began. The batches from
+    there on, up to the first damage, must be the first batches that the commit staged in `work`. Raises
+    `RecoveryRefused` if one differs or if a staged file for the comparison is missing, `FormatError` if a staged batch
+    is damaged, `StorageError` if a file cannot be read.
     """
     start = partition.start or 0
     written = read_partition(path, _name_of(partition), None).batches(start_offset=start, on_damage=STOP)

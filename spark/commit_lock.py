@@ -41,8 +41,9 @@ def in_turn(work: str, most_seconds: float = _MOST_SECONDS) -> Iterator[None]:
 
 
 def _taken(work: str, path: str) -> int | None:
-    """Return a file descriptor that holds the lock; None if another process holds it, or has just removed the file or
-    its directory. Creates the directory and the lock file if they are missing. Raises `StorageError` for I/O errors.
+    """Return a file descriptor that holds the lock on the file `path` in the directory `work`. Return None if another
+    process holds it, or has just removed the file or the directory. Creates both if they are missing. Raises
+    `StorageError` for I/O errors.
     """
     fs.make_directory(work, follow=False)
     try:

@@ -40,8 +40,9 @@ def cluster_rows(contents: str, paths: Sequence[str], replica: str | None, findi
     """Return an iterator over the rows of one kind of contents in `OF_A_CLUSTER` (`znodes`, `transactions`, `metadata`,
     `offsets` or `groups`). Findings are appended to `findings`. `replica` chooses among several copies of a partition.
 
-    Raises `UsageError` if a path has no Kafka data or the topic with the rows is missing, `StorageError` if a file
-    cannot be read.
+    Raises `UsageError` if a path has no Kafka data (for `znodes`: no path has ZooKeeper's files), if the topic with the
+    rows is missing, or if a partition is in several directories and `replica` chooses none. Raises `StorageError` if a
+    file cannot be read.
     """
     if contents == "znodes":
         return _znodes(paths, findings)

@@ -66,9 +66,9 @@ class ContentsReader(DataSourceReader):
         return [ContentsPartition(place) for place in places]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield the Arrow batches of one task; none for Spark's placeholder of an empty plan. After the last batch, an
-        error in the data raises `FormatError` with mode FAILFAST. In other modes all findings are reported in one
-        warning. Raises `StorageError` if a file cannot be read.
+        """Yield the Arrow batches of one task; none for Spark's placeholder of an empty plan. After the last batch, the
+        first error in the data raises `FormatError` with mode FAILFAST. In other modes one warning counts the errors
+        and shows the first three. Raises `StorageError` if a file cannot be read.
         """
         if not isinstance(partition, ContentsPartition):  # Spark's placeholder if there is nothing to read
             return
@@ -91,8 +91,8 @@ class ContentsReader(DataSourceReader):
         return PER_PARTITION[options.contents](place, findings)
 
     def _judge(self, findings: list[Finding]) -> None:
-        """Raise `FormatError` for the first finding of severity ERROR with mode FAILFAST; in other modes give one
-        warning about all of them. Do nothing if there are none.
+        """Raise `FormatError` for the first finding of severity ERROR with mode FAILFAST. In other modes give one
+        warning with the number of these findings and the first `_SHOWN` of them. Other findings are ignored.
         """
         errors = [finding for finding in findings if finding.severity is Severity.ERROR]
         if errors and self._options.mode is Mode.FAILFAST:

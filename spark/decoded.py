@@ -28,9 +28,10 @@ _UINT64 = pa.decimal128(20, 0)
 
 def spark_type(kind: pa.DataType, *, nanoseconds: bool = False) -> pa.DataType:
     """Return the Spark type, as an Arrow type, that holds values of an Arrow type. 32-bit unsigned integers become
-    64-bit integers, 64-bit unsigned integers become decimals, 256-bit decimals become strings, times become integers,
-    and timestamps have microseconds. With `nanoseconds`, timestamps in nanoseconds become integers. Types inside
-    structs, lists and maps are converted too, and map keys become strings. Other types are unchanged.
+    64-bit integers, 64-bit unsigned integers become decimals, and 256-bit decimals become strings. Times (32-bit in ms,
+    64-bit in microseconds) become integers of the same size. Timestamps get microseconds; with `nanoseconds`, those in
+    nanoseconds become 64-bit integers. Types inside structs, lists and maps are converted too, and map keys become
+    strings. Other types are unchanged.
     """
 
     def of(kind: pa.DataType) -> pa.DataType:

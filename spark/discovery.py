@@ -155,8 +155,8 @@ class Range:
         self._name = str(partition.name or partition.path)
 
     def start(self) -> int:
-        """Return the first requested offset; by default the log start offset. For a timestamp it is the offset of the
-        first record at or after it. If there is no such record, it is the log end with
+        """Return the first requested offset; by default the log start offset, for "latest" the log end. For a timestamp
+        it is the offset of the first record at or after it. If there is no such record, it is the log end with
         startingOffsetsByTimestampStrategy=latest; otherwise `UsageError` is raised.
 
         An offset outside the log raises `UsageError`. With failOnDataLoss=false it is replaced by the nearer bound of
@@ -350,8 +350,8 @@ def _believed(segment: Segment, span: Span, next_base: int) -> Span:
 
 
 def _up_to(end: int, segment: Segment, all_spans: Iterable[Span]) -> Iterator[Span]:
-    """Yield the spans that begin below the offset `end`. The next span is yielded too, extended to the end of the
-    segment; all later spans are dropped.
+    """Yield the spans up to the first one that begins at or above the offset `end`. That span is yielded too, extended
+    to the end of the segment, and all later ones are dropped. If no span begins there, all are yielded unchanged.
     """
     for span in all_spans:
         if span.first_offset >= end:

@@ -170,9 +170,10 @@ def recover_many(
 
     Columns: path; outcome (`unchanged`, `recovered`, `refused` or `failed`); run_id, for `kafkalog undo`; quarantine;
     message: why it was refused, failed, or left partitions unchanged (including unreadable ones); report, the JSON of
-    `kafkalog recover --json`. `mode`, `config`, `full`, `quarantine` and `accept_loss` are those of `kafkalog.recover`.
-    If Spark repeats a task, it completes what the first one began, because of the lock and the journal in the
-    directory. Raises `UsageError` for repeated paths, no path, or an unknown mode.
+    `kafkalog recover --json`. `mode`, `config`, `full`, `quarantine` and `accept_loss` mean the same as in
+    `kafkalog.recover`. If Spark repeats a task, the second run completes the recovery that the first one began; the
+    lock and the journal in the directory ensure this. Raises `UsageError` for repeated paths, no path, or an unknown
+    mode.
     """
     from kafkalog.recovery.facts.recovery_request import mode_named
 

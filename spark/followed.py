@@ -89,7 +89,9 @@ class FollowedLogs:
         still end the transaction.
 
         With `all_there`, raises `UsageError` if a topic or partition that the options name does not exist. Raises
-        `UsageError` for a path that does not exist, `StorageError` if a file cannot be read.
+        `UsageError` also for a path that does not exist or is a segment file, and for a partition that is in several
+        directories if the option `replica` does not choose one. Raises `StorageError` if a file cannot be read, or with
+        FAILFAST if one was left out of the listing.
         """
         time.sleep(max(0.0, self._next_look - time.monotonic()))
         started = time.monotonic()
@@ -281,8 +283,8 @@ def bytes_between(view: View, low: int, high: int) -> int:
 
 def end_within(view: View, start: int, end: int, max_bytes: int) -> int:
     """Return the offset (exclusive, at most `end`) up to which the batches from offset `start` on have at most
-    `max_bytes`. The first batch is always included, even if it is larger. Reads batch headers. Raises `StorageError` if
-    a file cannot be read.
+    `max_bytes`. The first batch is always included, even if it is larger. Return `end` if all batches fit, or if there
+    are none. Reads batch headers. Raises `StorageError` if a file cannot be read.
     """
     left = max_bytes
     reached = start

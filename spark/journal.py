@@ -84,9 +84,9 @@ def name_aside(name: PartitionName, job: str, state: DirectoryState) -> str:
 
 
 def _read(work: str, name: str) -> dict[str, object] | None:
-    """Return the content of a JSON file in the work directory after checking its checksum, version and directory; None
-    if it does not exist. Raises `FormatError` if the content is invalid, `RecoveryRefused` if it is about another
-    directory, as in a copy, `StorageError` if it cannot be read.
+    """Return the content of the JSON file `name` in the work directory after checking its checksum, version and
+    directory; None if it does not exist. Raises `FormatError` if the content is invalid or too large, `RecoveryRefused`
+    if it is about another directory, as in a copy, `StorageError` if it cannot be read.
     """
     path = os.path.join(work, name)
     try:
@@ -193,8 +193,8 @@ def _planned(value: dict[str, object], job: str) -> Planned:
 
 def load_journal(work: str) -> Journal | None:
     """Return the journal in the work directory `work`, of a commit into the log directory that belongs to it; None if
-    there is none. If its `done` is True, the commit was complete, and only removing what it replaced and the journal
-    remains.
+    there is none. If its `done` is True, the commit was complete; only the replaced directories and the journal must
+    still be removed.
 
     Raises `FormatError` if the file was not written by a commit of this version, `RecoveryRefused` if it is about
     another directory, `StorageError` if it cannot be read.

@@ -72,8 +72,9 @@ class LogReader(DataSourceReader):
 
     def partitions(self) -> list[LogInputPartition]:
         """Return one Spark input partition for each task; empty if there is nothing to read. Lists the paths and reads
-        indexes and headers. Raises `UsageError` for missing paths or partitions, `StorageError` if a file cannot be
-        read. With FAILFAST, raises `FormatError` if damage may hide the first record of a timestamp.
+        indexes and headers. Raises `UsageError` for missing paths or partitions, and for bounds that do not fit the
+        logs. Raises `StorageError` if a file cannot be read. With FAILFAST, raises `FormatError` if damage may hide the
+        first record of a timestamp.
         """
         from kafkalog.spark.discovery import plan_read
 

@@ -82,15 +82,21 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._initial
 
     def latestOffset(self, start: Any = None, limit: ReadLimit | None = None) -> dict[str, dict[str, int]]:  # noqa: N802
-        """Return the offsets (exclusive) at which the next batch ends, within `limit`. They are equal to `start` if
-        there is nothing new. They are also equal to `start` if there are fewer new offsets than minOffsetsPerTrigger
-        and the maximum delay has not passed. If `start` is None, the last result is the start.
+        """Return the offsets (exclusive) at which the next batch ends. They are equal to `start` if there is nothing
+        new. If `start` is None, the last result is the start.
+
+        If `limit` is None or `ReadAllAvailable`, everything new is included. With any other `limit`, the options
+        maxOffsetsPerTrigger and maxBytesPerTrigger apply, whatever number `limit` has. After the first batch,
+        minOffsetsPerTrigger applies too: the result is equal to `start` while there are fewer new offsets and the
+        maximum delay has not passed.
 
         If a query begins at the latest offset, its first batch is empty, so that Spark stores its start. With the
-        trigger AvailableNow no offset is beyond the ends of the logs when the query began.
+        trigger AvailableNow no offset is beyond the ends of the logs when the query began, and minOffsetsPerTrigger has
+        no effect.
 
         Lists the directories again. Data from `start` on that no longer exists raises `StorageError`, or is a warning
-        with failOnDataLoss=false. Raises `UsageError` if `start` is not of a kafkalog stream.
+        with failOnDataLoss=false. Raises `UsageError` if `start` is not of a kafkalog stream or a path no longer
+        exists.
         """
         if self._begins_at_the_end and start in (None, self._initial):
             # An empty first batch: Spark stores only where a batch ends, and a restart would find a later log end.

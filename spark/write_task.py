@@ -141,8 +141,8 @@ class _Task:
     def _numbers(self, column: pa.Array | None, keys: pa.Array, counts: Numbers) -> Numbers:
         """Return the partition number of each row, in order. It is the value of the column `partition` if there is one.
         If that is null or missing, the partitioner computes the number from the key; rows without a key are spread over
-        the partitions. Raises `UsageError` if a number is negative, or if it is not less than numPartitions or, without
-        this option, a default maximum.
+        the partitions. Raises `UsageError` if a number is negative or not less than numPartitions. Without this option,
+        the limit is a default maximum, or the largest number of partitions in `counts` if that is higher.
         """
         numbers = self._partitions.numbers(keys, counts, column)
         most = self._options.num_partitions or max(_MOST_PARTITIONS, int(counts.max()))

@@ -78,8 +78,8 @@ class LogArrowWriter(DataSourceArrowWriter):
         return write_task(self._prepared, iterator, self._prepared.job, task, attempt)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Commit what all tasks have written, as `spark.commit.commit` does. Then remove the job's staged files, and
-        old ones of other jobs; a `StorageError` of that is only a warning.
+        """Commit what all tasks have written, as `spark.commit.commit` does; its errors are raised. Then remove the
+        job's staged files, and old ones of other jobs; a `StorageError` of that is only a warning.
         """
         commit(self._prepared.options, _staged(messages), overwrite=self._overwrite)
         with _told_only():

@@ -83,7 +83,7 @@ def read_remote_metadata(partitions: Iterable[Partition], limits: Limits = DEFAU
     `StorageError` if a log cannot be read.
 
     * `partitions`: partitions of the log directories of one broker or of several; other topics are ignored
-    * `limits`: what a batch or file may hold at most (`Limits`)
+    * `limits`: upper bounds for a batch or file (`Limits`)
     """
     events = _Events()
     sources = []

@@ -37,7 +37,7 @@ def open_partition(
     * `remote`: the URI or path of the remote tier, or the tier
     * `layout`: layout of the tier, detected by default
     * `storage`, `keys`: as for `open_tier`
-    * `limits`: what a batch or file may hold at most (`Limits`)
+    * `limits`: upper bounds for a batch or file (`Limits`)
     """
     if remote is None:
         return local.open_partition(path, limits=limits)

@@ -17,6 +17,7 @@ from kafkalog.cluster.kraft.quorum_log import read_quorum_log
 from kafkalog.codec.common.findings import FindingCode, Severity
 from kafkalog.codec.encode.batch import build_control_batch
 from kafkalog.codec.files.kraft import KRaftRecord, KRaftVoters, LeaderChange, Voter, encode_kraft_value
+from kafkalog.codec.model import ControlRecordType
 from kafkalog.log import open_segment
 from testkit.judging.trees import copy_tree, first_difference, stamps
 from testkit.recorded.broker_dirs import brokers
@@ -211,6 +212,14 @@ def tail(log: Path, epoch: int, leader: int, granting: tuple[int, ...], offset: 
         offset,
         epoch,
     )
+
+
+def test_a_control_record_of_an_unknown_type_counts_as_unknown(tmp_path: Path) -> None:
+    at = copied("dynamic", tmp_path, 1)[1]
+    end = read_quorum_log(at).end
+    with last_log(at).open("ab") as file:
+        file.write(build_control_batch([(ControlRecordType(0, 99), b"")], base_offset=end, timestamp=1))
+    assert read_quorum_log(at).records_between(end, end + 1) == {"unknown": 1}
 
 
 def test_a_tail_that_was_not_committed_is_told_from_a_second_quorum(tmp_path: Path) -> None:

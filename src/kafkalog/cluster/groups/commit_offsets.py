@@ -161,13 +161,12 @@ def _commit(
 
     `path` is a log directory, or a sequence with all directories of a broker. `offsets` maps (topic, partition) to an
     offset, with or without metadata; None deletes the group's offset. `given` is the number of partitions that the
-    caller passed, or None. `timestamp` is in ms since 1970; None means now. If `look` is True, all groups in the
-    directories are read. Then `UsageError` is raised if the number of partitions contradicts the partitions that they
-    are in.
+    caller passed, or None. `timestamp` is in ms since 1970; None means now. If `look` is True and no metadata states
+    the number of partitions, all groups in the directories are read and compared with it (`refuse_other_count`).
 
     Raises `UsageError` for an empty group id, an invalid offset, a wrong number of partitions, directories in use, or a
-    partition whose replicas are on other brokers. Raises `FormatError` if the cluster's metadata is damaged,
-    `StorageError` for I/O errors.
+    partition whose replicas are on other brokers. Raises `FormatError` if the cluster's metadata, a `meta.properties`
+    or the log is damaged, `RecoveryRefused` if a recovery of a directory has not ended, `StorageError` for I/O errors.
     """
     if not group:
         raise UsageError("a group needs a name")
@@ -199,9 +198,9 @@ def _count(directories: BrokerDirectories, known: KnownTopic | None, given: int 
     Raises `UsageError` if `given` differs from the metadata.
 
     Without metadata, raises `UsageError` if `given` is below 1, or if the directories have a partition with a number
-    that is not below the result. If `group`, the group to write, is not None, the existing groups are read too.
-    `UsageError` is then raised if they are in other partitions than the result gives. Raises `StorageError` if a
-    directory cannot be listed.
+    that is not below the result. If `group`, the group to write, is not None, the existing groups are read too, and
+    `refuse_other_count` raises `UsageError` if the result does not suit them. Raises `StorageError` if a directory
+    cannot be listed or a file cannot be read.
     """
     if known is not None and known.partitions:
         if given is not None and given != len(known.partitions):
@@ -252,8 +251,8 @@ class GroupOffsets:
 
         Empty if the group committed nothing; commits of open transactions do not count. Raises `UsageError` if a
         directory is missing, or if the directories are not of one broker. Raises `FormatError` if the partition of
-        `__consumer_offsets` that the group belongs to was not read completely: otherwise consumers would restart too
-        early without notice. Raises `StorageError` if a file cannot be read.
+        `__consumer_offsets` that the group belongs to was not read completely (otherwise consumers would restart too
+        early without notice), or if a `meta.properties` is malformed. Raises `StorageError` if a file cannot be read.
         """
         directories = BrokerDirectories(directories_of_one_broker(self.path, may_make=False))
         here = _here(directories)
@@ -270,8 +269,8 @@ class GroupOffsets:
         }
 
     def commit(self, offsets: Mapping[tuple[str, int], int]) -> None:
-        """Commit offsets for the group, as `commit_offsets` does. Only the first call checks the partitions of other
-        groups.
+        """Commit offsets for the group, as `commit_offsets` does; its errors are raised. Only the first call checks the
+        partitions of other groups.
         """
         _commit(self.path, self.group, dict(offsets), self._count, None, look=not self._looked)
         self._looked = True  # from now on the group's own place keeps others from another number

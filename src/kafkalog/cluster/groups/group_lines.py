@@ -241,7 +241,9 @@ def offset_line(commit: CommittedOffset, *, pending: bool = False) -> OffsetFiel
 
 
 def share_line(state: SharePartition) -> ShareStateJson:
-    """Convert a share group's state of one partition to its JSON object; numbers that are -1 (unknown) become null."""
+    """Convert a share group's state of one partition to its JSON object. Start offset, state epoch, leader epoch,
+    delivery complete count and write timestamp become null if they are -1 (unknown).
+    """
     return ShareStateJson(
         group=state.group,
         topic=state.topic,

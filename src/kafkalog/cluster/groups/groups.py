@@ -342,8 +342,8 @@ def _owned_twice(group: Group, path: str) -> list[Finding]:
 
 
 def _refused(path: str, state: _State) -> list[Finding]:
-    """Return one finding if records give a group two types; otherwise an empty list. Coordinators from 4.0 on do not
-    load such a partition.
+    """Return one finding, which names the file `path`, if records give a group two types; otherwise an empty list.
+    Coordinators from 4.0 on do not load such a partition. `state` has read all records of the partition.
     """
     if state.conflict is None:
         return []

@@ -75,7 +75,7 @@ def topic_rules(
     `controller` is None, settings of single brokers are ignored.
 
     `unclean` allows unclean elections in any case. The minimum ISR size is 1 if it is not set or not a number. It is
-    never larger than the replication factor of partition 0.
+    never larger than the replication factor of partition 0, which counts as 1 if there is no partition 0.
     """
     settings = effective_of_topic(image.configs, topic.name, broker=controller, static=static)
     allowed = unclean or (UNCLEAN in settings and settings[UNCLEAN].value.lower() == "true")

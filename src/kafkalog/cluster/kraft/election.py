@@ -163,8 +163,8 @@ class _Change:
         lead.
 
         The present leader is tried first, then the replicas in order. If none of them may lead, the last known leader
-        is elected if ELR is enabled and ISR and ELR are empty. Otherwise the first acceptable replica is elected if
-        unclean elections are allowed. Both may lack records.
+        is elected if it is acceptable, ELR is enabled, and ISR and ELR are empty. Otherwise the first acceptable
+        replica is elected if unclean elections are allowed. Both may lack records.
         """
         for each in (self.before.leader, *self.replicas):
             if self._may_lead(each):

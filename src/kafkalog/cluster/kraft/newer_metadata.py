@@ -58,8 +58,9 @@ def _signs(best: QuorumLog, logs: Sequence[QuorumLog], limits: Limits) -> Iterat
 
 
 def _signs_beside(best: QuorumLog, partition: Partition) -> Iterator[str]:
-    """Yield a sentence for each sign in the files beside a metadata log: leader epochs, and producer snapshots, whose
-    names are end offsets of the log.
+    """Yield a sentence for each sign in the files beside a metadata log that it was newer than `best`. A producer
+    snapshot is one if its name, an end offset of the log, is above the end of `best`. A leader epoch is one if it is
+    above the epoch of `best`. Yield nothing without such signs.
     """
     last_base = partition.segments[-1].base_offset if partition.segments else 0
     names = map(os.path.basename, partition.snapshots)
@@ -80,8 +81,8 @@ def _live(directory: LogDir) -> list[Partition]:
 
 
 def _newer(partition: Partition, image: MetadataImage) -> str | None:
-    """Return a sentence about a topic or leader epoch of `partition` that is not in the metadata; None if the metadata
-    has both.
+    """Return a sentence if the topic or the number of `partition` is not in the metadata, or if its latest leader epoch
+    is above the one in the metadata; otherwise None.
     """
     topic_id = None if partition.metadata is None else partition.metadata.topic_id
     name = partition.topic if topic_id is None else image.topic_names.get(topic_id)

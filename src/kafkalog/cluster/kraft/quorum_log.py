@@ -199,8 +199,9 @@ class QuorumLog:
     def records_between(self, start: int, end: int, limits: Limits = DEFAULT_LIMITS) -> Counter[str]:
         """Count the records at offsets from `start` up to, not including, `end`, by the name of their type.
 
-        Control records are counted by the name of their class, records that cannot be decoded as `unknown`. Reads from
-        disk and stops at the first damage. Raises `StorageError` if files cannot be read.
+        Control records are counted by the name of their class. Records that cannot be decoded or have an unknown type
+        are counted as `unknown`. Reads from disk and stops at the first damage. Raises `StorageError` if files cannot
+        be read.
         """
         counts: Counter[str] = Counter()
         for batch in open_partition(self.directory, limits=limits).batches(
@@ -212,7 +213,8 @@ class QuorumLog:
                 if record.offset < start:
                     continue
                 if isinstance(batch.header, BatchHeader) and batch.header.is_control:
-                    counts[type(_control(record)).__name__] += 1
+                    value = _control(record)
+                    counts["unknown" if value is None else type(value).__name__] += 1
                 else:
                     counts[decode_metadata(record.value).name or "unknown"] += 1
         return counts

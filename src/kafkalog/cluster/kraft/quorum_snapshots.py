@@ -150,11 +150,12 @@ def _read(path: str, end: int, epoch: int, limits: Limits) -> MetadataSnapshot:
 
 def why_impossible(snapshot: MetadataSnapshot, log: LogEnd) -> str | None:
     """Return the reason why the snapshot cannot belong to this log, as text; None if nothing contradicts it. The
-    snapshot's epoch must equal the epoch of its own batches, and the epoch that the log has at the snapshot's last
-    offset. It must not be above both the epoch in `quorum-state` and the last epoch of the log.
+    snapshot's epoch must equal the epoch of its own batches. It must not be above both the epoch in `quorum-state` and
+    the last epoch of the log; without `quorum-state` this is not checked.
 
-    If the snapshot ends beyond the log, it is compared with the epoch and the time of the log's last record. If the log
-    has no batch at the snapshot's last offset, or is empty, this comparison is omitted.
+    The epoch must also equal the one that the log has at the snapshot's last offset. If the log has no batch there, or
+    is empty, this is not checked. If the snapshot ends beyond the last batch of the log, it is compared with the epoch
+    and the time of the log's last record instead.
     """
     if snapshot.written_in is not None and snapshot.written_in != snapshot.epoch:
         return f"its name says epoch {snapshot.epoch}, and it was written in epoch {snapshot.written_in}"

@@ -70,9 +70,9 @@ def possible_leaders(partition: PartitionImage, topic: TopicRules, starts: Start
     """Return the ids of all brokers that may lead the partition in the end, with `NO_LEADER` if it may have no leader.
     Return None if there are too many cases to simulate.
 
-    `starts` describes the starting brokers. Some of them race: they start before the old sessions have ended. All
-    orders in which they register and old sessions are fenced are simulated. The other brokers in `starts.order` follow
-    one by one.
+    `topic` are the election rules of its topic. `starts` describes the starting brokers. Some of them race: they start
+    before the old sessions have ended. All orders in which they register and old sessions are fenced are simulated. The
+    other brokers in `starts.order` follow one by one.
     """
     walk = _Walk(partition, topic, starts)
     first = frozenset({_State(partition=_without_epochs(partition), sessions=walk.sessions)})

@@ -99,8 +99,8 @@ def groups(
     replica: PathLike | None = None,
     offsets_partitions: int | None = None,
 ) -> ClusterGroups:
-    """Return groups with their members, from `__consumer_offsets`, `__share_group_state` and ZooKeeper, sorted by id.
-    Reads only; damage becomes findings.
+    """Return groups with their members, from `__consumer_offsets`, `__share_group_state` and ZooKeeper. They are sorted
+    by id; those in ZooKeeper by chroot, then by id. Reads only; damage becomes findings.
 
     Raises `UsageError` if the paths hold no groups, or an option does not apply to them; `UnknownName` for a group,
     member, topic or partition that does not exist; `StorageError` for I/O.
@@ -113,7 +113,8 @@ def groups(
     * `metadata`: a KRaft log directory or ZooKeeper dataDir with the cluster's topics; None: the metadata in `paths`
     * `chroot`: ZooKeeper node of the cluster, if several are below one ZooKeeper
     * `replica`: which directory counts if a partition is in several: `"longest"`, or its path
-    * `offsets_partitions`: number of partitions of `__consumer_offsets` if no metadata states it; None: 50
+    * `offsets_partitions`: number of partitions of `__consumer_offsets` if no metadata states it; None: 50, or the
+      number that suits the groups
     """
     logs, zookeeper = split_zookeeper(paths)
     refuse_without_logs(logs, {
@@ -203,7 +204,7 @@ def _refuse_unknown_topics(rebalance: Rebalance, counts: Mapping[str, int], grou
 
 def _has_selected(select: Selection, groups: Iterable[Group], counts: Mapping[str, int]) -> Callable[[Group], bool]:
     """Return a predicate that is True for groups with commits, assignments or share state for a selected partition.
-    Without a selection it is True for every group.
+    Without a selection it is True for every group. `counts` are the numbers of partitions by topic.
 
     Raises `UnknownName` for a selected topic or partition that neither a group nor the cluster has, and `UsageError` if
     the selection excludes everything that it selects.

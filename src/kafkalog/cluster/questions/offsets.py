@@ -127,7 +127,8 @@ def offsets(
     * `as_of`: a past moment; log ends are only known for now
     * `chroot`: ZooKeeper node of the cluster, if several are below one ZooKeeper
     * `replica`: which directory counts if a partition is in several: `"longest"`, or its path
-    * `offsets_partitions`: number of partitions of `__consumer_offsets` if no metadata states it; None: 50
+    * `offsets_partitions`: number of partitions of `__consumer_offsets` if no metadata states it; None: 50, or the
+      number that suits the groups
     * `log_ends`: False: the logs that commits refer to are not read
     """
     logs, zookeeper = split_zookeeper(paths)
@@ -187,8 +188,9 @@ def stored_offsets(
 
     `old` are the consumers that were read from ZooKeeper, None without a ZooKeeper directory. Commits in Kafka are
     sorted by group, topic and partition; commits in ZooKeeper are in the order of its groups. Damage becomes findings
-    of the result. Raises `UsageError` if `logs` have no groups, `UnknownName` for a group, topic or partition that does
-    not exist, `StorageError` for I/O errors.
+    of the result. Raises `UsageError` if `logs` have no groups or the metadata has another number than
+    `offsets_partitions`, `UnknownName` for a group, topic or partition that does not exist, `StorageError` for I/O
+    errors.
     """
     findings = [*old.findings] if old is not None else []
     at_hand = groups_in(logs, replica, findings)
@@ -230,7 +232,8 @@ def stored_offsets(
 def groups_in(logs: Sequence[PathLike], replica: PathLike | None, findings: list[Finding]) -> tuple[Partition, ...]:
     """Open all partitions in the log directories; return an empty tuple if there are no directories. Findings about
     unreadable files are appended to `findings`. Raises `UsageError` if there is no partition of `__consumer_offsets` or
-    `__share_group_state`.
+    `__share_group_state`, or if one is in several directories and `replica` chooses none. Raises `StorageError` if none
+    was found and a directory could not be read.
     """
     if not logs:
         return ()

@@ -114,8 +114,8 @@ def chosen_chroot(places: Collection[str], chroot: str) -> str:
 
 
 def one_chroot(places: Sequence[str], chroot: str | None, what: Ask | Advice) -> str:
-    """Return `chroot` if it is not None, otherwise the chroot of the only cluster. A chroot is the node of a cluster in
-    ZooKeeper; "" is the root. `places` are the chroots of all clusters.
+    """Return `chroot`, without slashes at its end, if it is not None; otherwise the chroot of the only cluster. A
+    chroot is the node of a cluster in ZooKeeper; "" is the root. `places` are the chroots of all clusters.
 
     Raises `UnknownName` if `chroot` is not among them. If `chroot` is None, raises `UsageError` if there is no cluster
     or more than one; `what` is the option that the message mentions.

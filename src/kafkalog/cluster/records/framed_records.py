@@ -135,8 +135,9 @@ def encode_remote_log_metadata(name: str, fields: Mapping[str, Any]) -> bytes:
 def decode_control(kind: int, value: bytes | None) -> FramedRecord:
     """Decode the value of a KRaft control record; `kind` is the type in its key.
 
-    Never raises for bad data. The record has only raw bytes and a finding if the type is unknown, if the value is
-    missing or too short, or if it can be decoded neither in the version of its first field nor in version 0.
+    Never raises for bad data. The record has only raw bytes and a finding if the type is unknown or the value is
+    missing or too short. The same applies if the value can be decoded neither in the version of its first field nor in
+    version 0.
     """
     layout = kraft_control.VALUES.get(kind)
     if layout is None:

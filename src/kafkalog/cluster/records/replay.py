@@ -63,7 +63,8 @@ def replay(
     `findings`. Raises `StorageError` if files cannot be read.
 
     If `until` is in the past, records in `.deleted` segments are included. The cleaner may have removed records since
-    then. At the end, a finding is appended for each group whose state at that time may therefore be unknown.
+    then. At the end, a finding is appended for each group or transactional id whose state at that time may therefore be
+    unknown, and one if later records were removed.
     """
     if until is None or until.is_now:
         yield from entries(partition, findings, limits)
@@ -173,9 +174,9 @@ def _owner(record: CoordinatorRecord) -> str:
 
 
 def _words(later: list[Entry]) -> str:
-    """Return a clause about what is unknown of a group at an earlier moment: committed offsets, the group's state, or
-    both. At most `_NAMED` partitions are named, and the others are counted. `later`, not empty, are newer records of
-    the group.
+    """Return a clause that names the unknown facts about a group at an earlier moment: committed offsets, the group's
+    state, or both. At most `_NAMED` partitions are named, and the others are counted. `later`, not empty, are newer
+    records of the group.
     """
     places = []
     for entry in later:

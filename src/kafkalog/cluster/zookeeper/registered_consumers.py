@@ -97,7 +97,7 @@ def streams_by_topic(
     consumer: RegisteredConsumer, topics: Iterable[str], *, exclude_internal_topics: bool = True
 ) -> dict[str, int]:
     """Return the number of streams of each topic that a consumer subscribes to. A pattern is matched against `topics`,
-    the existing ones.
+    the existing ones. Topics that are subscribed to by name are returned even if they do not exist.
 
     A white list is a pattern of topics to consume, a black list one of topics not to consume. Patterns do not match
     Kafka's internal topics unless `exclude_internal_topics` is False. Raises `FormatError` for a pattern that cannot be

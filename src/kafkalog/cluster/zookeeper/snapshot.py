@@ -93,7 +93,8 @@ def _nodes(reader: _Reader, acls: dict[int, Acl], tree: Tree) -> int:
 
 
 def parse_snapshot(data: bytes, source: str) -> Snapshot:
-    """Parse the decompressed bytes of a snapshot. The digest and its zxid are None if the snapshot has none.
+    """Parse the decompressed bytes of a snapshot. The digest and its zxid are None if the snapshot has none of the
+    current version.
 
     Raises `FormatError` for invalid bytes or a wrong checksum. `source` is the file's path, which becomes `path` of the
     result.

@@ -40,8 +40,8 @@ def checkpoint_findings(
 def too_high_end(
     logs: Sequence[tuple[int, str]], snapshots: Iterable[str], log_end_offset: int, closed_at: int | None
 ) -> Iterator[Finding]:
-    """Yield a LOG_END_BEYOND_CHECKPOINT finding if a live partition's log ends too far. It does if it ends beyond
-    `closed_at`, the offset at which its broker closed it. It also does if it ends beyond a producer snapshot, and a
+    """Yield a LOG_END_BEYOND_CHECKPOINT finding if a live partition's log ends too far. There are two cases: the log
+    ends beyond `closed_at`, the offset at which its broker closed it; or it ends beyond a producer snapshot, and a
     single flipped bit in the base offset of its last batch explains this. Yield nothing otherwise, or if the last
     segment does not end in a batch that ends at `log_end_offset`.
 

@@ -20,8 +20,8 @@ __all__ = ["below_log_start", "deleted_partitions", "deleted_segments"]
 
 def deleted_segments(partition: Partition) -> tuple[Segment, ...]:
     """Return the segments of a partition directory whose log file a broker renamed to `.deleted`, sorted by base
-    offset. They have no index files. A file that no longer exists or is not a regular one is skipped. Raises `OSError`
-    if a file cannot be examined.
+    offset. They have no index files. A file that no longer exists or is not a regular one is skipped. Raises
+    `StorageError` if a file cannot be examined.
     """
     segments = []
     for path in partition.unfinished:
@@ -56,7 +56,7 @@ def deleted_partitions(inventory: Inventory) -> tuple[Partition, ...]:
 
     (1) A `-delete` or `-stray` directory is returned unchanged. (2) A directory with `.deleted` segments gives a
     partition of only those segments. (3) A live directory with segments below its log start offset gives the view of
-    `below_log_start`. Raises `OSError` if a `.deleted` file cannot be examined.
+    `below_log_start`. Raises `StorageError` if a `.deleted` file cannot be examined.
     """
     deleted = []
     for partition in inventory.partitions:

@@ -202,10 +202,10 @@ def existing_log_directory(path: PathLike) -> str:
 
 
 def is_log_dir(path: PathLike) -> bool:
-    """Return whether a directory is an entry of `log.dirs`. It is if it contains a file that a broker keeps there, such
-    as `meta.properties` or a checkpoint. It also is if it contains a partition directory with a partition's files in
-    it; a partition directory that is a link or cannot be listed does not count. Raises `StorageError` if the directory
-    itself cannot be listed.
+    """Return whether a directory is an entry of `log.dirs`. The result is True if it contains a file that a broker
+    keeps there, such as `meta.properties` or a checkpoint, or a partition directory with a partition's files. A
+    partition directory that is a link or cannot be listed does not count. Raises `StorageError` if the directory itself
+    cannot be listed.
     """
     entries = scan_directory(path)
     if any(entry.name in READ_BY_A_BROKER and not entry.is_dir(follow_symlinks=False) for entry in entries):

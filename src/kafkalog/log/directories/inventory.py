@@ -294,9 +294,9 @@ class _Opened:
 
     def apart(self) -> Iterator[Partition]:
         """Yield the partition directories and segment files that the caller named, except those that are also part of
-        another named path. Such are live partitions of a named log directory, and segment files in these or in a named
-        partition directory. A `-delete` directory is always yielded, because a consumer of its log directory would not
-        read it. Raises `StorageError` while iterating if a request to an object store fails.
+        another named path: live partitions of a named log directory, and segment files in these or in a named partition
+        directory. A `-delete` directory is always yielded, because a consumer of its log directory would not read it.
+        Raises `StorageError` while iterating if a request to an object store fails.
         """
         if not self.standalone:
             return

@@ -53,9 +53,10 @@ class Located(Struct, frozen=True, kw_only=True):
 
 
 def locate(partition: Partition, offset: int, *, through_damage: bool = False) -> tuple[Located | None, list[Finding]]:
-    """Return the batch with which a fetch from `offset` begins, and the findings up to that batch and in it. The batch
-    is None if the log ends before the offset. Damage ends the search, as it ends a consumer's reading; with
-    `through_damage` the search continues after it. Raises `StorageError` if a file cannot be read.
+    """Return the batch with which a fetch from `offset` begins, and the findings up to that batch and in it. Damage
+    before it ends the search, as it ends a consumer's reading; with `through_damage` the search continues after the
+    damage. The batch is None if the log or the search ends before the offset. Raises `StorageError` if a file cannot be
+    read.
     """
     reader = partition.batches(start_offset=offset, on_damage=SKIP if through_damage else STOP)
     for batch in reader:

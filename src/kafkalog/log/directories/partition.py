@@ -400,9 +400,9 @@ class Partition:
         reset: Reset | None = None,
         limits: Limits = DEFAULT_LIMITS,
     ) -> Chunk:
-        """Return a chunk of whole batches from `offset` on, as a consumer fetches it. It has at most `max_bytes` bytes,
-        or only the first batch if that is larger. At the log end offset the chunk is empty. The log is read to find its
-        end; pass `end_offset` if it is known.
+        """Return a chunk of whole batches from `offset` on, as a consumer fetches it. It has at most `max_bytes` bytes;
+        if the first batch is larger, this size is doubled until the batch fits, up to `max_chunk_bytes`. At the log end
+        offset the chunk is empty. The log is read to find its end; pass `end_offset` if it is known.
 
         For an offset outside the log, reading begins at the start or the end, as `reset` says. Without `reset`,
         `OffsetOutOfRangeError` is raised. Damage at the offset raises `FormatError`. A first batch of more than
@@ -486,8 +486,9 @@ def read_partition(
 
 def _checkpointed_start(path: str, name: PartitionName, limits: Limits) -> tuple[int | None, Finding | None]:
     """Return the log start offset of a partition from log-start-offset-checkpoint in the parent directory, and a
-    finding if that file is malformed. The offset is None if the file is missing, malformed or has no entry for the
-    partition. Raises `StorageError` if the file cannot be read.
+    finding if that file is malformed or not a regular file; otherwise None in its place. The offset is None in these
+    cases, and also if the file is missing or has no entry for the partition. Raises `StorageError` if the file cannot
+    be read.
     """
     checkpoint = os.path.join(os.path.dirname(absolute(path)), LOG_START_OFFSET_CHECKPOINT)
     try:

@@ -24,7 +24,8 @@ def returning_records(
     log_at: Callable[[int, int], tuple[Source, int]],
 ) -> tuple[int, int] | None:
     """Return first and last offset (both inclusive) of the records that were deleted and are in the log again; None if
-    nothing shows any. `entries` are those of the epoch checkpoint, `bases` the base offsets of the segments.
+    nothing shows any. The first is `log_start`, the last is the one before the first epoch begins. `entries` are those
+    of the epoch checkpoint, `bases` the base offsets of the segments.
     `log_at(base, offset)` returns the log with that base offset, and a byte position from which a scan finds `offset`.
 
     Records were deleted if the first entry begins above `log_start` and inside a segment, and the last batch that
@@ -47,7 +48,7 @@ def returning_records(
 def _epoch_before(log: Source, position: int, base: int, offset: int) -> int | None:
     """Return the leader epoch of the last batch of a segment that begins below `offset`, searched from byte `position`
     on. Return None if there is none, or that batch is not valid or of an old format. `base` is the segment's base
-    offset.
+    offset. Raises `StorageError` if the log cannot be read.
     """
     found: int | None = None
     for span in joined_spans(log, base, log.size, 1, position=position):

@@ -79,8 +79,8 @@ class Selection(Struct, frozen=True):
         return not (self.excluded and matcher(self.excluded)(f"{topic}-{partition}"))
 
     def check(self, at_hand: Iterable[tuple[str, int]]) -> None:
-        """Check that what the selection names exists among `at_hand`, the pairs of topic and number of the existing
-        partitions. `ALL` is not checked.
+        """Check that the topics and partitions named in the selection exist. `at_hand` are the pairs of topic and
+        number of the existing partitions. `ALL` is not checked.
 
         Raises `UnknownName` if a topic or a partition number does not exist, if a pattern in `topics` has no match, or
         if an excluded name does not exist. A pattern in `excluded` need not have a match. Raises `UsageError` if

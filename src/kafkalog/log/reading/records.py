@@ -253,7 +253,8 @@ class RecordReader:
     def _one(self, batch: RecordBatch, low: int, high: int) -> Iterator[OfBatch]:
         """Decode a batch. Yield it with its records from offset `low` to `high` (exclusive), or nothing if there are
         none. If there is a fault inside the batch, it is reported after that. With `on_damage="skip"` the finding is
-        added to `findings`. Otherwise the scan stops with the finding, and `_is_damaged` is set.
+        added to `findings`. Otherwise it is recorded as the end of the scan, and `_is_damaged` is set; the caller then
+        stops, except with `all_records`.
         """
         decoded = decode_batch(batch, limits=self._limits)
         records = _between(decoded.records, low, high)

@@ -304,7 +304,7 @@ class TransactionIndex:
 
     def collect(self, start: int, end: int) -> tuple[list[AbortedTransaction], bool]:
         """Return the aborted transactions whose last offset is at or above `start` and whose first offset is below
-        `end`, in index order. Return also whether the search is complete. It is if an entry's last stable offset is at
+        `end`, in index order. Return also whether the search is complete: True if an entry's last stable offset is at
         or above `end`, because indexes of later segments then have no such transactions.
 
         Pending entries are written first. Raises `KafkaError` for an entry of unknown version. Raises `StorageError` if

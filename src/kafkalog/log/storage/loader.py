@@ -116,7 +116,8 @@ class LogLoader:
         """Load the log in the broker's order of steps; return its offsets and segments. First, temporary files are
         removed and swaps are completed. Then segments with bad indexes are recovered, and after an unclean shutdown all
         segments from the recovery point on; recovery may truncate or delete segments. Segments whose offsets overflow
-        are split. Leader epochs and producer snapshots are rewritten. If there is no segment, a new one is created.
+        are split. A log that ends below its start offset is deleted. Leader epochs and producer snapshots are
+        rewritten. If there is no segment, a new one is created.
 
         Raises the `JavaError` that a broker would throw. Raises `LogLossError` if `keeps_log` is set and the broker
         would remove log data. Raises `StorageError` for I/O errors.

@@ -420,8 +420,8 @@ class LogSegment:
     def append_from(self, other: LogSegment, batches: Sequence[LogBatch] | BatchRun) -> None:
         """Append consecutive batches of another segment, at least one: copy their bytes from its log file, and append
         the index entries that are due. Raises `StorageError` if a file cannot be read or written. Raises `KafkaError`
-        if the log becomes 2 GiB or larger, `FullIndexError` if an index is full and `InvalidOffsetError` if offsets do
-        not increase; the bytes are written before that.
+        if the log becomes 2 GiB or larger, and the errors of `index_batch` (`FullIndexError`, `InvalidOffsetError`,
+        `IndexOffsetOverflowError`); the bytes are written before that.
         """
         position = self.log.size
         if isinstance(batches, Sequence):
@@ -434,8 +434,7 @@ class LogSegment:
 
     def _index_all(self, batches: Sequence[AnyBatch] | BatchRun, position: int) -> int:
         """Update largest timestamp and indexes for consecutive batches. The first batch is at byte position `position`;
-        return the position after the last. Raises the errors of `index_batch`, `FullIndexError` or
-        `InvalidOffsetError`.
+        return the position after the last. Raises the errors of `index_batch`, such as `FullIndexError`.
         """
         if not isinstance(batches, Sequence) and len(batches) >= _MANY_BATCHES:
             return self._index_run(batches, position)
@@ -447,7 +446,7 @@ class LogSegment:
     def _index_run(self, run: BatchRun, position: int) -> int:
         """Update largest timestamp and indexes for a run of batches with compiled code. The first batch is at byte
         position `position`; return the position after the last. The entries are those that recovery would make. Raises
-        the errors of `index_batch`, `FullIndexError` or `InvalidOffsetError`.
+        the errors of `index_batch`, such as `FullIndexError`.
         """
         from kafkalog.codec.headers.rebuild_segment import IndexLimits, Progress, recover_run
 
@@ -481,8 +480,8 @@ class LogSegment:
     def append_rewritten(self, data: bytes, batches: Iterable[Sequence[AnyBatch] | BatchRun]) -> None:
         """Append rewritten batches of the cleaner: write `data`, which must be the bytes of all `batches` in order,
         then append the index entries that are due. Raises `StorageError` if a file cannot be written. Raises
-        `KafkaError` if the log becomes 2 GiB or larger, `FullIndexError` if an index is full and `InvalidOffsetError`
-        if offsets do not increase; the bytes are written before that.
+        `KafkaError` if the log becomes 2 GiB or larger, and the errors of `index_batch` (`FullIndexError`,
+        `InvalidOffsetError`, `IndexOffsetOverflowError`); the bytes are written before that.
         """
         position = self.log.size
         self._store.append(data)

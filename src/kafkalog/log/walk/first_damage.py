@@ -29,7 +29,7 @@ def first_damage(
 
     `base_offset` is the base offset of the segment, `next_base` the base offset of the next segment (None for the last
     one). `headers` is a cache for the headers of valid batches, if other scans need them too; the scan reads and fills
-    it.
+    it. Raises `StorageError` if the log cannot be read.
     """
     continuity = Continuity(base_offset, next_segment=next_base)
     runs = headers.runs(source, source.size) if headers is not None else scanner_of_runs(source) or ()

@@ -81,7 +81,9 @@ class MissingOffsets:
         return self.found if is_cleaned else self._absent({*self._between, *inside})
 
     def _absent(self, ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-        """Return the ranges without what the segment before holds beyond its end, which has a finding of its own."""
+        """Return the ranges without the offsets that batches of the previous segment have beyond its end, which have a
+        finding of their own. The result is sorted and has no duplicates.
+        """
         left = list(ranges)
         for low, high in self._beyond:
             below = [(first, min(last, low - 1)) for first, last in left]

@@ -244,7 +244,7 @@ def _between(positions: range, low: int, high: int) -> range:
 def _proved(source: Source, base_offset: int, entries: Iterable[OffsetEntry], limits: Limits) -> tuple[int, int] | None:
     """Return byte position and base offset of the first of the index entries that the log proves: a valid v2 batch
     begins at its position, and its last offset is the entry's offset. Return None if there is none. The proof is needed
-    because no checksum covers the base offset of a batch.
+    because no checksum covers the base offset of a batch. Raises `StorageError` if the log cannot be read.
     """
     for entry in entries:
         if not 0 < entry.position < source.size:
@@ -266,7 +266,8 @@ def _cuts(
 ) -> list[tuple[int, int]] | None:
     """Return proven positions with their base offsets, in increasing order and without duplicates. For each wanted byte
     position, it is the first proven one at or after it. The list ends early if the index does. Return None if four
-    index entries from a wanted position on cannot be proven, or if the base offsets do not increase.
+    index entries from a wanted position on cannot be proven, or if the base offsets do not increase. Raises
+    `StorageError` if the log cannot be read.
     """
     cuts: list[tuple[int, int]] = []
     for position in wanted:

@@ -126,7 +126,7 @@ class BrokerDirectories:
     def there(self) -> Iterator[tuple[str, int]]:
         """Yield topic and number of the existing partitions, sorted by both. The KRaft metadata log is omitted, because
         clients do not produce to it. Partitions that `root_of` assigned to a directory, but that have no partition
-        directory yet, are omitted too.
+        directory yet, are omitted too. Raises `StorageError` while iterating if a directory cannot be listed.
         """
         for topic, partition in sorted(self._places):
             if topic != CLUSTER_METADATA_TOPIC:

@@ -109,8 +109,9 @@ class _Builder:
         return count
 
     def begin_topics(self, topics: set[str]) -> None:
-        """Record the topics of the next records. With `append`, check the logs of topics that are new: if one is
-        damaged, `FormatError` is raised before any of these records are written.
+        """Record the topics of the next records. With `append`, check the logs of topics that are new. If one needs
+        recovery, `FormatError` or `UsageError` is raised before any of these records are written; `StorageError` if one
+        cannot be read.
         """
         if self.append:
             self.logs.refuse_damaged(topics - self.topics)

@@ -122,8 +122,9 @@ class OpenedLog:
         """Open the partition directory `path` (`<log directory>/<topic>-<partition>`) for writing, and create it if it
         is missing. The log directory must exist, and is locked until the last of its logs is closed. `topic_id` is the
         id of a new partition (None: the id of the topic's other partitions there, or a random one if there are none);
-        an existing partition must have this id. `clock` returns ms since 1970. After a crash the log is read from its
-        recovery point on and its indexes are rebuilt.
+        an existing partition must have this id. One without `partition.metadata` gets this file with a random id.
+        `clock` returns ms since 1970. After a crash the log is read from its recovery point on and its indexes are
+        rebuilt.
 
         Raises `FormatError` if the log is damaged, even by an incomplete last batch (`kafkalog recover` repairs it).
         Raises `UsageError` for a wrong name or topic id, a missing log directory, or if a broker or another writer has

@@ -17,9 +17,10 @@ __all__ = ["leave", "locked_directories", "locked_directory"]
 
 
 def _vouched(held: HeldDirectory) -> bool:
-    """Return whether every partition of the directory is known to be in order. This is so if the directory had its
-    clean shutdown marker when it was locked. Otherwise the directory is listed, and every partition in it must have
-    been opened in this process without an error. Raises `StorageError` if the directory cannot be listed.
+    """Return whether every partition of the directory is known to be in order. The result is True if the directory had
+    its clean shutdown marker when it was locked. Otherwise the directory is listed, and the result is True if every
+    partition in it has been opened by this process without an error. Raises `StorageError` if the directory cannot be
+    listed.
     """
     if held.was_clean:
         return True

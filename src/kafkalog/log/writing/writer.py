@@ -89,9 +89,9 @@ class Log(OpenedLog):
         keep_offsets: bool = False,
     ) -> int:
         """Append records as one batch, or existing batches. Return the offset of the first record, or `end_offset` if
-        there are none; nothing is written then. A batch that repeats one of its producer's last five is not written
-        again, and the offset of the original is returned. May roll to a new segment; flushes only as `flush_messages`
-        says.
+        there are none; nothing is written then. If a batch repeats one of its producer's last five, nothing is written
+        and the offset of the original is returned, except with `keep_offsets`. May roll to a new segment; flushes only
+        as `flush_messages` says.
 
         Records are `NewRecord`, `Record`, (key, value) or a value; `compression` and `producer` (id, epoch, sequence,
         transactional) apply to them. Batches (`RecordBatch`) keep their compression and producer fields. As from a
@@ -99,7 +99,7 @@ class Log(OpenedLog):
         written unchanged, as on a follower.
 
         Raises `UsageError` for records or batches that a broker would reject and for records with `keep_offsets`,
-        `FormatError` for damaged batches, and `StorageError` for I/O errors.
+        `FormatError` for damaged batches or if an index does not accept a batch, and `StorageError` for I/O errors.
         """
         with self._guard:
             self._check_open()
@@ -140,7 +140,7 @@ class Log(OpenedLog):
         """Append the COMMIT or ABORT marker that ends a producer's transaction, as a transaction coordinator does;
         return the marker's offset. `timestamp` is in ms (None: now); `leader_epoch` None means the log's epoch. Raises
         `UsageError` in a log with an old message format, or if a broker would reject the marker (an older producer or
-        coordinator epoch), and `StorageError` for I/O errors.
+        coordinator epoch), `FormatError` if an index does not accept it, and `StorageError` for I/O errors.
         """
         with self._guard:
             self._check_open()
@@ -254,8 +254,8 @@ class Log(OpenedLog):
         segment, everything is removed.
 
         Segments after `offset` are renamed to `.deleted`. Checkpoints, leader epochs and producer state are adjusted,
-        and new batches get a higher leader epoch. Raises `UsageError` for a negative offset, `StorageError` for I/O
-        errors.
+        and new batches get a higher leader epoch. Raises `UsageError` for a negative offset, `FormatError` if a
+        remaining segment cannot be opened or a batch in it is malformed, `StorageError` for I/O errors.
         """
         if offset < 0:
             raise UsageError(f"cannot truncate to {offset}")
@@ -361,7 +361,7 @@ class Log(OpenedLog):
         returns False; if it raises, nothing is deleted. `by_file_time` is the policy of brokers before 0.10.1.
 
         Files are renamed to `.deleted` at once, and removed when `file_delete_delay_ms` have passed: by a later call of
-        this method or of `append`, or when the log is next opened. Raises `StorageError` for I/O errors.
+        this method, of `append` or of `compact`, or when the log is next opened. Raises `StorageError` for I/O errors.
         """
         with self._guard:
             self._check_open()

@@ -88,7 +88,8 @@ class PrivateKeys:
         """Decrypt the key of the segment whose manifest is at `path`, and return the cipher for the segment's objects.
         The private key of the same key pair is used; if there is none, the private key with the id '' is used. Raises
         `StorageError` with `path` if neither exists. Raises it also if the private key does not decrypt the key,
-        because it belongs to another pair or the manifest is damaged.
+        because it belongs to another pair or the manifest is damaged. Raises `UsageError` if the package cryptography
+        is not installed.
         """
         pair = key.pair if key.pair in self._numbers else ANY
         if pair not in self._numbers:

@@ -279,8 +279,8 @@ class _Kept:
         return is_read
 
     def _put(self, number: int, kept: LogBatch | RecordBatch | None) -> None:
-        """Set the bytes that will be written in place of batch `number` of the run: new bytes with their header
-        (`RecordBatch`), its unchanged bytes (`LogBatch`), or none (None).
+        """Set the bytes that replace batch `number` of the run in the output. They are the new bytes in `kept`
+        (`RecordBatch`), the batch's unchanged bytes (`LogBatch`), or nothing (None).
         """
         if isinstance(kept, RecordBatch):
             data = np.frombuffer(kept.data, np.uint8)
@@ -302,7 +302,7 @@ class _Kept:
 
     def _choose(self, part: BatchRun, numbers: Int64s, opened: OpenedBatches) -> int:
         """Choose the kept records of opened (decompressed) batches, up to the first batch that compiled code cannot
-        read. Return the number of batches processed. For each of them, what will be written is stored in this object:
+        read. Return the number of batches processed. For each of them, the bytes to write are stored in this object:
         its unchanged bytes, rewritten bytes, an empty batch or nothing.
 
         `part` is the run of all batches whose records are chosen, and `numbers` has their numbers in the whole run.

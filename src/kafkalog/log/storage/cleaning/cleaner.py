@@ -141,6 +141,9 @@ class Cleaner:
         code is not used, or if a `FormatError` or `JavaError` occurred. In the second case the new files are deleted,
         and transactions and counts are restored. The caller can then repeat the work in plain Python, which raises the
         broker's exception. Raises `StorageError` for I/O errors.
+
+        `retention` decides which records are kept. Tombstones of magic 0 and 1 are kept in segments that were modified
+        after `old_deletes_go_until` (ms since 1970).
         """
         if not self._by_runs:
             return None

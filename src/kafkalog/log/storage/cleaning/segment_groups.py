@@ -14,9 +14,9 @@ def segment_groups(
     segments: Sequence[LogSegment], segment_bytes: int, index_bytes: int, upper_bound: int
 ) -> list[list[LogSegment]]:
     """Divide consecutive segments into groups that are each merged into one segment; the order is kept. Return an empty
-    list if there are no segments. A segment joins the group before it on three conditions: the logs together have at
-    most `segment_bytes`, the offset indexes and the time indexes each have at most `index_bytes`, and the segment's
-    last offset is at most 2^31 - 1 above the group's base offset. As in Kafka, the last condition does not apply to an
+    list if there are no segments. A segment joins the group before it on three conditions. The logs together have at
+    most `segment_bytes`. The offset indexes together, and the time indexes together, have at most `index_bytes`. The
+    segment's last offset is at most 2^31 - 1 above the group's base offset; as in Kafka, this does not apply to an
     empty segment.
 
     Otherwise the segment begins a new group, whatever its size. `upper_bound` is the end offset of the last segment

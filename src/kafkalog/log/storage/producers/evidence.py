@@ -35,9 +35,10 @@ def ended_since(opened: Mapping[int, int], entries: Iterable[ProducerEntry], end
 
 def listed_aborted(source: Source, first: int, end: int) -> list[AbortedTransaction] | None:
     """Return the entries of a transaction index (`TransactionIndex`) in file order; an empty list for an empty file.
-    Return None if the index cannot be trusted: an entry has an unknown version, is incomplete, or its first offset is
-    negative or not below its last one; or the last offsets (of the markers) do not increase or are outside the
-    segment's offsets, `first` to `end` (exclusive). Raises `StorageError` if the index cannot be read.
+    Return None if the index cannot be trusted. This is so if an entry has an unknown version or is incomplete, or if
+    its first offset is negative or not below its last one. It is also so if the last offsets (of the markers) do not
+    increase or are outside the segment's offsets, `first` to `end` (exclusive). Raises `StorageError` if the index
+    cannot be read.
     """
     listed: list[AbortedTransaction] = []
     before = first - 1
@@ -97,8 +98,8 @@ class Evidence:
         """whether the last batches of a segment are missing: then a segment with its own index may be missing too"""
 
     def holds_in(self, runs: Iterable[tuple[int, AnyRun]]) -> bool:
-        """Return whether the batches confirm the snapshot. They do if they agree with the last batch of at least one
-        producer in it, and do not contradict it or the indexes. `runs` must come in the order of the log, each with the
+        """Return whether the batches confirm the snapshot: they agree with the last batch of at least one producer in
+        it, and do not contradict it or the indexes. `runs` must come in the order of the log, each with the
         base offset of its segment; iteration stops at offset `end`. Call only once.
 
         Sets `is_a_segment_short` if the batches of a segment end below the base offset of the next one.
@@ -154,9 +155,9 @@ class _Claims:
         self.is_contradicted = False
 
     def batch(self, header: AnyHeader) -> None:
-        """Compare the claims with the next batch, and set `is_contradicted` if they contradict each other. They do if a
-        claimed transaction should begin in the batch but cannot. They do if the marker of a claim should be in it,
-        unless it is a control batch of the producer and the claim's `is_marker_there` is True. They also do if it is
+        """Compare the claims with the next batch, and set `is_contradicted` if they contradict each other. There are
+        three cases: a claimed transaction should begin in the batch but cannot; the marker of a claim should be in the
+        batch, but it is not a control batch of the producer or the claim's `is_marker_there` is False; or the batch is
         another marker of the producer, between first offset and marker of a claim.
         """
         if self._next_offset is not None and header.first_offset > self._next_offset:
