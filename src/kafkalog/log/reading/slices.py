@@ -281,12 +281,14 @@ class SliceReader:
         damage = self._damage(transaction.finding, batch.position, end, batch.header.first_offset)
         yield replace(damage, finding=transaction.finding, next_offset=batch.header.first_offset)
 
-    def _told(self, batch: RecordBatch) -> Iterator[Damage]:
+    def _told(self, batch: RecordBatch) -> Iterator[pa.RecordBatch | Damage]:
         """Yield `Damage` with `goes_on` for each fault in the header of a batch that is reported although the batch's
-        records are read. `start` and `end` are the byte positions of the batch.
+        records are read, and before it the rows and the damage of the batches before. `start` and `end` are the byte
+        positions of the batch.
         """
         for finding in self._cursor.found:
             if finding.code in REPORTED_AND_READ:
+                yield from self._faults(self._assembler.flush())
                 end = batch.position + batch.size
                 damage = self._damage(finding, batch.position, end, batch.header.first_offset)
                 yield replace(damage, finding=replace(finding, file=self._slice.path), goes_on=True)
