@@ -120,9 +120,12 @@ class OneBatch(Struct, frozen=True):
         return iter(())
 
     def data_records(self) -> int:
-        """Return the number of records by the header, 0 for a control batch and for an entry of magic 0 or 1."""
+        """Return the number of records by the header, 0 for a control batch and for an entry of magic 0 or 1.
+
+        A negative number in the header counts as 0.
+        """
         header = self.single.header
-        return header.records_count if isinstance(header, BatchHeader) and not header.is_control else 0
+        return max(header.records_count, 0) if isinstance(header, BatchHeader) and not header.is_control else 0
 
     @property
     def final_base(self) -> int:

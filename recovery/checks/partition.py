@@ -9,6 +9,7 @@ import bisect
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from kafkalog.codec.common.errors import FormatError, StorageError
@@ -314,8 +315,7 @@ class _PartitionVerifier:
         if columns is None and self.deep:
             self._records(run.batch(0), file)
         elif columns is not None and self._records_of_runs is not None:
-            self._records_of(columns, self._records_of_runs, file)
-            report.findings[told:] = sorted(report.findings[told:], key=lambda finding: finding.position or 0)
+            self._records_of(columns, self._records_of_runs, file, told)
         if run.verdict is BatchVerdict.DISPLACED:
             self._repeat = None
             return max(last_offset, cursor.next_offset - 1)
@@ -410,11 +410,16 @@ class _PartitionVerifier:
         self._found(FindingCode.INDEX_SIZE_INVALID, detail, path)
         return BufferSource(b"")
 
-    def _records_of(self, run: BatchRun, examined: RecordsOfRuns, file: str) -> None:
+    def _records_of(self, run: BatchRun, examined: RecordsOfRuns, file: str, told: int) -> None:
         """Check the records of a run in the segment `file`, and add their number and findings to the report. Records of
         control batches are not counted. Batches that `examined` reports as doubtful and batches that begin below the
         log start offset are decoded one by one.
+
+        The report's findings from number `told` on are about the headers of the run. All of them are then in the order
+        of the batches; of one batch those about its header come first.
         """
+        findings = self.report.findings
+        placed = [(finding.position or 0, finding) for finding in findings[told:]]
         below = run.beginning_below(self.partition.log_start_offset)
         alone = [*range(below), *(below + number for number in examined.doubtful(run.part(below, len(run))))]
         self.report.records += run.data_records()
@@ -422,7 +427,10 @@ class _PartitionVerifier:
             batch = run.batch(number)
             if isinstance(batch.header, BatchHeader) and not batch.header.is_control:
                 self.report.records -= batch.header.records_count
+            before = len(findings)
             self._records(batch, file)
+            placed += [(batch.position, finding) for finding in findings[before:]]
+        findings[told:] = [finding for _, finding in sorted(placed, key=itemgetter(0))]
 
     def _records(self, batch: RecordBatch, file: str) -> None:
         header = batch.header

@@ -132,7 +132,7 @@ class CopyWalk:
         Raises `StorageError` if the file cannot be read.
         """
         scanner = self._scanner(source, position)
-        scanned = (piece for found in scanner for piece in self._apart(found, segment.path))
+        scanned = (piece for found in scanner for piece in self._apart(found, segment))
         for run in judged(scanned, cursor.continuity, partial(self._judged, cursor, segment), gaps=True):
             for finding in run.findings:
                 return _Stop(replace(finding, severity=Severity.ERROR, file=segment.path), is_zero=False)
@@ -145,24 +145,22 @@ class CopyWalk:
         finding = replace(scanner.findings[-1], file=segment.path, position=scanner.valid_bytes)
         return _Stop(finding, is_zero=scanner.stop is StopReason.ZERO_TAIL)
 
-    def _apart(self, piece: BatchRun | RecordBatch, path: str) -> Iterator[BatchRun | RecordBatch]:
-        """Split `piece`, a run of batches of the file `path`. Yield each batch whose offset another copy disproves
-        (`displaced`) alone, and the batches between them as runs, in order. A piece that is a single batch is yielded
-        unchanged.
+    def _apart(self, piece: BatchRun | RecordBatch, segment: Segment) -> Iterator[BatchRun | RecordBatch]:
+        """Split `piece`, a run of batches of a segment. Yield each batch alone that cannot be in the segment
+        (`out_of_place`), or whose offset another copy disproves (`displaced`), and the batches between them as runs, in
+        order. A piece that is a single batch is yielded unchanged.
         """
         if isinstance(piece, RecordBatch):
             yield piece
             return
         number = 0
-        for position in sorted(place for file, place in self._displaced if file == path):
+        for position in sorted(place for file, place in self._displaced if file == segment.path):
             disproved = piece.number_at(position)
             if disproved is not None:
-                if number < disproved:
-                    yield piece.part(number, disproved)
+                yield from _in_place(piece.part(number, disproved), segment.base_offset)
                 yield piece.batch(disproved)
                 number = disproved + 1
-        if number < len(piece):
-            yield piece.part(number, len(piece))
+        yield from _in_place(piece.part(number, len(piece)), segment.base_offset)
 
     def _judged(self, cursor: Cursor, segment: Segment, batch: RecordBatch) -> OneBatch:
         wrong = self._wrong(batch, cursor, segment)
@@ -227,3 +225,19 @@ class CopyWalk:
             severity = Severity.ERROR if is_followed else finding.severity
             self.damage = replace(finding, severity=severity)
             self.sound_end_offset = self.end_offset
+
+
+def _in_place(run: BatchRun, base_offset: int) -> Iterator[BatchRun | RecordBatch]:
+    """Yield the batches of a run in order: those that can be in the segment with this base offset as runs, and each
+    other one alone.
+    """
+    from kafkalog.codec.headers.continuity import in_place
+
+    while len(run):
+        count = in_place(run, base_offset)
+        if count:
+            yield run.part(0, count)
+        if count < len(run):
+            yield run.batch(count)
+            count += 1
+        run = run.part(count, len(run))

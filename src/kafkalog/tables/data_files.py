@@ -139,14 +139,13 @@ class PartitionFiles:
         if days is None:
             self._add(None, batch)
             return
-        numbers = np.unique(days.drop_null().to_numpy(zero_copy_only=False)).tolist()
-        if len(numbers) + bool(days.null_count) == 1:
-            self._add(numbers[0] if numbers else None, batch)
+        # in the order of their rows: files then have the same numbers however the rows are divided into batches
+        met = days.unique().to_pylist()
+        if len(met) == 1:
+            self._add(met[0], batch)
             return
-        for number in numbers:
-            self._add(number, batch.filter(pc.equal(days, number)))
-        if days.null_count:
-            self._add(None, batch.filter(days.is_null()))
+        for day in met:
+            self._add(day, batch.filter(days.is_null() if day is None else pc.equal(days, day)))
 
     def _add(self, day: Day, batch: pa.RecordBatch) -> None:
         open_file = self._open.pop(day, None)

@@ -6,6 +6,7 @@ import json
 import warnings
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 import kafkalog
@@ -83,3 +84,15 @@ def test_text_with_all_of_unicode_is_no_finding(tmp_path: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert partition.to_arrow().read_all().num_rows == 2
+
+
+@pytest.mark.parametrize("batch_rows", [1, 3, 65_536])
+def test_rows_before_a_time_that_no_table_can_hold_are_given(batch_rows: int, tmp_path: Path) -> None:
+    """However many rows an Arrow batch has."""
+    partition = open_partition(log_of(tmp_path, [1000, 2000, 2**62, 3000, 2**62]))
+    batches: list[pa.RecordBatch] = []
+    with pytest.raises(FormatError, match="beyond what a table can hold") as raised:
+        batches.extend(partition.to_arrow(["offset", "timestamp"], batch_rows=batch_rows))
+    assert [offset for batch in batches for offset in batch["offset"].to_pylist()] == [0, 1]
+    assert raised.value.finding is not None
+    assert raised.value.finding.offset == 2

@@ -318,6 +318,23 @@ def test_batches_that_come_too_late_are_told_and_not_given(
     assert command("verify", directory).code == 1
 
 
+@pytest.mark.parametrize("enough", [0, thresholds.ENOUGH_BYTES])
+def test_nothing_is_told_of_batches_after_the_damage_that_ends_reading(
+    enough: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A batch whose record is damaged, and after it two swapped ones."""
+    choose_execution(monkeypatch, enough)
+    plain = [damage.batch(number, [damage.record(0)]) for number in range(6)]
+    plain[1] = damage.with_crc(plain[1][:-1] + b"\x10")
+    directory = partition_of(tmp_path, [plain[0], plain[1], plain[3], plain[2], *plain[4:]])
+    listed: list[Finding] = []
+    table = open_partition(directory).to_arrow(["offset"], findings=listed, on_damage="stop").read_all()
+    reader = open_partition(directory).records(on_damage="stop")
+    assert table["offset"].to_pylist() == [each.offset for each in reader] == [0]
+    assert len(listed) == 1
+    assert [each.code for each in listed] == [each.code for each in reader.findings]
+
+
 def test_a_batch_of_wrong_length_is_no_torn_tail_before_one_of_impossible_count(tmp_path: Path) -> None:
     """It is whole with one bit of its length turned over, and what was written after it has a right checksum."""
     plain = [damage.batch(number, [damage.record(0)]) for number in range(4)]

@@ -116,7 +116,7 @@ def index_of(entries: Iterable[tuple[int, int]]) -> bytes:
 
 
 @EACH
-@pytest.mark.parametrize("layout", ["none", "true", "few", "foreign", "between", "random"])
+@pytest.mark.parametrize("layout", ["none", "true", "few", "foreign", "between", "random", "turned"])
 def test_what_an_index_says_changes_no_row_and_no_finding(layout: str, each: int, tmp_path: Path) -> None:
     """It only says where to cut: gaps, offsets that go back, damage and torn ends are what they are without it."""
     source = random.Random(layout)
@@ -136,6 +136,9 @@ def test_what_an_index_says_changes_no_row_and_no_finding(layout: str, each: int
             entries = [(entry[0], position + 300) for entry, position in zip(entries, positions, strict=False)]
         elif layout == "between":
             entries = [(offset, position + source.choice((0, 0, 9))) for offset, position in entries]
+        elif layout == "turned":  # the sign of a position
+            at = source.randrange(1, len(entries))
+            entries[at] = entries[at][0], entries[at][1] - 2**31
         elif layout == "random":
             entries = [(source.randrange(300), source.randrange(9000)) for _ in entries]
         data = bytearray(b"".join(batches))

@@ -75,3 +75,18 @@ def test_a_displaced_batch_among_gaps_moves_no_end(
     assert [(each.severity, each.offset) for each in displaced] == [(Severity.ERROR, 4)]
     assert found.last_offset == 10
     assert found.batches == len(at)
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("by_columns", [True, False], ids=["columns", "one by one"])
+def test_gaps_are_in_order_where_a_run_begins_with_one(
+    by_columns: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The batch of an unknown compression ends a run of columns, and the next run begins with a gap."""
+    monkeypatch.setattr(library, "is_there", lambda: by_columns)
+    at = [*range(10), 15, 16, 22, 23]
+    batches = [damage.batch(offset, [damage.record(0)]) for offset in at]
+    batches[9] = damage.with_crc(damage.put(batches[9], "attributes", 5))
+    found = summary_of(tmp_path / "t-0", batches, 0)
+    assert [each.offset for each in found.findings if each.code is FindingCode.OFFSET_GAP] == [15, 22]
+    assert found.gaps == ((9, 15), (16, 22))

@@ -14,6 +14,7 @@ from kafkalog.codec.encode import build_batch
 from kafkalog.codec.model import BATCH, Codec, Record, TimestampType
 from kafkalog.recovery.checks.report import VerifyReport
 from testkit.judging.executions import choose_execution
+from testkit.made import damage
 from testkit.made.record_bytes import batch, payload
 from testkit.recorded.broker_dirs import STOPPED, brokers
 from testkit.recorded.fixture_data import BrokerCase
@@ -97,3 +98,20 @@ def test_a_timestamp_that_columns_cannot_hold(tmp_path: Path, monkeypatch: pytes
     (directory / f"{0:020}.log").write_bytes(first + second)
     report = both(tmp_path, monkeypatch=monkeypatch)
     assert report.partitions[0].records == 10
+
+
+@pytest.mark.parametrize("enough", [pytest.param(0, marks=pytest.mark.compiled), 1 << 62])
+def test_findings_are_in_the_order_of_the_batches(enough: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The fault of a record that is missing stands at the byte where the next batch begins."""
+    choose_execution(monkeypatch, enough)
+    batches = [damage.batch(offset, [damage.record(0)], damage.Header(leader_epoch=1)) for offset in range(4)]
+    nothing = damage.batch(1, [], damage.Header(leader_epoch=1))
+    batches[1] = damage.with_crc(damage.put(damage.put(nothing, "records_count", 1), "last_offset_delta", 0))
+    directory = tmp_path / "t-0"
+    directory.mkdir()
+    (directory / f"{0:020}.log").write_bytes(b"".join(batches))
+    (directory / "leader-epoch-checkpoint").write_text("0\n1\n0 0\n")
+    found = [each for each in verify(directory).findings if each.position is not None]
+    epoch = FindingCode.LEADER_EPOCH_MISMATCH
+    assert [(each.code, each.offset) for each in found] == [(epoch, 0), (epoch, 1), (FindingCode.RECORD_TRUNCATED, 1), (epoch, 2), (epoch, 3)]
+    assert found[2].position == found[3].position == len(batches[0]) + len(batches[1])

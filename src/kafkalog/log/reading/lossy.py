@@ -11,9 +11,28 @@ import pyarrow.compute as pc
 
 from kafkalog.codec.common.findings import Finding, FindingCode, Severity
 
-__all__ = ["Lossy"]
+__all__ = ["Lossy", "before_and_from_null_time"]
 
 _REPLACED = "\N{REPLACEMENT CHARACTER}"
+
+
+def before_and_from_null_time(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """Yield the rows before the first one whose time is null, and the rows from there on; a part without rows is left
+    out. If no time is null, or there is no column `timestamp`, yield the batch.
+    """
+    row = _first_null_time(batch)
+    if not row:  # none, or the first
+        yield batch
+        return
+    yield batch.slice(0, row)
+    yield batch.slice(row)
+
+
+def _first_null_time(batch: pa.RecordBatch) -> int | None:
+    if "timestamp" not in batch.schema.names or not (times := batch.column("timestamp")).null_count:
+        return None
+    row: int = pc.index(times.is_null(), True).as_py()
+    return row
 
 
 class Lossy:
@@ -31,8 +50,8 @@ class Lossy:
         `headers` that the batch does not have are not checked.
         """
         names = batch.schema.names
-        if "timestamp" in names and (times := batch.column("timestamp")).null_count:
-            row = pc.index(times.is_null(), True).as_py()
+        row = _first_null_time(batch)
+        if row is not None:
             detail = (
                 "the time of the record is beyond what a table can hold, as nanoseconds in place of milliseconds are, "
                 "so that it is null there"

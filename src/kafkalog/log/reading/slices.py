@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 
 __all__ = ["NO_END", "Damage", "Slice", "SliceReader"]
 
+_MOST_LATER = 256
+"""Most faults in headers that wait for the records of batches before them."""
+
 
 class Slice(Struct, frozen=True, kw_only=True):
     """A range of bytes of one log file, beginning at a batch, with the wanted offsets."""
@@ -112,6 +115,10 @@ class SliceReader:
         self._tolerant = tolerant
         self._limits = limits
         self._complete: list[pa.RecordBatch | Fault] = []
+        self._later: list[Damage] = []
+        """faults in headers of batches that are read. Damage of batches before them, whose records are collected and
+        not decoded yet, comes first
+        """
         self._cursor: Cursor
 
     @property
@@ -149,11 +156,11 @@ class SliceReader:
                         yield from self._batch(scanned) if isinstance(scanned, RecordBatch) else self._run(scanned)
                         del scanned
                     if self._assembler.is_full or (not isinstance(scanner, Scanner) and scanner.is_large_next):
-                        yield from self._faults(self._assembler.flush())
+                        yield from self._flushed()
                     if self._selection.is_over:
                         break
                 yield from self._taken()
-                yield from self._faults(self._assembler.flush())
+                yield from self._flushed()
                 position = scanner.valid_bytes
                 if scanner.stop is None or scanner.stop is StopReason.END:
                     break
@@ -276,20 +283,29 @@ class SliceReader:
         return pieces
 
     def _held_back(self, batch: RecordBatch, transaction: Undecided) -> Iterator[pa.RecordBatch | Damage]:
-        yield from self._faults(self._assembler.flush())
+        yield from self._flushed()
         end = batch.position + batch.size
         damage = self._damage(transaction.finding, batch.position, end, batch.header.first_offset)
         yield replace(damage, finding=transaction.finding, next_offset=batch.header.first_offset)
 
-    def _told(self, batch: RecordBatch) -> Iterator[Damage]:
-        """Yield `Damage` with `goes_on` for each fault in the header of a batch that is reported although the batch's
-        records are read. `start` and `end` are the byte positions of the batch.
+    def _told(self, batch: RecordBatch) -> Iterator[pa.RecordBatch | Damage]:
+        """Add to `_later` a `Damage` with `goes_on` for each fault in the header of a batch that is reported although
+        the batch's records are read. `start` and `end` are the byte positions of the batch. If there are many, yield
+        them, and before them what was collected.
         """
         for finding in self._cursor.found:
             if finding.code in REPORTED_AND_READ:
                 end = batch.position + batch.size
                 damage = self._damage(finding, batch.position, end, batch.header.first_offset)
-                yield replace(damage, finding=replace(finding, file=self._slice.path), goes_on=True)
+                self._later.append(replace(damage, finding=replace(finding, file=self._slice.path), goes_on=True))
+        if len(self._later) >= _MOST_LATER:
+            yield from self._flushed()
+
+    def _flushed(self) -> Iterator[pa.RecordBatch | Damage]:
+        """Yield all collected rows and the damage among them, and then what is left of `_later`."""
+        yield from self._faults(self._assembler.flush())
+        later, self._later = self._later, []
+        yield from later
 
     def _passed_by(self, batch: RecordBatch, expected: int) -> Iterator[pa.RecordBatch | Damage]:
         """Handle a batch that no consumer reads past, although its checksum may be valid. Yield the completed rows and
@@ -301,7 +317,7 @@ class SliceReader:
         if expected >= selection.end_offset:
             selection.next_offset = selection.end_offset
             return
-        yield from self._faults(self._assembler.flush())
+        yield from self._flushed()
         yield self._damage(self._cursor.why, batch.position, batch.position + batch.size, expected)
         if self._cursor.continuity.verdict is BatchVerdict.DISPLACED:
             selection.next_offset = max(selection.next_offset, self._cursor.next_offset)
@@ -310,6 +326,8 @@ class SliceReader:
         for piece in pieces:
             if isinstance(piece, Fault):
                 batch = piece.batch
+                while self._later and self._later[0].start <= batch.position:
+                    yield self._later.pop(0)
                 end = batch.position + batch.size
                 first = batch.header.first_offset
                 damage = self._damage(piece.finding, batch.position, end, first)

@@ -30,7 +30,7 @@ from kafkalog.log.reading.consumer_view import (
     wanted_offsets,
 )
 from kafkalog.log.reading.in_order import InOrder
-from kafkalog.log.reading.lossy import Lossy
+from kafkalog.log.reading.lossy import Lossy, before_and_from_null_time
 from kafkalog.log.reading.readable import ReadablePartition
 from kafkalog.log.reading.record_filter import EVERY_RECORD, RecordFilter, conditions_of
 from kafkalog.log.reading.slices import Damage, Slice, SliceReader
@@ -161,8 +161,10 @@ def _undamaged(
     repeats, telling, held_back = False, Telling(), set[Finding]()
     for piece in pieces:
         if not isinstance(piece, Damage):
-            _report(lossy(piece), on_damage, findings)
-            yield piece
+            for rows in before_and_from_null_time(piece) if on_damage == RAISE else (piece,):
+                _report(lossy(rows), on_damage, findings)
+                yield rows
+                del rows
             del piece  # the next one may be as large
             continue
         if piece.goes_on:  # a consumer gets all rows in spite of the fault

@@ -424,7 +424,9 @@ class _AbortedColumns:
     def __init__(self, aborted: Sequence[tuple[int, int, int]]) -> None:
         import numpy as np
 
-        self._first, self._last, producers = np.array(aborted, np.int64).reshape(-1, 3).T
+        # of an undecided transaction it may be a header's, above all offsets of 64 bits
+        bounded = [(first, min(last, NO_END), producer_id) for first, last, producer_id in aborted]
+        self._first, self._last, producers = np.array(bounded, np.int64).reshape(-1, 3).T
         self._producers, numbers = np.unique(producers, return_inverse=True)
         # by producer, then in the order in which they begin
         keys = numbers * (len(aborted) + 1) + np.arange(len(aborted))

@@ -18,7 +18,7 @@ from kafkalog.codec.compression.specs import is_known_codec
 from kafkalog.codec.headers.one_batch import AnyRun
 from kafkalog.codec.model import CODEC_MASK, CONTROL_FLAG, NO_TIMESTAMP, BatchHeader, RecordBatch
 from kafkalog.codec.plain.records import decode_batch, first_offset_of
-from kafkalog.codec.rules.batches import MAX_RELATIVE_OFFSET, out_of_place
+from kafkalog.codec.rules.batches import MAX_RELATIVE_OFFSET, NO_OFFSET_LIMIT, out_of_place
 from kafkalog.log.walk.batches import BatchReader
 from kafkalog.log.walk.segment import Segment
 
@@ -117,7 +117,8 @@ class _Count:
         """Process the next run of batches. If `is_behind` is True, because the run is after the first damage, its
         batches and its data records with new offsets are counted.
         """
-        if len(run) == 1 or run.first_offset < self._next_offset or not run.are_codecs_known:
+        at_the_end = run.next_offset > NO_OFFSET_LIMIT  # of all offsets, where nobody reads a batch
+        if len(run) == 1 or run.first_offset < self._next_offset or not run.are_codecs_known or at_the_end:
             for batch in run:
                 self._one(batch, segment, is_behind=is_behind)
             return

@@ -138,11 +138,13 @@ def _likely_cut(
     Return None if the headers at this entry and at the earlier entry `before` do not fit the entries. Here
     `relative_offset` of both entries has absolute offsets. Raises `StorageError` if the log cannot be read.
     """
+    if not 0 <= before.position < entry.position:
+        return None
     heads = [source.read(offset_entry.position, BATCH.size) for offset_entry in (before, entry)]
     if any(len(head) < BATCH.size or head[MAGIC_POSITION] != BATCH_MAGIC for head in heads):
         return None
     first, second = (PLAIN.batch_header(head, 0) for head in heads)
-    if second.last_offset != entry.relative_offset or before.position >= entry.position:
+    if second.last_offset != entry.relative_offset:
         return None
     behind = before.position + LOG_OVERHEAD.size + first.batch_length
     if behind == entry.position:

@@ -201,11 +201,6 @@ class _Facts:
         codecs, times = run.codecs_and_times()
         self.codecs.update(codecs)
         self.magics[run.magic] += len(run)
-        for before, first, position in run.gaps():
-            if before >= run.first_offset:
-                self._gap(before, first)
-            code, detail = gap(before, first)
-            self.findings.append(Finding(code, Severity.INFO, position, first, detail, path))
         self.is_cleaned = self.is_cleaned or run.is_cleaned
         self.ends_below = None
         if run.verdict is not BatchVerdict.DISPLACED:
@@ -214,6 +209,11 @@ class _Facts:
                 self.ends_below = ends_below(run.batch(0), highest).in_file(path)
             self.final_base = run.final_base
             self._seen(run.lowest_offset(self._limits), run.final_offset)
+        for before, first, position in run.gaps():
+            if before >= run.first_offset:  # the gap before the run is noted with its first offset
+                self._gap(before, first)
+            code, detail = gap(before, first)
+            self.findings.append(Finding(code, Severity.INFO, position, first, detail, path))
         if times is not None:
             self._times(*times)
 
