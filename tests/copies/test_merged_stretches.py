@@ -51,3 +51,20 @@ def test_batches_of_a_replaced_epoch_are_no_other_bytes(
     replaced, other_bytes = merged.lines[-2:]
     assert replaced.startswith("2 batches (2 records)")
     assert other_bytes.startswith("3 batches of")
+
+
+@pytest.mark.parametrize("enough", [pytest.param(0, marks=pytest.mark.compiled), 1 << 62])
+def test_what_compaction_removed_does_not_come_back_with_batches_before_the_best_copy(
+    enough: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    choose_execution(monkeypatch, enough)
+    kept = damage.with_crc(damage.put(damage.batch(4, [damage.record(0)]), "last_offset_delta", 4))
+    best = [kept, *(damage.batch(offset, [damage.record(0)]) for offset in range(9, 12))]
+    other = [damage.batch(offset, [damage.record(0)]) for offset in range(4)]
+    for name, base, batches in (("a", 2, best), ("b", 0, other)):
+        directory = tmp_path / name / "t-0"
+        directory.mkdir(parents=True)
+        (directory / f"{base:020}.log").write_bytes(b"".join(batches))
+    kafkalog("merge", str(tmp_path / "a" / "t-0"), str(tmp_path / "b" / "t-0"), "--into", str(tmp_path / "c"))
+    merged = kafkalog("dump", str(tmp_path / "c" / "t-0"), "--json", "--all")
+    assert [line["offset"] for line in merged.objects if "offset" in line] == [0, 1, 4, 9, 10, 11]

@@ -247,6 +247,9 @@ class MergedStretches:
     def _take(self, lead: _Cursor, row: Row, others: Sequence[_Cursor]) -> Taken:
         stretch, start = lead.here, lead.number
         count = self._belonging(lead)
+        if lead is not self._best and row.first < self._best_begin:  # what comes after it, compaction may have removed
+            before = stretch.ending_below(self._best_begin)
+            count = min(count, max(before - start, 1))
         agreeing, parted = [], []
         for other in others:
             same = stretch.same(start, other.here, other.number)
