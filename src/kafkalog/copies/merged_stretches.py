@@ -197,7 +197,7 @@ class MergedStretches:
         cleaned in the copy's tally.
         """
         end = min(self._cleaned_until, self._best.row().first)
-        count = max(lead.here.ending_below(end) - lead.number, 1)
+        count = min(max(lead.here.ending_below(end) - lead.number, 1), self._belonging(lead))
         self.tallies[lead.copy].cleaned_batches += count
         lead.advance(count)
 
@@ -223,22 +223,33 @@ class MergedStretches:
         these offsets. They count as cleaned in the copy's tally if compaction may have changed them, otherwise as
         passed. Raises `StorageError` if the copy can no longer be read.
         """
-        count = max(lead.here.ending_below(self.end_offset) - lead.number, 1)
+        count = min(max(lead.here.ending_below(self.end_offset) - lead.number, 1), self._belonging(lead))
         tally = self.tallies[lead.copy]
-        if lead.row().last < max(self._cleaned_until, self._cleaned[lead.copy]):
+        cleaned = lead.here.ending_below(max(self._cleaned_until, self._cleaned[lead.copy])) - lead.number
+        if cleaned > 0:
+            count = min(count, cleaned)
             tally.cleaned_batches += count
         else:
             tally.passed = tally.passed or lead.place()
             tally.passed_batches += count
         lead.advance(count)
 
+    def _belonging(self, lead: _Cursor) -> int:
+        """Return the number of the next batches of a copy that are of one leader epoch and that the lineage has not
+        replaced; the first one is such a batch.
+        """
+        count, epoch = lead.here.of_one_epoch(lead.number), self._lineages.epoch_of(lead.row())
+        limit = None if epoch < 0 or lead.copy == self._lineages.leader else self._lineages.bounds_of(epoch)[1]
+        if limit is None or not self._lineages.entries:
+            return count
+        return min(count, max(lead.here.ending_below(limit) - lead.number, 1))
+
     def _take(self, lead: _Cursor, row: Row, others: Sequence[_Cursor]) -> Taken:
         stretch, start = lead.here, lead.number
-        count = stretch.of_one_epoch(start)
-        epoch = self._lineages.epoch_of(row)
-        limit = None if epoch < 0 or lead.copy == self._lineages.leader else self._lineages.bounds_of(epoch)[1]
-        if limit is not None and self._lineages.entries:
-            count = min(count, max(stretch.ending_below(limit) - start, 1))
+        count = self._belonging(lead)
+        if lead is not self._best and row.first < self._best_begin:  # what comes after it, compaction may have removed
+            before = stretch.ending_below(self._best_begin)
+            count = min(count, max(before - start, 1))
         agreeing, parted = [], []
         for other in others:
             same = stretch.same(start, other.here, other.number)
@@ -253,15 +264,15 @@ class MergedStretches:
             self._gap(self.end_offset, row.first - 1, is_hole)
         for first, last in stretch.gaps(start, start + count):
             self._gap(first, last, is_hole and lead is not self._best)
-        records = stretch.records(start, start + count, self._limits)
-        if row.first < self._start:  # a consumer is given none of those below it
-            records -= stretch.records_below(self._start, self._limits) - stretch.records(0, start, self._limits)
+        records = self._records(stretch, start, start + count)
         agreeing_copies = {lead.copy, *(other.copy for other in agreeing)}
         last = stretch.row(start + count - 1).last
         for copy, tally in enumerate(self.tallies):
             if copy not in agreeing_copies and last >= self._cleaned[copy]:
-                tally.lacks = row.first if tally.lacks is None else tally.lacks
-                tally.lacks_records += records
+                # compaction may have removed those before
+                first = max(stretch.ending_below(self._cleaned[copy]), start)
+                tally.lacks = stretch.row(first).first if tally.lacks is None else tally.lacks
+                tally.lacks_records += records if first == start else self._records(stretch, first, start + count)
         self.tallies[lead.copy].batches += count
         self.tallies[lead.copy].records += records
         self._current, self._has_begun = lead.copy, True
@@ -269,6 +280,15 @@ class MergedStretches:
         for cursor in (lead, *agreeing):
             cursor.advance(count)
         return Taken(lead.copy, stretch, start, start + count)
+
+    def _records(self, stretch: Stretch, start: int, end: int) -> int:
+        """Return the number of records in batches `start` to `end` (exclusive), without those below the log start
+        offset, which no consumer is given.
+        """
+        records = stretch.records(start, end, self._limits)
+        if stretch.row(start).first < self._start:
+            records -= stretch.records_below(self._start, self._limits) - stretch.records(0, start, self._limits)
+        return records
 
     def _gap(self, first: int, last: int, is_hole: bool) -> None:
         if last < self._cleaned_until and not is_hole:

@@ -335,6 +335,35 @@ def test_nothing_is_told_of_batches_after_the_damage_that_ends_reading(
     assert [each.code for each in listed] == [each.code for each in reader.findings]
 
 
+@pytest.mark.parametrize("enough", [pytest.param(0, marks=pytest.mark.compiled), 1 << 62])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        *([(2, claimed), (4, claimed)] for claimed in (2**31 + 7, 2**62, 2**63 - 1)),
+        [(2, 2**31 + 7), (4, 2**31 + 9)],  # between which the third would fit by its place
+    ],
+)
+@pytest.mark.parametrize("end", [None, 9, 20])
+def test_offsets_that_no_segment_has_end_no_reading_through_damage(
+    end: int | None, wrong: list[tuple[int, int]], enough: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two batches whose base offsets were changed, and a segment after them."""
+    choose_execution(monkeypatch, enough)
+    plain = [damage.batch(number, [damage.record(0)]) for number in range(12)]
+    for number, offset in wrong:
+        plain[number] = damage.put(plain[number], "base_offset", offset)
+    directory = partition_of(tmp_path, plain[:6])
+    (directory / f"{6:020}.log").write_bytes(b"".join(plain[6:]))
+    wanted = kafkalog.RecordFilter(end_offset=end)
+    given = [each.offset for each in open_partition(directory).records(wanted, on_damage="skip")]
+    listed: list[Finding] = []
+    table = open_partition(directory).to_arrow(["offset"], wanted, findings=listed, on_damage="skip").read_all()
+    assert table["offset"].to_pylist() == given
+    between = [3] if wrong[0][1] == wrong[1][1] else []
+    assert given == [0, 1, *between, *range(5, 9 if end == 9 else 12)]
+    assert len([each for each in listed if each.severity is Severity.ERROR]) == 3 - len(between)
+
+
 def test_a_batch_of_wrong_length_is_no_torn_tail_before_one_of_impossible_count(tmp_path: Path) -> None:
     """It is whole with one bit of its length turned over, and what was written after it has a right checksum."""
     plain = [damage.batch(number, [damage.record(0)]) for number in range(4)]

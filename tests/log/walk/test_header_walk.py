@@ -156,3 +156,17 @@ def test_a_walk_from_a_later_batch_is_the_end_of_the_whole_walk(
         whole = list(joined_spans(source, 0, source.size, 1))
         assert len(whole) == 50
         assert list(joined_spans(source, 20, source.size, 1, position=whole[20].start)) == whole[20:]
+
+
+def test_an_offset_above_all_numbers_of_64_bits_is_expected_by_either(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As behind a batch whose header reaches above them."""
+    path = tmp_path / "0.log"
+    path.write_bytes(batch(5, [b"a"]) + batch(6, [b"b"]))
+    found = []
+    for by_columns in (True, False):
+        monkeypatch.setattr(header_walk, "is_there", lambda by_columns=by_columns: by_columns)
+        with FileSource(str(path)) as source:
+            found.append(list(joined_spans(source, 2**63 + 4, source.size, 1)))
+    assert found[0] == found[1] != []

@@ -313,13 +313,15 @@ class SliceReader:
         nothing and end the reading. After a batch with a wrong base offset (`BatchVerdict.DISPLACED`), reading
         continues at its end.
         """
-        selection = self._selection
-        if expected >= selection.end_offset:
+        selection, wanted = self._selection, self._slice
+        # an earlier batch that no consumer reads past claims offsets that do not count
+        if min(expected, max(selection.next_offset, wanted.base_offset, wanted.expected or 0)) >= selection.end_offset:
             selection.next_offset = selection.end_offset
             return
         yield from self._flushed()
         yield self._damage(self._cursor.why, batch.position, batch.position + batch.size, expected)
-        if self._cursor.continuity.verdict is BatchVerdict.DISPLACED:
+        is_possible = self._cursor.next_offset <= self._cursor.highest + 1
+        if self._cursor.continuity.verdict is BatchVerdict.DISPLACED and is_possible:
             selection.next_offset = max(selection.next_offset, self._cursor.next_offset)
 
     def _faults(self, pieces: Iterable[pa.RecordBatch | Fault]) -> Iterator[pa.RecordBatch | Damage]:

@@ -73,7 +73,7 @@ def joined_spans(
     expected at `position`. `next_base` is the base offset of the next segment, None for the last one. Only headers are
     read, by compiled code if it is installed. Raises `StorageError` while iterating if the log cannot be read.
     """
-    if isinstance(source, FileSource) and source.descriptor >= 0 and is_there():
+    if offset <= NO_END and isinstance(source, FileSource) and source.descriptor >= 0 and is_there():
         for span, expected in _by_compiled_code(source, offset, position, end, step, next_base):
             yield span
             position, offset = span.end, expected
