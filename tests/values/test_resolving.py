@@ -84,6 +84,14 @@ OF_CASES: dict[str, tuple[Any, Any, dict[str, Any], dict[str, Any]]] = {
         field("r", record("Old", field("a", "int"))), field("r", record("New", field("a", "int"), aliases=["Old"])),
         {"r": {"a": 1}}, {"r": {"a": 1}},
     ),
+    "an enum of another namespace": (
+        field("e", {**E2, "namespace": "a.b"}), field("e", {**E2, "namespace": "c"}), {"e": "B"}, {"e": "B"},
+    ),
+    "a fixed of another namespace, by its alias": (
+        field("f", {"type": "fixed", "name": "a.Old", "size": 1}),
+        field("f", {"type": "fixed", "name": "b.New", "size": 1, "aliases": ["c.New", "a.Old"]}), {"f": b"x"},
+        {"f": b"x"},
+    ),
     "two ways to write string": (field("a", "string"), field("a", STRING), {"a": "x"}, {"a": "x"}),
     "a symbol of an enum that shrank": (
         field("e", E2), field("e", {**E2, "symbols": ["A"]}), {"e": "A"}, {"e": "A"},
@@ -136,6 +144,25 @@ def test_what_does_not_fit_is_refused_for_its_values_alone(tmp_path: Path) -> No
     found, findings = read(tmp_path, [writer], [reader], [{"u": 5}, {"u": "x"}, {"u": None}])
     assert found == [{"u": 5}, None, {"u": None}]
     assert [each is not None for each in findings] == [False, True, False]
+
+
+@pytest.mark.parametrize("wanted", ["int", "long", "float", "double"])
+def test_an_int_of_more_than_32_bits_does_not_decode(wanted: str, tmp_path: Path) -> None:
+    """Avro's specification: an int has 32 bits. Its encoding is that of a long, so a damaged one can have more."""
+    registry = SchemaRegistry()
+    for id, type in enumerate(("int", wanted), 1):
+        registry.schemas["t-value", id] = Schema(
+            subject="t-value", version=id, id=id, type="AVRO", text=json.dumps(record("T", field("a", type)))
+        )
+    framed = b"\0\0\0\0\x01" + bytes.fromhex("feffffff4f")
+    (path := tmp_path / "t-0").mkdir()
+    written = Record(0, 1, TimestampType.CREATE_TIME, None, framed)
+    (path / f"{0:020}.log").write_bytes(build_batch([written]))
+    decoding = kafkalog.DecodedValues(schemas=registry, values_schema=2)
+    table = kafkalog.open_partition(path).to_arrow(findings=[], decoding=decoding).read_all()
+    assert table["value"].to_pylist() == [None]
+    assert table["value_bytes"].to_pylist() == [framed]
+    assert "an int has more than 32 bits" in str(kafkalog.ValueDecoder(registry).value(written, "t").problem)
 
 
 def test_a_record_of_another_name_is_not_one_with_nulls(tmp_path: Path) -> None:

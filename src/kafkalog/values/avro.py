@@ -19,7 +19,7 @@ from fastavro.schema import SchemaParseException, UnknownType
 from kafkalog.values.avro_schema import PREFIX, prepare
 from kafkalog.values.payloads import LARGEST_PAYLOAD, UndecodableError, check_levels
 
-__all__ = ["AvroDecoder", "exact_decimal"]
+__all__ = ["AvroDecoder", "exact_decimal", "int32"]
 
 MOST_UNCOUNTED = 1_000_000
 """largest number of values in a payload that take no bytes, or hardly any"""
@@ -60,6 +60,13 @@ def _number(value: float, schema: Any, reader: Any = None) -> float | str:
     return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
 
 
+def int32(value: int, schema: Any = None, reader: Any = None) -> int:
+    """Return a decoded Avro int. fastavro reads it as a long; raises `UndecodableError` for more than 32 bits."""
+    if not -(2**31) <= value < 2**31:
+        raise UndecodableError("an int has more than 32 bits")
+    return value
+
+
 def _enum(value: int, schema: Mapping[str, Any], reader: Any = None) -> str:
     if not 0 <= value < len(schema["kafkalogSymbols"]):
         raise UndecodableError("an enum has a number that no symbol has")
@@ -94,7 +101,7 @@ def _uuid(value: bytes, schema: Any, reader: Any = None) -> str:
 
 def _date(value: int, schema: Any, reader: Any = None) -> str | int:
     try:
-        return date.fromordinal(value + _EPOCH_DAY).isoformat()
+        return date.fromordinal(int32(value) + _EPOCH_DAY).isoformat()
     except (ValueError, OverflowError):
         return value  # no calendar reaches there
 
@@ -104,7 +111,7 @@ def _time_of(day: int, digits: int) -> Reader:
 
     def text(value: int, schema: Any, reader: Any = None) -> str | int:
         if not 0 <= value < day:
-            return value
+            return int32(value) if day == _DAY_MS else value  # milliseconds are an int, microseconds a long
         minutes, seconds = divmod(value // second, 60)
         return f"{minutes // 60:02}:{minutes % 60:02}:{seconds:02}.{value % second:0{digits}}"
 
@@ -126,7 +133,7 @@ def _timestamp_of(digits: int, zone: str) -> Reader:
 
 _READERS: dict[str, Reader] = {
     "null-counted": _counted, "record-counted": _counted, "bytes-bytes": _bytes, "fixed-bytes": _bytes,
-    "float-number": _number, "double-number": _number, "int-enum": _enum, "bytes-decimal": _decimal,
+    "float-number": _number, "double-number": _number, "int-int": int32, "int-enum": _enum, "bytes-decimal": _decimal,
     "fixed-decimal": _decimal, "fixed-uuid": _uuid, "fixed-boolean": _boolean,
     "bytes-exact": _exact, "fixed-exact": _exact, "fixed-counted": _counted, "int-date": _date,
     "int-time-millis": _time_of(_DAY_MS, 3), "long-time-micros": _time_of(_DAY_US, 6),

@@ -25,7 +25,7 @@ PREFIX = "kafkalog."
 PRIMITIVES = {"null", "boolean", "int", "long", "float", "double", "bytes", "string"}
 _NAMED = {"record", "error", "enum", "fixed"}
 _INNER = {"array": "items", "map": "values"}
-_OURS = {"bytes": "bytes", "float": "number", "double": "number"}
+_OURS = {"bytes": "bytes", "float": "number", "double": "number", "int": "int"}
 _SIZES = {"null": 0, "float": 4, "double": 8}
 _LOGICAL = {
     "date": ("int",), "time-millis": ("int",), "time-micros": ("long",),

@@ -14,7 +14,7 @@ from uuid import UUID
 
 import numpy as np
 
-from kafkalog.values.avro import exact_decimal
+from kafkalog.values.avro import exact_decimal, int32
 from kafkalog.values.avro_defaults import NO_DEFAULT, default_of
 from kafkalog.values.avro_names import Aliases, Names, Type, aliases_of, named
 from kafkalog.values.avro_schema import is_optional, logical_of, members
@@ -105,7 +105,7 @@ class _Pair:
                 self._inner(reader, reader.schema[name], is_reader=True),
             )
             return _items(inner) if writer.kind == "array" else _values(inner)
-        if writer.kind in _NAMED and self.aliases.name(writer) != reader.name:
+        if writer.kind in _NAMED and _short(self.aliases.name(writer)) != _short(reader.name):
             return _REFUSAL
         if writer.kind == "enum":
             return _enum(reader)
@@ -334,7 +334,8 @@ def _single(value: int) -> float:
 
 
 _PROMOTED: Mapping[tuple[str, str], Resolve] = {
-    ("int", "long"): _same, ("int", "float"): _single, ("long", "float"): _single, ("int", "double"): float,
+    ("int", "long"): int32, ("int", "float"): lambda value: _single(int32(value)), ("long", "float"): _single,
+    ("int", "double"): lambda value: float(int32(value)),
     ("long", "double"): float, ("float", "double"): _same, ("string", "bytes"): str.encode, ("bytes", "string"): _text,
 }  # fmt: skip
 
