@@ -76,3 +76,19 @@ def test_behind_the_highest_offset_it_has_that_one(
     *_, bad = [each for each in rows if each["bad"] is not None]
     assert bad["offset"] == json.loads(bad["bad"])["offset"] == NO_END
     assert not [each for each in rows if 10 <= each["offset"] < NO_END]  # a consumer is behind them
+
+
+def test_batches_beyond_the_next_segment_have_rows_with_offsets_of_their_own(tmp_path: Path) -> None:
+    """A segment's file was copied under an earlier name: its batches have offsets of the next segment."""
+    directory = tmp_path / "t-0"
+    directory.mkdir()
+    copied = [batch(FIVE + 1 + number * FIVE, Codec.NONE) for number in range(3)]
+    (directory / f"{0:020}.log").write_bytes(batch(0, Codec.NONE))
+    for base in (FIVE, FIVE + 1):
+        (directory / f"{base:020}.log").write_bytes(b"".join(copied))
+    options = parse_options({"path": str(directory), "mode": "PERMISSIVE", "columnNameOfCorruptRecord": "bad"})
+    reader = LogReader(options, layout_of(full_schema(options).add("bad", "string"), options))
+    rows = [row for task in reader.partitions() for part in reader.read(task) for row in part.to_pylist()]
+    bad = [each["offset"] for each in rows if each["bad"] is not None]
+    assert len(bad) > 1
+    assert bad == sorted(set(bad))

@@ -320,7 +320,7 @@ class SliceReader:
             return
         yield from self._flushed()
         yield self._damage(self._cursor.why, batch.position, batch.position + batch.size, expected)
-        is_possible = self._cursor.next_offset <= self._cursor.highest + 1
+        is_possible = self._cursor.next_offset - wanted.base_offset <= MAX_RELATIVE_OFFSET + 1
         if self._cursor.continuity.verdict is BatchVerdict.DISPLACED and is_possible:
             selection.next_offset = max(selection.next_offset, self._cursor.next_offset)
 
