@@ -28,7 +28,7 @@ from kafkalog.codec.names import (
     parse_partition_directory,
 )
 from kafkalog.log.directories.log_settings import LogSettings
-from kafkalog.log.storage.checkpoint_file import java_lines, malformed_line, read_offset_checkpoint
+from kafkalog.log.storage.checkpoint_file import by_content, java_lines, malformed_line, read_offset_checkpoint
 from kafkalog.log.storage.java import (
     AlreadyOfflineError,
     IllegalArgumentError,
@@ -141,7 +141,7 @@ def topic_id_or_none(tree: Tree, directory: str) -> str | None:
         return None
 
 
-@lru_cache(maxsize=64)
+@by_content(maxsize=64)
 def _topic_id(path: str, data: bytes) -> str:
     """Parse the content of `partition.metadata` and return the topic id. Cached, because every simulated start needs it
     again. Raises a `JavaError` if it is malformed.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
 
 from kafkalog.codec.common.findings import Finding, FindingCode, Severity
 from kafkalog.codec.common.wording import counted
@@ -12,10 +11,8 @@ from kafkalog.recovery.broker.manager import StartResult
 from kafkalog.recovery.broker.node.answer import ConsequenceKind, NodeAnswer, NodeStart, StartConsequence, StartOutcome
 from kafkalog.recovery.broker.node.releases import MODELED
 
-__all__ = ["NO_START", "node_findings", "node_sentences", "sentence_of_answer", "start_sentences"]
+__all__ = ["node_findings", "node_sentences", "sentence_of_answer", "start_fails", "start_sentences"]
 
-NO_START: Final = "would NOT START"
-"""words by which sentences say that a start fails"""
 _DOUBTFUL = (ConsequenceKind.METADATA_MAY_GO_BACK, ConsequenceKind.OLDER_LOGS, ConsequenceKind.UNFORESEEN)
 """consequences that may lose something without another outcome"""
 _NAMED = 6
@@ -81,9 +78,16 @@ def start_sentences(
         case StartResult.LOADED:
             return [f"Kafka {MODELED} would start on it{how}"]
         case StartResult.START_FAILS:
-            return [f"Kafka {MODELED} {NO_START} on it: {as_printed(exception, message)}"]
+            return [f"Kafka {MODELED} would NOT START on it: {as_printed(exception, message)}"]
         case _:
             return [f"Kafka {MODELED} would take it OFFLINE: {as_printed(exception, message)}"]
+
+
+def start_fails(node: NodeStart | None, outcome: str | None) -> bool:
+    """Whether a sentence of `start_sentences` with these arguments says that the start fails with some release."""
+    if outcome is None or node is None:
+        return outcome == StartResult.START_FAILS
+    return any(answer.outcome is StartOutcome.FAILS for answer in node.answers)
 
 
 def sentence_of_answer(answer: NodeAnswer, how: str = "") -> str:
@@ -102,7 +106,7 @@ def sentence_of_answer(answer: NodeAnswer, how: str = "") -> str:
         before = _sentences(answer, _BEFORE_IT_FAILS)
         already = f"; but before it fails, {'; and '.join(before)}" if before else ""
         later = "".join(f"; {text}" for text in _sentences(answer, (ConsequenceKind.STRAY_ONCE_STARTED,)))
-        return f"{NO_START} on it: {words}{file}{already}{later}{condition}"
+        return f"would NOT START on it: {words}{file}{already}{later}{condition}"
     if answer.outcome is StartOutcome.UNKNOWN:
         starts = any(consequence.kind is ConsequenceKind.UNFORESEEN for consequence in answer.consequences)
         return f"{'would start on it, but' if starts else 'may or may not start on it:'} {answer.message}"

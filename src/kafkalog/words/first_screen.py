@@ -13,11 +13,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from msgspec import Struct
 
 from kafkalog.codec.common.wording import counted
-from kafkalog.recovery.broker.node.sentences import NO_START
 from kafkalog.words.escapes import escape_controls
 from kafkalog.words.wrapping import before_command, folded, wrapped
 
-__all__ = ["HEIGHT", "FirstScreen", "Loss", "paths_text", "start_lines"]
+__all__ = ["HEIGHT", "FirstScreen", "Loss", "StartForecast", "paths_text", "start_lines"]
 
 HEIGHT = 24
 """Lines of the screen."""
@@ -35,19 +34,27 @@ _FEWEST = 2
 """Most lines of each part; losses get what the other parts leave. A sentence gets two lines, or is left out."""
 
 
-def start_lines(by_forecast: Mapping[tuple[str, ...], Sequence[str]], *, are_alone: bool) -> Iterator[str]:
-    """Yield the sentences of each forecast about the start of a node. `by_forecast` has the log directories for which
-    the sentences of a forecast hold, at least one. If there are several forecasts, or with `are_alone`, each sentence
+class StartForecast(Struct, frozen=True):
+    """Sentences about the start of a node on a log directory."""
+
+    sentences: tuple[str, ...]
+    fails: bool
+    """whether one of them says that the start fails"""
+
+
+def start_lines(by_forecast: Mapping[StartForecast, Sequence[str]], *, are_alone: bool) -> Iterator[str]:
+    """Yield the sentences of each forecast. `by_forecast` has the log directories to which a forecast applies, at least
+    one. If there are several forecasts, or with `are_alone`, each sentence
     begins with the first directory and the number of the others.
 
     `are_alone` says that other directories of the broker could not be examined. A sentence that a node starts then
     begins with `DIRECTORY alone`. A failed start needs no such condition: it fails with the other directories, too.
     """
-    for sentences, directories in by_forecast.items():
+    for forecast, directories in by_forecast.items():
         named = f"{directories[0]}{f' and {len(directories) - 1} more' if len(directories) > 1 else ''}"
-        alone = " alone" if not any(NO_START in sentence for sentence in sentences) else ""
+        alone = "" if forecast.fails else " alone"
         where = f"{named}{alone}: " if are_alone else f"{named}: " if len(by_forecast) > 1 else ""
-        yield from (f"{where}{sentence}" for sentence in sentences)
+        yield from (f"{where}{sentence}" for sentence in forecast.sentences)
 
 
 class Loss(Struct, frozen=True, kw_only=True):

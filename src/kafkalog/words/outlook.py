@@ -18,7 +18,7 @@ from kafkalog.codec.names import CLUSTER_METADATA_DIRECTORY, compressed_log
 from kafkalog.inspect.lost_batches import LostBatch, is_of_batch, lost_batch_at, when_written
 from kafkalog.recovery.broker.node.answer import ConsequenceKind, NodeStart, StartOutcome
 from kafkalog.recovery.broker.node.releases import MODELED
-from kafkalog.recovery.broker.node.sentences import start_sentences
+from kafkalog.recovery.broker.node.sentences import start_fails, start_sentences
 from kafkalog.recovery.decide.aftermath import LossConsequence
 from kafkalog.recovery.decide.choice import RecoveryChoice, ranges_text
 from kafkalog.recovery.decide.losses import (
@@ -31,7 +31,7 @@ from kafkalog.recovery.decide.losses import (
 )
 from kafkalog.recovery.decide.plan import BrokerForecast
 from kafkalog.recovery.decide.ways import Measured, total
-from kafkalog.words.first_screen import FirstScreen, Loss, start_lines
+from kafkalog.words.first_screen import FirstScreen, Loss, StartForecast, start_lines
 from kafkalog.words.next_step import TYPE_THIS
 from kafkalog.words.order import natural_order
 
@@ -210,13 +210,14 @@ def _starts(outlooks: Sequence[Outlook], *, are_alone: bool) -> Iterator[str]:
     """Yield the sentences of each different forecast once, as `start_lines` words them. `are_alone` says that other
     directories of the broker could not be planned.
     """
-    by_answer: dict[tuple[str, ...], list[str]] = {}
+    by_forecast: dict[StartForecast, list[str]] = {}
     for outlook in outlooks:
         if outlook.forecast is not None:
             sentences = tuple(sentence + outlook.others for sentence in forecast_sentences(outlook.forecast))
             sentences += _deleted_logs(outlook, outlook.forecast.valid_records_lost or {})
-            by_answer.setdefault(sentences, []).append(outlook.root)
-    yield from start_lines(by_answer, are_alone=are_alone)
+            told = StartForecast(sentences, start_fails(outlook.forecast.node, outlook.forecast.outcome))
+            by_forecast.setdefault(told, []).append(outlook.root)
+    yield from start_lines(by_forecast, are_alone=are_alone)
 
 
 def _deleted_logs(outlook: Outlook, lost: Mapping[str, int]) -> tuple[str, ...]:

@@ -23,7 +23,7 @@ _WHY_NONE = ", because a broker that does not come up may be the last one in the
 
 
 def _words(nodes: Iterable[int]) -> str:
-    return " ".join("none" if node == NO_LEADER else str(node) for node in nodes)
+    return " ".join(map(str, nodes))
 
 
 def _leaders(nodes: Sequence[int]) -> str:

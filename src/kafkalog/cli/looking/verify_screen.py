@@ -11,10 +11,10 @@ from kafkalog.codec.common.shell import shell_line
 from kafkalog.codec.common.wording import counted
 from kafkalog.inspect.lost_batches import LostBatch, is_of_batch, lost_batch_at
 from kafkalog.log.disk.files import real
-from kafkalog.recovery.broker.node.sentences import start_sentences
+from kafkalog.recovery.broker.node.sentences import start_fails, start_sentences
 from kafkalog.recovery.checks.report import IN_USE, BrokerStart, DirectoryReport, PartitionReport, VerifyReport
 from kafkalog.recovery.facts.brokers import of_one_broker
-from kafkalog.words.first_screen import FirstScreen, Loss, paths_text, start_lines
+from kafkalog.words.first_screen import FirstScreen, Loss, StartForecast, paths_text, start_lines
 from kafkalog.words.outlook import out_of_service_sentence
 
 __all__ = ["screen_of"]
@@ -119,11 +119,13 @@ def _starts(directories: Sequence[DirectoryReport], *, are_alone: bool) -> Itera
     forecast get its sentences once, as `start_lines` words them. Directories without a forecast are skipped.
     `are_alone` says that a part of the broker could not be read.
     """
-    by_answer: dict[tuple[str, ...], list[str]] = {}
+    by_forecast: dict[StartForecast, list[str]] = {}
     for directory in directories:
-        if directory.broker is not None:
-            by_answer.setdefault(tuple(_sentences(directory.broker)), []).append(directory.path)
-    yield from start_lines(by_answer, are_alone=are_alone)
+        broker = directory.broker
+        if broker is not None:
+            told = StartForecast(tuple(_sentences(broker)), start_fails(broker.node, broker.outcome))
+            by_forecast.setdefault(told, []).append(directory.path)
+    yield from start_lines(by_forecast, are_alone=are_alone)
 
 
 def _sentences(broker: BrokerStart) -> list[str]:

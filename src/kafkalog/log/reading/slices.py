@@ -250,8 +250,12 @@ class SliceReader:
     @property
     def _next_base(self) -> int | None:
         wanted = self._slice
-        most = wanted.base_offset + MAX_RELATIVE_OFFSET + 1
-        return None if wanted.is_last else most if wanted.next_base is None else wanted.next_base
+        return None if wanted.is_last else self._most if wanted.next_base is None else wanted.next_base
+
+    @property
+    def _most(self) -> int:
+        """Offset after the highest one that the segment can have."""
+        return self._slice.base_offset + MAX_RELATIVE_OFFSET + 1
 
     def _damage(self, finding: Finding, start: int, end: int, first_offset: int) -> Damage:
         error = replace(finding, severity=Severity.ERROR, file=self._slice.path)
@@ -320,7 +324,7 @@ class SliceReader:
             return
         yield from self._flushed()
         yield self._damage(self._cursor.why, batch.position, batch.position + batch.size, expected)
-        is_possible = self._cursor.next_offset - wanted.base_offset <= MAX_RELATIVE_OFFSET + 1
+        is_possible = self._cursor.next_offset <= self._most
         if self._cursor.continuity.verdict is BatchVerdict.DISPLACED and is_possible:
             selection.next_offset = max(selection.next_offset, self._cursor.next_offset)
 

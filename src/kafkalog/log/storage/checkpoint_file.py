@@ -6,11 +6,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial, wraps
 from typing import TypeVar
 
 from kafkalog.log.storage.java import (
     IllegalArgumentError,
+    JavaError,
     JavaIOError,
     NumberFormatError,
     parse_int,
@@ -18,7 +19,7 @@ from kafkalog.log.storage.java import (
     split_on,
 )
 
-__all__ = ["java_lines", "malformed_line", "read_checkpoint", "read_offset_checkpoint"]
+__all__ = ["by_content", "java_lines", "malformed_line", "read_checkpoint", "read_offset_checkpoint"]
 
 _SPACES = re.compile(r"[ \t\n\x0b\f\r]+")
 _NEWLINE = re.compile(r"\r\n|\r|\n")
@@ -26,6 +27,27 @@ _NEWLINE = re.compile(r"\r\n|\r|\n")
 _KEPT_BYTES = 1 << 20
 
 Row = TypeVar("Row")
+Parsed = TypeVar("Parsed")
+
+
+def by_content(maxsize: int) -> Callable[[Callable[[str, bytes], Parsed]], Callable[[str, bytes], Parsed]]:
+    """Return a decorator for parsers of a file's path and content. It keeps the last `maxsize` results by content
+    alone, because many partitions have equal files. Exceptions, which name the path, are raised anew.
+    """
+
+    def decorate(parse: Callable[[str, bytes], Parsed]) -> Callable[[str, bytes], Parsed]:
+        kept = lru_cache(maxsize)(partial(parse, ""))
+
+        @wraps(parse)
+        def parsed(path: str, data: bytes) -> Parsed:
+            try:
+                return kept(data)
+            except JavaError:
+                return parse(path, data)
+
+        return parsed
+
+    return decorate
 
 
 def java_lines(data: bytes) -> list[str]:
@@ -102,7 +124,7 @@ def _read_offsets(path: str, data: bytes) -> dict[tuple[str, int], int]:
     return {(topic, partition): offset for topic, partition, offset in rows}
 
 
-@lru_cache(maxsize=4)
+@by_content(maxsize=4)
 def _read_before(path: str, data: bytes) -> dict[tuple[str, int], int]:
     """Parse an offset checkpoint, with a cache: an examination reads the same few files repeatedly, and they may have a
     line for each partition.

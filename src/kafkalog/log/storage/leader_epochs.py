@@ -8,11 +8,10 @@ from __future__ import annotations
 import contextlib
 from bisect import bisect_right
 from collections.abc import Iterable
-from functools import lru_cache
 
 from kafkalog.codec.files.text import LeaderEpoch, encode_leader_epochs
 from kafkalog.codec.names import LEADER_EPOCH_CHECKPOINT, TEMPORARY
-from kafkalog.log.storage.checkpoint_file import read_checkpoint
+from kafkalog.log.storage.checkpoint_file import by_content, read_checkpoint
 from kafkalog.log.storage.disk import Disk
 from kafkalog.log.storage.java import IllegalArgumentError, JavaIOError, KafkaStorageError, parse_int, parse_long
 
@@ -66,7 +65,7 @@ def _parse(path: str, data: bytes) -> list[LeaderEpoch]:
     return read_checkpoint(path, data, lambda words: LeaderEpoch(parse_int(words[0]), parse_long(words[1])), 2)
 
 
-@lru_cache(maxsize=64)
+@by_content(maxsize=64)
 def _parsed_before(path: str, data: bytes) -> tuple[LeaderEpoch, ...]:
     """Parse with a cache: every start of a broker, and every forecast of one, reads the file again."""
     return tuple(_parse(path, data))
