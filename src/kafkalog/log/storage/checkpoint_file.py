@@ -32,7 +32,7 @@ Parsed = TypeVar("Parsed")
 
 def by_content(maxsize: int) -> Callable[[Callable[[str, bytes], Parsed]], Callable[[str, bytes], Parsed]]:
     """Return a decorator for parsers of a file's path and content. It keeps the last `maxsize` results by content
-    alone, because many partitions have equal files. Exceptions, which name the path, are raised anew.
+    alone, because many partitions have equal files. Exceptions are not kept, because they name the path.
     """
 
     def decorate(parse: Callable[[str, bytes], Parsed]) -> Callable[[str, bytes], Parsed]:
