@@ -65,7 +65,8 @@ class FindingCode(enum.StrEnum):
     """offsets are missing; normal in compacted topics"""
     SEGMENT_MISSING = "segment_missing"
     """offsets that compaction cannot have removed are missing: between two segments (a segment or the end of one is
-    missing), or inside a segment of a topic that is known not to be compacted (batches are missing)
+    missing), or the first batches of a segment of a topic that is known not to be compacted. Information for batches
+    between others of such a segment, as salvage leaves it
     """
     SEGMENT_OVERLAP = "segment_overlap"
     """a segment reaches into the next one's offsets"""

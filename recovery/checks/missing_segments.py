@@ -11,7 +11,7 @@ from kafkalog.cluster.records.checkpoints import cleaned_until
 from kafkalog.codec.common.findings import Finding, StopReason
 from kafkalog.codec.names import DirectoryState
 from kafkalog.log.directories.lost_start import lost_start
-from kafkalog.log.directories.missing_segments import missing_segments
+from kafkalog.log.directories.missing_segments import missing_segments, removed_batches
 from kafkalog.log.directories.partition import Partition
 from kafkalog.log.disk.files import scan_directory
 from kafkalog.log.walk.missing import MissingOffsets
@@ -23,8 +23,8 @@ __all__ = ["missing_at_start", "missing_by_summaries", "missing_from", "missing_
 
 
 def missing_from(partition: Partition, collected: MissingOffsets) -> list[Finding]:
-    """Return the findings about missing segments of a partition, and about missing batches inside a segment if the
-    topic is known not to be compacted. `collected` has the ranges of missing offsets that compaction does not explain
+    """Return the findings about missing segments of a partition, and about missing batches of a segment if the topic is
+    known not to be compacted. `collected` has the ranges of missing offsets that compaction does not explain
     (`missing_offsets_of`). Parts below the log start offset are left out.
 
     Empty if nothing is missing or the partition is not live. Also empty if the topic is compacted and no cleaner's
@@ -32,18 +32,21 @@ def missing_from(partition: Partition, collected: MissingOffsets) -> list[Findin
     the partition's log directory, if they exist. Raises `StorageError` if a file cannot be read.
     """
     name = partition.name
-    if not collected.found_if_uncleaned or name is None or partition.state is not DirectoryState.LIVE:
+    if name is None or partition.state is not DirectoryState.LIVE:
+        return []
+    if not (collected.found_if_uncleaned or collected.inside_if_uncleaned):
         return []
     facts, cleaned = read_topic_facts([os.path.dirname(partition.path)]), cleaned_until(partition.path, name)
     is_compacted = facts.is_compacted(name.topic)
     if is_compacted and cleaned is None:
         return []
-    missing = collected.found
-    if not cleaned and facts.is_never_compacted(name.topic, name.partition):
-        missing = collected.found_if_uncleaned
-    bases = (segment.base_offset for segment in partition.segments)
-    start = partition.log_start_offset
-    return list(missing_segments(partition.path, missing, start, bases, is_compacted=is_compacted))
+    is_uncleaned = not cleaned and facts.is_never_compacted(name.topic, name.partition)
+    missing = collected.found_if_uncleaned if is_uncleaned else collected.found
+    removed = collected.inside_if_uncleaned if is_uncleaned else []
+    bases = [segment.base_offset for segment in partition.segments]
+    path, start = partition.path, partition.log_start_offset
+    lost = missing_segments(path, missing, start, bases, is_compacted=is_compacted)
+    return [*lost, *removed_batches(path, removed, start, bases)]
 
 
 def missing_offsets_of(partition: Partition) -> MissingOffsets:

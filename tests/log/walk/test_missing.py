@@ -33,7 +33,7 @@ def found(segments: list[Segment], *, by_runs: bool, cleaned_until: int = 0) -> 
             assert isinstance(run, BatchRun)
             for each in [run] if by_runs else map(OneBatch, run):
                 missing.run(each)
-    return missing.found, missing.found_if_uncleaned
+    return missing.found, [*missing.found_if_uncleaned, *missing.inside_if_uncleaned]
 
 
 def test_a_wrong_offset_at_the_end_of_a_run_is_no_gap() -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 
-from kafkalog.codec.common.findings import Finding, FindingCode, Unread
+from kafkalog.codec.common.findings import Finding, FindingCode, Severity, Unread
 from kafkalog.codec.names import FileKind, segment_file
 
-__all__ = ["missing_segments"]
+__all__ = ["missing_segments", "removed_batches"]
 
 
 def missing_segments(
@@ -23,31 +23,41 @@ def missing_segments(
     and last offset (inclusive) of each range, from `MissingOffsets`. Offsets below `log_start` are ignored.
 
     `bases` are the base offsets of existing segments. If a range begins at one of them, that segment is empty or has
-    lost its first batches, and the finding names it. If it ends where a segment begins, the finding names that one.
-    Otherwise batches inside a segment are missing, which callers pass only if the topic is known not to be compacted,
-    and the finding names this segment. `is_compacted` says that the log is compacted and that the cleaner has not
-    reached these ranges.
+    lost its first batches, and the finding names it. The latter is passed only if the topic is known not to be
+    compacted. Otherwise the range ends where a segment begins, and the finding names that one. `is_compacted` says that
+    the log is compacted and that the cleaner has not reached these ranges.
     """
-    there = sorted(bases)
-    begun = frozenset(there)
-
-    def is_inside(last: int) -> bool:
-        return last + 1 not in begun and bool(there) and there[0] < last
-
-    has_inside = any(is_inside(last) for _first, last in missing)
-    sure = "and this topic is not compacted" if has_inside else "and no others in this log are"
+    begun = frozenset(bases)
+    has_heads = any(first in begun and last + 1 not in begun for first, last in missing)
+    sure = "and this topic is not compacted" if has_heads else "and no others in this log are"
     sure = "where the cleaner has not been" if is_compacted else sure
     for first, last in missing:
         if last >= log_start:
             begins = first in begun
-            why = "the first batches of this segment are gone" if begins and is_inside(last) else (
-                "this segment holds none of them" if begins
-                else "batches inside this segment are gone" if is_inside(last)
-                else "a segment before this one is gone, or the end of it"
+            why = "the first batches of this segment are gone" if begins and last + 1 not in begun else (
+                "this segment holds none of them" if begins else "a segment before this one is gone, or the end of it"
             )  # fmt: skip
-            base = there[bisect_right(there, first) - 1] if begins or is_inside(last) else last + 1
             detail = f"offsets {max(first, log_start)} to {last} are missing, {sure}: {why}"
-            path = f"{directory}/{segment_file(base, FileKind.LOG)}"
+            path = f"{directory}/{segment_file(first if begins else last + 1, FileKind.LOG)}"
             unread = Unread(max(first, log_start), last)
             yield Finding.of(FindingCode.SEGMENT_MISSING, None, unread.first_offset, detail, path,
                           unread=unread)  # fmt: skip
+
+
+def removed_batches(
+    directory: str, missing: Iterable[tuple[int, int]], log_start: int, bases: Iterable[int]
+) -> Iterator[Finding]:
+    """Yield a SEGMENT_MISSING finding of severity INFO for each range of offsets that is missing between two batches of
+    one segment of a topic that is known not to be compacted. It is no damage of these files: a crash does not do this,
+    and salvage, which an operator has asked for, does. `missing` and the other arguments are as in `missing_segments`.
+    """
+    there = sorted(bases)
+    for first, last in missing:
+        if last >= log_start and there and there[0] <= first:
+            base = there[bisect_right(there, first) - 1]
+            detail = (
+                f"offsets {max(first, log_start)} to {last} are missing, and this topic is not compacted: something "
+                "removed batches from this segment, as `--mode salvage` does"
+            )
+            path = f"{directory}/{segment_file(base, FileKind.LOG)}"
+            yield Finding(FindingCode.SEGMENT_MISSING, Severity.INFO, None, max(first, log_start), detail, path)

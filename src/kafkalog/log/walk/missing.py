@@ -60,6 +60,10 @@ class MissingOffsets:
         self._between: list[tuple[int, int]] = []
         self._inside: list[tuple[int, int]] = []
         """ranges inside segments, also before the first batch"""
+        self._bases: set[int] = set()
+        """base offsets of segments at which such a range begins"""
+        self._base = 0
+        """base offset of the current segment"""
         self._beyond: list[tuple[int, int]] = []
         """ranges of batches at or above the base offset of the next segment"""
 
@@ -72,13 +76,28 @@ class MissingOffsets:
 
     @property
     def found_if_uncleaned(self) -> list[tuple[int, int]]:
-        """Ranges of `found`, and those inside segments, for a log that the cleaner never reached: it alone removes
-        batches from a segment. Sorted. Only those of `found` if a batch or the number of gaps shows that it was there.
-        A gap before the last batch of the log is left out: its offset, which no checksum covers, may be wrong.
+        """Ranges of `found`, and those of the first batches of a segment, for a log that the cleaner never reached: it
+        alone removes batches from a segment. Sorted. Only those of `found` if a batch or the number of gaps shows that
+        it was there. A gap before the last batch of the log is left out: its offset, which no checksum covers, may be
+        wrong.
         """
-        is_cleaned = self._is_cleaned or self._gaps > len(self._inside)
-        inside = [gap for gap in self._inside if gap[1] + 1 != self._final]
-        return self.found if is_cleaned else self._absent({*self._between, *inside})
+        if self._was_cleaned:
+            return self.found
+        heads = [gap for gap in self._inside if gap[0] in self._bases and gap[1] + 1 != self._final]
+        return self._absent({*self._between, *heads})
+
+    @property
+    def inside_if_uncleaned(self) -> list[tuple[int, int]]:
+        """Ranges between two batches of one segment, sorted, for a log that the cleaner never reached. Salvage leaves
+        them; no crash does. Empty, and without a gap before the last batch, as with `found_if_uncleaned`.
+        """
+        inside = [gap for gap in self._inside if gap[0] not in self._bases and gap[1] + 1 != self._final]
+        return [] if self._was_cleaned else self._absent(inside)
+
+    @property
+    def _was_cleaned(self) -> bool:
+        """Whether a batch or the number of gaps shows that compaction removed records."""
+        return self._is_cleaned or self._gaps > len(self._inside)
 
     def _absent(self, ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
         """Return the ranges without the offsets that batches of the previous segment have beyond its end, which have a
@@ -105,7 +124,7 @@ class MissingOffsets:
         self._was_emptied = was_emptied
         self._is_hurt = self._leapt = self._went_back = False
         self._final = None
-        self._next_base = next_base
+        self._base, self._next_base = base, next_base
         self._next_offset = max(self._next_offset, base)
 
     def batches(
@@ -179,6 +198,8 @@ class MissingOffsets:
             self._gaps += 1
             if len(self._inside) < MOST_GAPS:
                 self._inside.append((max(first, self._cleaned_until), following - 1))
+                if self._inside[-1][0] == self._base:
+                    self._bases.add(self._base)
 
     def damaged(self, last: int | None = None) -> None:
         """Record that bytes of the current segment cannot be read. `last` is the last offset in them, if it is certain;
