@@ -25,9 +25,10 @@ from kafkalog.log.directories.inventory import Inventory, open_all
 from kafkalog.log.directories.partition import Partition
 from kafkalog.log.disk.looked_at import in_threads, looking_once
 from kafkalog.log.disk.remote_file import is_uri
-from kafkalog.log.reading.consumer_view import READ_COMMITTED, ConsumerView, consumer_view, hiding
+from kafkalog.log.reading.consumer_view import READ_COMMITTED, ConsumerView, consumer_view, hiding, nothing_to_read
 from kafkalog.log.reading.readable import OffsetAndTimestamp
 from kafkalog.log.walk.header_walk import Span, spans_from
+from kafkalog.log.walk.on_damage import raised
 from kafkalog.log.walk.segment import Segment, index_of
 from kafkalog.log.walk.spans import spans
 from kafkalog.spark.bounds import EARLIEST, LATEST, Bound, TopicPartition
@@ -235,11 +236,27 @@ class Range:
         return min(max(offset, first), last)
 
 
+def _check_start(partition: Partition, options: ReadOptions) -> None:
+    """Report a log start offset above the log end offset, because of which no record is read. With FAILFAST it raises
+    `FormatError`; with other modes it is a warning. Raises `StorageError` if the end of the log cannot be read.
+    """
+    start, segments = partition.log_start_offset, partition.segments
+    if not segments or start <= segments[-1].base_offset or Follower().look(partition).end_offset >= start:
+        return
+    finding = nothing_to_read(partition, partition.limits)
+    if finding is None:
+        return
+    if options.mode is Mode.FAILFAST:
+        raise raised(finding)
+    tell(str(finding))
+
+
 _Wanted = tuple[Partition, int, int]
 """a partition, the first requested offset, and the one after the last"""
 
 
 def _wanted(partition: Partition, options: ReadOptions) -> _Wanted:
+    _check_start(partition, options)
     requested = Range(partition, options)
     start, end = requested.start(), requested.end()
     if start > end:
@@ -377,7 +394,7 @@ def plan_read(options: ReadOptions) -> list[tuple[Piece, ...]]:
     """Return one tuple of pieces for each Spark task, in the order of partitions and offsets; empty if there is nothing
     to read. Lists the paths, and reads indexes and batch headers. Raises `UsageError` for missing paths or partitions
     and for bounds that do not fit; `StorageError`; and with FAILFAST `FormatError` if damage may hide where a timestamp
-    begins.
+    begins, or if a log start offset is above the log end offset.
     """
     with looking_once():
         return _plan_read(options)

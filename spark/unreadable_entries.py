@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import re
 
 from kafkalog.codec.common.errors import StorageError
-from kafkalog.codec.common.finding_codes import Trait, codes_with
-from kafkalog.codec.common.findings import FindingCode, Severity
-from kafkalog.codec.names import parse_partition_directory, parse_segment_file
+from kafkalog.codec.common.findings import FindingCode
 from kafkalog.log.directories.inventory import Inventory
+from kafkalog.log.directories.left_out import leaves_out_records, partition_of, why_left_out
 from kafkalog.spark.bounds import TopicPartition
 from kafkalog.spark.options import Mode, ReadOptions
 from kafkalog.spark.query_warnings import tell
@@ -22,21 +20,13 @@ def check_left_out(inventory: Inventory, options: ReadOptions) -> None:
     segment. With FAILFAST the first one raises `StorageError`; with other modes each one is a warning. An unfinished
     recovery is a warning with any mode and for any partition.
     """
-    unread = codes_with(Trait.ENTRY_UNREAD)
     for finding in inventory.findings:
         if finding.code is FindingCode.RUN_UNFINISHED:
             tell(f"{finding.file}: {finding.detail}; what is there is half done")
-        if finding.severity is not Severity.ERROR or finding.code not in unread or finding.file is None:
-            continue
-        file = parse_segment_file(os.path.basename(finding.file))
-        if finding.code is FindingCode.UNREADABLE and (file is None or not file.is_live_log):
-            continue
-        in_log_dir = finding.code is FindingCode.FOREIGN_DIRECTORY
-        directory = os.path.abspath(finding.file if in_log_dir else os.path.dirname(finding.file))
-        name = parse_partition_directory(os.path.basename(directory))
+        name = partition_of(finding) if leaves_out_records(finding) else None
         if name is None or not is_wanted((name.topic, name.partition), options):
             continue
-        sentence = f"{finding.file} cannot be read: {finding.detail.removesuffix('; left out')}"
+        sentence = why_left_out(finding)
         if options.mode is Mode.FAILFAST:
             raise StorageError(f"{sentence}; put the real one there, or leave it out with mode=DROPMALFORMED")
         tell(f"{sentence}; it is left out")

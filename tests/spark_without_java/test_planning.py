@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import kafkalog
-from kafkalog.codec.common.errors import UsageError
+from kafkalog.codec.common.errors import FormatError, UsageError
 from kafkalog.codec.model import AbortedTransaction
 from kafkalog.log import open_all
 from kafkalog.log.reading.slices import NO_END
@@ -323,3 +323,23 @@ def test_a_task_says_what_it_reads(tmp_path: Path) -> None:
     (task,) = source.reader(source.schema()).partitions()
     (file,) = (tmp_path / "orders-3").glob("*.log")
     assert str(task) == f"orders-3: offsets from 0 up to 2 in bytes 0 to {file.stat().st_size} of {file}"
+
+
+@pytest.mark.parametrize(("start", "is_beyond"), [(3, False), (5, False), (6, True), (900, True)])
+def test_a_log_start_above_the_log_end_is_told_as_to_other_readers(start: int, is_beyond: bool, tmp_path: Path) -> None:
+    """A broker deletes all of such a log when it starts, and a consumer reads nothing."""
+    with kafkalog.Log.open(tmp_path / "orders-0") as log:
+        log.append([b"x"] * 5)
+    (tmp_path / "log-start-offset-checkpoint").write_text(f"0\n1\norders 0 {start}\n")
+    strict = parse_options({"path": str(tmp_path)})
+    if not is_beyond:
+        assert [record.offset for record in kafkalog.open(tmp_path)["orders", 0].records()] == list(range(start, 5))
+        assert all(piece.slice.start_offset == start for piece in all_pieces(plan_read(strict)))
+        return
+    with pytest.raises(FormatError) as python:
+        list(kafkalog.open(tmp_path)["orders", 0].records())
+    with pytest.raises(FormatError, match=f"the log start offset {start} lies above the log end offset 5") as planned:
+        plan_read(strict)
+    assert str(planned.value) == str(python.value)
+    with pytest.warns(RuntimeWarning, match="a consumer reads nothing"):
+        assert all_pieces(plan_read(parse_options({"path": str(tmp_path), "mode": "DROPMALFORMED"}))) == []

@@ -43,4 +43,4 @@ def top(
     chosen = [partition for partition in at_hand if select.takes(partition.topic, partition.partition)]
     top_groups = count_groups(asked, chosen, threads)
     left_out = [*inventory.half_done, *select.of_unreadable(inventory.all_unreadable)]
-    return replace(top_groups, findings=(*left_out, *top_groups.findings))
+    return replace(top_groups, findings=tuple(dict.fromkeys((*left_out, *top_groups.findings))))

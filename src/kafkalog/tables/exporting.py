@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -12,15 +13,17 @@ from threading import Event
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from kafkalog.codec.common.advice import Sentence
+from kafkalog.codec.common.advice import Advice, Ask, Sentence
 from kafkalog.codec.common.arguments import Count
 from kafkalog.codec.common.errors import RecoveryRefused, UsageError
 from kafkalog.codec.common.extras import needed
 from kafkalog.codec.common.finding_codes import Trait, codes_with
 from kafkalog.codec.common.findings import Finding, FindingCode
+from kafkalog.codec.names import PartitionName
 from kafkalog.codec.native.thresholds import together
 from kafkalog.log import open_all
 from kafkalog.log.directories.commits import unfinished_commit
+from kafkalog.log.directories.left_out import why_left_out
 from kafkalog.log.directories.outside import require_outside
 from kafkalog.log.directories.partition import Partition
 from kafkalog.log.directories.selection import Selection
@@ -102,7 +105,8 @@ def export(
     """
     names, replica, schemas = [os.fspath(path) for path in paths], request.replica, request.schemas
     root = os.path.abspath(os.fspath(target))
-    topics = _topics(names, request.select, replica)
+    left_out: list[Finding] = []
+    topics = _topics(names, request.select, replica, left_out, accept_loss=request.accept_loss)
     if request.values == "auto" and schemas is None:
         schemas = find_schemas(names, None if replica is None else os.fspath(replica))
     require_outside(root, names)
@@ -111,7 +115,7 @@ def export(
         values=request.values, schemas=schemas, key_schema=request.key_schema, values_schema=request.values_schema,
         masks=frozenset(request.masks), isolation_level=request.isolation_level,
     )  # fmt: skip
-    findings = [] if schemas is None else list(schemas.findings)
+    findings = [*left_out, *([] if schemas is None else schemas.findings)]
     result = ExportResult(target=root, format=request.format, findings=findings)
     for topic, partitions in topics.items():
         with closing(_table(request.format, root, topic)) as table:
@@ -124,7 +128,12 @@ def export(
     return result
 
 
-def _topics(paths: Sequence[str], select: Selection, replica: PathLike | None) -> dict[str, list[Partition]]:
+def _topics(
+    paths: Sequence[str], select: Selection, replica: PathLike | None, findings: list[Finding], *, accept_loss: bool
+) -> dict[str, list[Partition]]:
+    """Return the partitions to export by topic, sorted. With `accept_loss`, findings about logs and directories that
+    are not read are appended to `findings`, and are not findings of the partitions any more.
+    """
     inventory = open_all(*paths)
     for finding in inventory.findings:
         if finding.code is FindingCode.RUN_UNFINISHED:  # a table would keep forever what is half done there
@@ -136,8 +145,20 @@ def _topics(paths: Sequence[str], select: Selection, replica: PathLike | None) -
             raise RecoveryRefused(f"{commit}; nothing was exported", reason="unfinished")
     select.check(inventory.names)
     by_topic: dict[str, list[Partition]] = {}
-    left_out = frozenset() if select.topics else OWN_TOPICS
-    for each in inventory.readable(replica, select, lambda name: name.topic not in left_out):
+    not_asked = frozenset() if select.topics else OWN_TOPICS
+
+    def is_asked(name: PartitionName) -> bool:
+        return name.topic not in not_asked
+
+    partitions = inventory.readable(replica, select, is_asked)
+    findings += inventory.directories_left_out(select, is_asked)
+    findings += [finding for partition in partitions for finding in partition.left_out]
+    if findings and not accept_loss:  # a table would never have the records of such a log
+        raise RecoveryRefused(
+            f"{why_left_out(findings[0])}; nothing was exported: put the real one there", reason="records_missing",
+            advice=[Advice("with {} the export goes on without it", Ask.ACCEPT_LOSS)],
+        )  # fmt: skip
+    for each in partitions:
         if each.topic is None:
             raise UsageError(f"{each.path} is in no partition directory, so that nobody knows its topic")
         if not _LEGAL.match(each.topic):
@@ -145,7 +166,8 @@ def _topics(paths: Sequence[str], select: Selection, replica: PathLike | None) -
         some = by_topic.setdefault(each.topic, [])
         if any(partition.partition == each.partition for partition in some):
             raise UsageError(f"{each.topic}-{each.partition} was given twice: {each.path} is one of them")
-        some.append(each)
+        told = [finding for finding in each.findings if finding not in findings]
+        some.append(dataclasses.replace(each, findings=tuple(told)) if len(told) < len(each.findings) else each)
     if not by_topic:
         raise UsageError(f"there are no records in {', '.join(paths)} but Kafka's own")
     return {topic: sorted(some, key=lambda each: each.partition or 0) for topic, some in sorted(by_topic.items())}

@@ -258,7 +258,6 @@ def test_batches_removed_from_a_segment_are_information_where_the_topic_is_known
     (found,) = (each for each in verify(root).findings if each.code is CODE)
     assert (found.severity, found.detail, found.file, found.offset) == (Severity.INFO, detail, str(log), first)
     assert "lost with this plan: nothing" in kafkalog("plan", root).out
-    assert kafkalog("verify", root).code == 0
     shutil.rmtree(root / "__cluster_metadata-0")
     assert CODE not in {each.code for each in verify(root).findings}, "compaction may have removed them"
 

@@ -111,7 +111,7 @@ def command(ctx: click.Context, /, **given: Any) -> int:
                     _side_file(request, form, each, walk, writer, indexes)
             writer.flush()
             is_wrong = indexes.tell()
-    walk.findings += indexes.findings
+    walk.findings[:] = dict.fromkeys((*walk.findings, *indexes.findings))
     report_findings(redacted_findings(walk.findings) if request.redact else walk.findings)
     outcome = exit_code_of_findings(walk.findings)
     return max(outcome, ExitCode.FINDINGS) if is_wrong or walk.is_incomplete else outcome

@@ -18,6 +18,7 @@ from kafkalog.codec.common.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.names import LOST_AND_FOUND, DirectoryState, PartitionName, parse_partition_directory
 from kafkalog.log.directories.directory import LogDir, Wants, every, is_partition_dir, log_dirs_at, open_log_dir
 from kafkalog.log.directories.identities import are_copies_of_one, identity_findings
+from kafkalog.log.directories.left_out import leaves_out_records, partition_of
 from kafkalog.log.directories.partition import Partition, open_partition, open_segment
 from kafkalog.log.directories.selection import ALL, Selection, unreadable_names
 from kafkalog.log.disk.files import (
@@ -63,6 +64,19 @@ class Inventory(Struct, frozen=True, kw_only=True):
         of_partitions = (finding for partition in self.partitions for finding in partition.unreadable)
         return [*(finding for finding in findings if finding.code is FindingCode.UNREADABLE), *of_partitions]
 
+    def directories_left_out(self, select: Selection = ALL, wants: Wants = every) -> list[Finding]:
+        """Return the findings about partition directories that are not read because they are links or FIFOs, as far as
+        `select` and `wants` accept their partitions, and none of the paths has the partition otherwise.
+        """
+        there = {partition.name for partition in self.partitions}
+        findings = (each for each in self.findings if each.code is FindingCode.FOREIGN_DIRECTORY)
+        named = [(partition_of(each), each) for each in findings if leaves_out_records(each)]
+        return [
+            finding for name, finding in named
+            if name is not None and name.state is DirectoryState.LIVE and name not in there and wants(name)
+            and select.takes(name.topic, name.partition)
+        ]  # fmt: skip
+
     @property
     def half_done(self) -> list[Finding]:
         """Findings about log directories in which a recovery was interrupted, each once. Such a directory is partly
@@ -72,15 +86,15 @@ class Inventory(Struct, frozen=True, kw_only=True):
 
     @property
     def names(self) -> list[tuple[str, int]]:
-        """Topic and number of each partition that has a name, followed by those of partitions that cannot be read. A
-        partition may occur several times.
+        """Topic and number of each partition that has a name, followed by those of partitions that cannot be read or
+        are left out. A partition may occur several times.
         """
         named = [
             (partition.topic, partition.partition)
             for partition in self.partitions
             if partition.topic and partition.partition is not None
         ]
-        return [*named, *unreadable_names(self.all_unreadable)]
+        return [*named, *unreadable_names([*self.all_unreadable, *self.directories_left_out()])]
 
     @property
     def findings(self) -> tuple[Finding, ...]:

@@ -35,6 +35,7 @@ from kafkalog.codec.names import (
 )
 from kafkalog.codec.plain.records import decode_batch
 from kafkalog.codec.plain.scanner import Scanner
+from kafkalog.log.directories.left_out import check_left_out, leaves_out_records, told
 from kafkalog.log.directories.partition_listing import PartitionListing, reason_of
 from kafkalog.log.directories.time_search import Look, first_since, looking_for_timestamp
 from kafkalog.log.disk.files import (
@@ -57,7 +58,7 @@ from kafkalog.log.reading.readable import OffsetAndTimestamp, Reset
 from kafkalog.log.reading.record_filter import EVERY_RECORD, RecordFilter
 from kafkalog.log.walk.batch_filter import Codecs, ProducerIds, batch_filter
 from kafkalog.log.walk.batches import BatchReader
-from kafkalog.log.walk.on_damage import RAISE, SKIP, STOP, check_on_damage
+from kafkalog.log.walk.on_damage import RAISE, SKIP, STOP
 from kafkalog.log.walk.segment import Segment, index_of
 from kafkalog.log.walk.sliced import run_slices
 from kafkalog.log.walk.time_lookup import NewestTimestamps
@@ -165,6 +166,13 @@ class Partition:
             or (finding.code is FindingCode.FOREIGN_FILE and finding.severity is Severity.ERROR)
         ]  # fmt: skip
 
+    @property
+    def left_out(self) -> list[Finding]:
+        """Return the findings about logs in the directory that are not read because they are links, FIFOs or folders.
+        Their records are in no result.
+        """
+        return [finding for finding in self.findings if leaves_out_records(finding)]
+
     def batches(
         self,
         *,
@@ -180,16 +188,20 @@ class Partition:
         None: all. The other conditions select batches by their headers, see `batch_filter`: for example, with
         `control=True` only control batches are read, with False none. Raises `UsageError` for an invalid argument.
 
-        Files are read during the iteration, which raises `StorageError` if one cannot be read. Damage raises
-        `FormatError`; with `on_damage="stop"` it ends the reading, with `"skip"` the reader continues with the next
-        sound batch. The reader's `findings` has the faults. Batches are not decoded, so damage inside one with a valid
-        checksum is not found.
+        Files are read during the iteration, which raises `StorageError` if one cannot be read. A log that is no file
+        (see `left_out`) raises it at once, or is a finding with another `on_damage`. Damage raises `FormatError`; with
+        `on_damage="stop"` it ends the reading, with `"skip"` the reader continues with the next sound batch. The
+        reader's `findings` has the faults. Batches are not decoded, so damage inside one with a valid checksum is not
+        found.
         """
         wanted = batch_filter(producer_ids, codecs, transactional, control)
-        return BatchReader(
-            self.segments, start_offset=start_offset, through_damage=check_on_damage(on_damage) == SKIP,
-            raises=on_damage == RAISE, batches=wanted, limits=self._own(limits),
+        check_left_out(self.left_out, on_damage)
+        reader = BatchReader(
+            self.segments, start_offset=start_offset, through_damage=on_damage == SKIP, raises=on_damage == RAISE,
+            batches=wanted, limits=self._own(limits),
         )  # fmt: skip
+        reader.findings.extend(self.left_out)
+        return reader
 
     def records(
         self,
@@ -211,14 +223,17 @@ class Partition:
           sound batch
         * `on_bytes`: called with the number of log bytes as they are read
 
-        The iteration raises `StorageError` if a file cannot be read. The reader's `findings` has the faults. Raises
+        The iteration raises `StorageError` if a file cannot be read. A log that is no file (see `left_out`) raises it
+        at once, or is a finding with `all` or another `on_damage`. The reader's `findings` has the faults. Raises
         `UsageError` for an invalid argument.
         """
         from kafkalog.log.reading.records import RecordReader  # most commands read no record
 
         if isolation_level is not None:
             filter = structs.replace(filter, isolation_level=isolation_level)
-        return RecordReader(
+        if not all:
+            check_left_out(self.left_out, on_damage)
+        reader = RecordReader(
             self,
             filter,
             include_control=include_control,
@@ -227,6 +242,8 @@ class Partition:
             limits=self._own(limits),
             on_bytes=on_bytes,
         )
+        reader.findings.extend(self.left_out)
+        return reader
 
     def to_arrow(
         self,
@@ -264,7 +281,7 @@ class Partition:
         with `layout="view"`.
 
         Raises `UsageError` for an invalid argument or if pyarrow is not installed, `StorageError` if a file cannot be
-        read.
+        read. A log that is no file (see `left_out`) raises it too, or is a finding with another `on_damage`.
         """
         with needed("to_arrow", "fast"):
             from kafkalog.log.reading.to_arrow import partition_to_arrow
@@ -272,6 +289,8 @@ class Partition:
         if decoding is not None and layout != "copy":
             raise UsageError("decoded keys and values are no views of bytes: leave out layout")
 
+        check_left_out(self.left_out, on_damage)
+        told(self.left_out, findings)
         read = partial(
             partition_to_arrow,
             self,
@@ -439,9 +458,12 @@ class Partition:
         is none. Only batches that can hold the answer are read. The time index is used if the log confirms it, see
         `time_lookup`; otherwise batch headers are read. Facts about whole segments are kept for the next search. Damage
         before the record raises `FormatError`. If `findings` is a list, damage is appended to it instead, and ends the
-        search; with `through_damage` the search continues after it. Raises `StorageError` if a file cannot be read.
+        search; with `through_damage` the search continues after it. Raises `StorageError` if a file cannot be read, and
+        without both arguments if a log is no file (see `left_out`).
         """
         own = self._own(limits)
+        if findings is None and not through_damage:
+            check_left_out(self.left_out, RAISE)
         return run_slices(looking_for_timestamp(self, timestamp, findings, through_damage=through_damage, limits=own))
 
     @cached_property
