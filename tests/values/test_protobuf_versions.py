@@ -50,8 +50,6 @@ def read(
         ("string id = 1;", "bytes id = 1;", b"\x0a\x02\xc3\xbc", {"id": "ü".encode()}),
         ("int64 id = 1;", "", FIVE, {}),
         ("", "int64 id = 1;", b"", {"id": 0}),
-        ("None a = 1; None b = 3; message None {}", "None a = 1; None b = 3; int64 id = 4; message None {}", b"\x0a\0",
-         {"a": {}, "b": None, "id": 0}),
         ("Old o = 1; message Old { int64 a = 3; }", "New n = 1; message New { int64 b = 3; }", b"\x0a\x02\x18\x07",
          {"n": {"b": 7}}),
     ],

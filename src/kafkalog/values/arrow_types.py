@@ -152,7 +152,7 @@ def _message(descriptor: Any, within: frozenset[str], fields: list[int]) -> pa.D
     if name.startswith("google.protobuf."):
         return pa.string()
     fields[0] += len(descriptor.fields) or 1
-    if name in within or fields[0] > _MOST_FIELDS:
+    if name in within or fields[0] > _MOST_FIELDS or not descriptor.fields:  # Parquet has no struct without fields
         raise _NoTypeError
     return pa.struct([(field.name, _field(field, within | {name}, fields)) for field in descriptor.fields])
 

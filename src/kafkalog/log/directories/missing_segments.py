@@ -48,8 +48,8 @@ def removed_batches(
     directory: str, missing: Iterable[tuple[int, int]], log_start: int, bases: Iterable[int]
 ) -> Iterator[Finding]:
     """Yield a SEGMENT_MISSING finding of severity INFO for each range of offsets that is missing between two batches of
-    one segment of a topic that is known not to be compacted. It is no damage of these files: a crash does not do this,
-    and salvage, which an operator has asked for, does. `missing` and the other arguments are as in `missing_segments`.
+    one segment of a topic that is known not to be compacted. A crash does not do this. Salvage, which an operator has
+    asked for, does. `missing` and the other arguments are as in `missing_segments`.
     """
     there = sorted(bases)
     for first, last in missing:

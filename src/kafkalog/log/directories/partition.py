@@ -188,7 +188,7 @@ class Partition:
         None: all. The other conditions select batches by their headers, see `batch_filter`: for example, with
         `control=True` only control batches are read, with False none. Raises `UsageError` for an invalid argument.
 
-        Files are read during the iteration, which raises `StorageError` if one cannot be read. A log that is no file
+        Files are read during the iteration, which raises `StorageError` if one cannot be read. A log that is not a file
         (see `left_out`) raises it at once, or is a finding with another `on_damage`. Damage raises `FormatError`; with
         `on_damage="stop"` it ends the reading, with `"skip"` the reader continues with the next sound batch. The
         reader's `findings` has the faults. Batches are not decoded, so damage inside one with a valid checksum is not
@@ -223,8 +223,8 @@ class Partition:
           sound batch
         * `on_bytes`: called with the number of log bytes as they are read
 
-        The iteration raises `StorageError` if a file cannot be read. A log that is no file (see `left_out`) raises it
-        at once, or is a finding with `all` or another `on_damage`. The reader's `findings` has the faults. Raises
+        The iteration raises `StorageError` if a file cannot be read. A log that is not a file (see `left_out`) raises
+        it at once, or is a finding with `all` or another `on_damage`. The reader's `findings` has the faults. Raises
         `UsageError` for an invalid argument.
         """
         from kafkalog.log.reading.records import RecordReader  # most commands read no record
@@ -281,7 +281,7 @@ class Partition:
         with `layout="view"`.
 
         Raises `UsageError` for an invalid argument or if pyarrow is not installed, `StorageError` if a file cannot be
-        read. A log that is no file (see `left_out`) raises it too, or is a finding with another `on_damage`.
+        read. A log that is not a file (see `left_out`) raises it too, or is a finding with another `on_damage`.
         """
         with needed("to_arrow", "fast"):
             from kafkalog.log.reading.to_arrow import partition_to_arrow
@@ -459,7 +459,7 @@ class Partition:
         `time_lookup`; otherwise batch headers are read. Facts about whole segments are kept for the next search. Damage
         before the record raises `FormatError`. If `findings` is a list, damage is appended to it instead, and ends the
         search; with `through_damage` the search continues after it. Raises `StorageError` if a file cannot be read, and
-        without both arguments if a log is no file (see `left_out`).
+        without both arguments if a log is not a file (see `left_out`).
         """
         own = self._own(limits)
         if findings is None and not through_damage:
