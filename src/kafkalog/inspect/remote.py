@@ -71,8 +71,8 @@ def inspect_remote(
     at: Annotated[int | None, Bounds(TIMES)] = None,
     limits: Limits = DEFAULT_LIMITS,
 ) -> RemoteView:
-    """Inspect the remote tier, and return its logs segment by segment with all problems. Reads events, listings and
-    small files, but no logs.
+    """Inspect the remote tier, and return its logs segment by segment with all problems. Reads events, listings,
+    small files and the ends of local logs, but no logs of remote segments.
 
     Raises `UsageError` if there is neither a log directory nor a tier, or if the tier cannot be opened with these
     options, `StorageError` if one cannot be read.
@@ -173,8 +173,8 @@ class _Looking:
 
     def _epochs(self, key: Key, local: Mapping[str, LocalPart]) -> Sequence[LeaderEpoch]:
         """Return the leader epochs of the local copy with the largest end offset. If it has none, and the log has
-        events, return the epochs stored with the last remote segment, which reads an object of the tier. Return an
-        empty result if neither is known.
+        events, return the epochs stored with the last segment in the tier's listing, which reads an object of the tier.
+        Return an empty result if neither is known.
         """
         known = max(local.values(), key=lambda each: each.end, default=None)
         if known is not None and known.partition.leader_epochs:

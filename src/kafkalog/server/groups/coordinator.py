@@ -288,7 +288,8 @@ class Coordinator:
 
         If the group exists here, a member of the current generation may commit, and its session timer restarts. While
         the leader's assignments are missing, the code is REBALANCE_IN_PROGRESS. A commit with a negative generation and
-        without a member id is allowed if the group has no members; otherwise the code is UNKNOWN_MEMBER_ID.
+        without a member id is allowed if the group has no members; otherwise the code is UNKNOWN_MEMBER_ID. For other
+        commits it is a code of `heartbeat`.
 
         If the group does not exist here, a commit with a negative generation is allowed. For any other generation the
         code is UNKNOWN_MEMBER_ID if the group has commits, else GROUP_ID_NOT_FOUND (ILLEGAL_GENERATION in old
