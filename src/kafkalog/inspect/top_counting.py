@@ -99,8 +99,8 @@ def _facts(
     of key and value; `records`, always 1; and `first` and `last`, both the record's time in ms (null if none).
 
     Rows with a time before `start`, or at or after `end`, are left out (ms; None: no bound). If there is a bound, rows
-    without a time are left out too. `unit` is `hour` or `minute`; its column has the start in ms since 1970, or null for
-    a time before 1970.
+    without a time are left out too. `unit` is `hour` or `minute`; its column has the start in ms since 1970, or null
+    for a time before 1970.
     """
     time = batch["timestamp"].cast(pa.timestamp("ms", tz="UTC"), safe=False)
     sizes = pc.add(_lengths(batch["key"]), _lengths(batch["value"]))

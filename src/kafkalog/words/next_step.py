@@ -239,7 +239,7 @@ def _consequences(node: NodeStart | None) -> list[StartConsequence]:
 
 
 def _not_in_the_logs(node: NodeStart | None) -> str:
-    """Return the next step where `recover` changes nothing and the node does not start or does not serve."""
+    """Return the next step if `recover` changes nothing, and the node does not start or does not serve."""
     unserved = [each for each in _consequences(node) if each.kind is ConsequenceKind.NOT_SERVING]
     is_serving_the_rest = node is not None and node.worst.outcome is StartOutcome.NOT_SERVING
     if is_serving_the_rest and unserved and all(isinstance(each, LostDirectoryConsequence) for each in unserved):

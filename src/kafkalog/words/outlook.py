@@ -298,8 +298,8 @@ def out_of_service_sentence(nodes: Sequence[NodeStart]) -> str:
 
 
 def _lost(outlooks: Sequence[Outlook], *, are_alone: bool) -> str:
-    """Return a sentence about what is lost with the plans; empty if there is none. `are_alone` says that other
-    directories of the broker could not be planned: what they had is not counted.
+    """Return a sentence about what is lost with the plans, also if that is nothing; empty if no directory has a
+    forecast. `are_alone` says that other directories of the broker could not be planned. Their losses are not counted.
     """
     planned = [outlook for outlook in outlooks if outlook.forecast is not None]
     if not planned:
@@ -319,7 +319,9 @@ def _lost(outlooks: Sequence[Outlook], *, are_alone: bool) -> str:
 
 
 def _hurt(choice: RecoveryChoice) -> dict[str, Measured]:
-    """Return the plan's loss by partition directory, largest first. Records that consumers skip count as well."""
+    """Return the plan's loss by partition directory, most lost records first. A partition that loses nothing is
+    included if consumers skip records of it.
+    """
     losses = {
         name: measured
         for name, measured in choice.own_by_partition.items()
