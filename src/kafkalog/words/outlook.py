@@ -331,9 +331,10 @@ def _hurt(choice: RecoveryChoice) -> dict[str, Measured]:
 
 
 def losses_of(outlook: Outlook, where: str | None = None) -> Iterator[Loss]:
-    """Yield the loss of each partition that loses something with the plan, most records first. `where` is the log
-    directory, which precedes the partition names if there are several directories; None for a single one. Reads the
-    damaged batches of the first `_SHOWN` partitions again, to estimate when their records were written.
+    """Yield the loss of each partition that loses something with the plan or whose records consumers skip. The largest
+    number of lost records comes first. `where` is the log directory, which precedes the partition names if there are
+    several directories; None for a single one. Reads up to `_NAMED` damaged batches of each of the first `_SHOWN`
+    partitions again, to estimate when their records were written.
     """
     damages = _damages(outlook)
     for number, (name, lost) in enumerate(_hurt(outlook.choice).items()):

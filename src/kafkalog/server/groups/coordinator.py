@@ -73,8 +73,9 @@ class Coordinator:
         """Answer `JoinGroup` of a client at address `host`: return the response, or a promise of it until the rebalance
         is finished.
 
-        Adds the member to its group, which is created if necessary, and starts a rebalance. The response has an error
-        if the member is refused or unknown, if it first needs a member id (MEMBER_ID_REQUIRED, with the id), or if the
+        Adds the member to its group, which is created if necessary, and starts a rebalance. If a member other than the
+        leader joins a stable group again with the same protocols, no rebalance starts. The response has an error if the
+        member is refused or unknown, if it first needs a member id (MEMBER_ID_REQUIRED, with the id), or if the
         rebalance takes too long (REBALANCE_IN_PROGRESS). Only the leader's response has the list of members. If the
         client leaves during the wait, the member counts as not joining any more.
         """
