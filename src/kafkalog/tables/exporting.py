@@ -233,7 +233,7 @@ class _TopicExport(Struct, frozen=True, kw_only=True):
         """Add records in rounds until the table has all of them; add one entry per partition, and findings, to
         `result`. If there are no records to add, nothing is created. `by_day` divides a new table by day.
 
-        Raises `UsageError`, `RecoveryRefused` and `StorageError` as `export` does.
+        Raises `UsageError`, `RecoveryRefused`, `FormatError` and `StorageError` as `export` does.
         """
         reported = {
             each.partition or 0: ExportedPartition(topic=self.topic, partition=each.partition or 0, next_offset=0)

@@ -106,11 +106,12 @@ class Outlined(PlannedFor, Protocol):
 
 
 def what_to_type(plan: Outlined, given: Given) -> tuple[str, list[str]]:
-    """Return a sentence and the commands that the user should type next. The list is empty if there is nothing to type:
-    an unfinished execution must be completed first, the recovery is refused or not needed, or nothing is wrong. The
-    sentence then says which. If there are commands and the directory is in use (`given.locked`), the sentence begins
-    with the advice to stop the broker. If a file system has too little space (`given.without_room`), it says so first.
-    May read the metadata log; raises `StorageError` if that fails.
+    """Return a sentence and the commands that the user should type next. If an execution is unfinished, the commands
+    are the two that end it, to choose from. The list is empty if there is nothing to type: lost metadata must be found
+    first, the recovery is refused or not needed, or nothing is wrong. The sentence then says which. If there are
+    commands and the directory is in use (`given.locked`), the sentence begins with the advice to stop the broker. If a
+    file system has too little space (`given.without_room`), that comes before the commands' note. May read the metadata
+    log; raises `StorageError` if that fails.
     """
     note, commands = _next_step(plan, given)
     if commands and plan.root in given.without_room:
