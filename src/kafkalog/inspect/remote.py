@@ -226,5 +226,7 @@ class _Looking:
 
 
 def _is_deleted(segment: RemoteSegment | None) -> bool:
-    """Whether a segment is deleted, so that its remaining objects need not be complete. False for None."""
+    """Whether events say that no broker serves a segment, so that its objects need not be complete: it is deleted, or
+    its copy is not finished. False for None.
+    """
     return segment is not None and not segment.is_readable

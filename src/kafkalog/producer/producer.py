@@ -413,7 +413,7 @@ class Producer:
 
     def flush(self) -> None:
         """Write all records sent and flush the logs to disk. Raises the first error since the last call, and
-        `UsageError` after `close` or in a callback.
+        `UsageError` after `close`, in a forked child or in a callback.
         """
         with self._still():
             self._deliver(everything=True)
@@ -435,7 +435,7 @@ class Producer:
 
     def begin_transaction(self) -> None:
         """Begin a transaction, to which all further records belong. Raises `UsageError` if the producer is not
-        transactional or a transaction is open.
+        transactional, if a transaction is open, after `close`, in a forked child or in a callback.
         """
         with self._still(), self._changed:
             self._identity.begin()
@@ -461,8 +461,8 @@ class Producer:
 
     def abort_transaction(self) -> None:
         """Discard records that were not written yet (their futures fail with `TransactionAbortedError`), and write an
-        ABORT marker to each partition of the transaction. Raises `UsageError` if no transaction is open, or in a
-        callback.
+        ABORT marker to each partition of the transaction; then flush the logs. Raises `UsageError` if no transaction is
+        open, after `close`, in a forked child or in a callback; `StorageError` for I/O errors.
         """
         with self._still(), self._ending():
             self._abort()

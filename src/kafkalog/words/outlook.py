@@ -69,7 +69,9 @@ class Outlook(Struct, frozen=True, kw_only=True):
 
 
 def forecast_sentences(forecast: BrokerForecast) -> list[str]:
-    """Return sentences about Kafka's next start, one for each group of releases with the same outcome."""
+    """Return sentences about Kafka's next start, one for each group of releases with the same outcome. If the node's
+    start is unknown and the directory would be loaded, sentences about replicas that would become -stray follow.
+    """
     renamed = [f"Kafka {MODELED} would rename {name} -stray: the metadata has no such replica here"
                for name in (forecast.strays if forecast.node is None else ())]  # fmt: skip
     told = start_sentences(forecast.node, forecast.outcome, forecast.exception, forecast.message, _how(forecast))

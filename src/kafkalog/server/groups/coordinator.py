@@ -65,7 +65,7 @@ class Coordinator:
         return group is not None and bool(group.members or group.pending)
 
     def groups(self) -> dict[str, Group]:
-        """Return the groups with members."""
+        """Return the groups by id, including groups with only member ids that have not joined yet."""
         with self._lock:
             return dict(self._groups)
 
