@@ -59,6 +59,14 @@ def test_copies_of_several_brokers_are_one_view(tmp_path: Path) -> None:
     assert sorted(part.begins for part in moved.local.values()) == [47, 50]
 
 
+def test_a_log_that_is_left_out_is_told(tmp_path: Path) -> None:
+    volumes, remote = unpacked("returned", tmp_path)
+    log = volumes[0] / "unlisted-0" / "00000000000000000000.log"
+    log.mkdir(parents=True)
+    found = inspect_remote(*volumes, remote=str(remote), at=AT)
+    assert [each.file for each in found.findings if each.severity != "info"] == [str(log)]
+
+
 def test_rows_and_lines(tmp_path: Path) -> None:
     volumes, remote = unpacked("pair", tmp_path)
     shown = command("remote", *volumes, "--remote", remote, "--at", str(AT))

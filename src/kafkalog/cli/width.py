@@ -9,8 +9,9 @@ __all__ = ["terminal_width"]
 
 
 def terminal_width(stream: TextIO) -> int | None:
-    """Return the number of columns of the terminal that `stream` writes to, or of the variable COLUMNS. None if the
-    stream is not a terminal and COLUMNS is not a number.
+    """Return the width for output in columns; None if `stream` is not a terminal and the variable COLUMNS is not a
+    number. COLUMNS takes precedence if it is above 0; otherwise it is the width of the process's terminal, or 80 if
+    that is unknown.
     """
     if stream.isatty() or os.environ.get("COLUMNS", "").isdigit():
         from shutil import get_terminal_size  # with all archives that Python knows

@@ -50,7 +50,7 @@ class AnnotatedBytes(Struct, frozen=True, kw_only=True):
 
 def bytes_around(finding: Finding) -> AnnotatedBytes | None:
     """Return the bytes around a finding in its file, with the fields of the entry at its position. None if the finding
-    has no file or position, or if the file cannot be read or ends before the position.
+    has no file or position, or if the file cannot be read or ends at or before the position.
     """
     path, position = finding.file, finding.position
     if path is None or position is None:

@@ -50,7 +50,7 @@ def examine(paths: Sequence[str], asked: Asked, watch: Watch) -> ReportFacts:
     them. `watch` shows the progress. A comparison or plan that fails becomes a problem in the result.
 
     Reads the clock for `made_at` (ms since 1970). Raises `UsageError` if the paths hold nothing of Kafka's,
-    `UnknownName` if a chosen topic is missing.
+    `UnknownName` if a chosen topic is missing, `StorageError` if a request to an object store fails.
     """
     volumes = [path for path in paths if not _is_zookeeper(path)]
     inventory = open_all(*(volumes or paths), tolerant=True, missing_too=True, limits=asked.limits)
@@ -156,8 +156,8 @@ def _by_file(findings: Sequence[Finding]) -> dict[str, list[Finding]]:
 
 def _damages(findings: Sequence[Finding], with_bytes: bool) -> Iterator[Damage]:
     """Yield the damages to show for findings, in order. At most `_OF_ONE_KIND` findings of each code and file are
-    shown, and at most `MOST_DAMAGES` in total. If `with_bytes`, each has the bytes around it. If a file has more
-    findings of a code, the last one that is shown has the number of the others.
+    shown, and at most `MOST_DAMAGES` in total. If `with_bytes`, each has the bytes around it. `count` is 1; only for
+    the last one that is shown of `_OF_ONE_KIND`, it is the number of this finding and the rest of its kind.
     """
     counts: dict[tuple[FindingCode, str | None], int] = {}
     for finding in findings:

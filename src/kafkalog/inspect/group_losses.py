@@ -66,8 +66,8 @@ def commits_of(found: Comparison, limits: Limits = DEFAULT_LIMITS) -> tuple[list
 
 
 def group_losses(found: Comparison, commits: Iterable[CommittedOffset]) -> list[GroupLoss]:
-    """Return the losses of each commit, in the order of `commits`; a commit may have none or several. Commits to
-    partitions that were not compared or have no best copy are skipped. Reads no file.
+    """Return the losses of commits, in the order of `commits`; a commit has at most one. Commits to partitions that
+    were not compared or have no best copy are skipped. Reads no file.
     """
     compared = {(each.topic, each.partition): each for each in found.partitions}
     losses = []

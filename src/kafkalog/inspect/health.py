@@ -131,7 +131,7 @@ class PartitionHealth(Struct, frozen=True, kw_only=True):
 
     @property
     def is_sound(self) -> bool:
-        """Whether there are no warnings and errors, and no sound batches after damage."""
+        """Whether `words` is empty, and there are no sound batches after damage."""
         return not self.words and not self.behind.batches
 
 
@@ -205,7 +205,7 @@ def health(
     on_read: OnRead | None = None,
 ) -> tuple[DirectoryHealth, ...]:
     """Walk over every batch of log directories, partition directories or segments; change nothing. Return what
-    `kafkalog ls` prints, in the order of the paths.
+    `kafkalog ls` prints: first unreadable paths, then log directories, then partitions passed by their own path.
 
     Raises `UsageError` for paths that hold nothing of Kafka's and `UnknownName` for an unknown topic or partition.
     Anything unreadable is a finding.

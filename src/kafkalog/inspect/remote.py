@@ -49,7 +49,7 @@ class RemoteView(Struct, frozen=True, kw_only=True):
     others: list[str]
     """objects in its listing that belong to no segment"""
     own_findings: list[Finding]
-    """findings about events and listing, not about one partition"""
+    """findings about unreadable directories and files, events and listing"""
 
     @property
     def rows(self) -> list[RemoteRow]:
@@ -58,7 +58,9 @@ class RemoteView(Struct, frozen=True, kw_only=True):
 
     @property
     def findings(self) -> list[Finding]:
-        """All findings: those about events and listing, then those of each partition."""
+        """All findings: those about unreadable directories and files, events and listing, then those of each
+        partition.
+        """
         return [*self.own_findings, *(finding for partition in self.partitions for finding in partition.findings)]
 
 
@@ -71,11 +73,12 @@ def inspect_remote(
     at: Annotated[int | None, Bounds(TIMES)] = None,
     limits: Limits = DEFAULT_LIMITS,
 ) -> RemoteView:
-    """Inspect the remote tier, and return its logs segment by segment with all problems. Reads events, listings and
-    small files, but no logs.
+    """Inspect the remote tier, and return its logs segment by segment with all problems. Reads events, listings,
+    small files and the ends of local logs, but no logs of remote segments.
 
-    Raises `UsageError` if there is neither a log directory nor a tier, or if the tier cannot be opened with these
-    options, `StorageError` if one cannot be read.
+    A directory or log that cannot be listed is left out, with a finding. Raises `UsageError` if there is neither a log
+    directory nor a tier, or if the tier cannot be opened with these options, `StorageError` if the tier or another file
+    cannot be read.
 
     * `paths`: log directories, of one broker or of several; without any, only the listing is used
     * `remote`: the URI or path of the tier, or the tier; without it nothing is listed
@@ -87,7 +90,8 @@ def inspect_remote(
     if not paths and remote is None:
         raise UsageError("neither a log directory nor a remote tier was given")
     tier = open_tier(remote, layout=layout, storage=storage, keys=keys) if isinstance(remote, str) else remote
-    log_dirs = open_all(*paths, tolerant=True, limits=limits).log_dirs if paths else ()
+    inventory = open_all(*paths, tolerant=True, limits=limits) if paths else None
+    log_dirs = () if inventory is None else inventory.log_dirs
     metadata = read_remote_metadata((partition for log_dir in log_dirs for partition in log_dir.partitions), limits)
     listed = None if tier is None else tier.segments()
     now = time.time_ns() // 1_000_000 if at is None else at
@@ -99,7 +103,7 @@ def inspect_remote(
         sources=metadata.sources,
         place=tier.place if tier else None,
         others=others,
-        own_findings=list(metadata.findings),
+        own_findings=[*(() if inventory is None else inventory.all_unreadable), *metadata.findings],
     )
 
 
@@ -173,8 +177,8 @@ class _Looking:
 
     def _epochs(self, key: Key, local: Mapping[str, LocalPart]) -> Sequence[LeaderEpoch]:
         """Return the leader epochs of the local copy with the largest end offset. If it has none, and the log has
-        events, return the epochs stored with the last remote segment, which reads an object of the tier. Return an
-        empty result if neither is known.
+        events, return the epochs stored with the last segment in the tier's listing, which reads an object of the tier.
+        Return an empty result if neither is known.
         """
         known = max(local.values(), key=lambda each: each.end, default=None)
         if known is not None and known.partition.leader_epochs:
@@ -222,5 +226,7 @@ class _Looking:
 
 
 def _is_deleted(segment: RemoteSegment | None) -> bool:
-    """Whether a segment is deleted, so that its remaining objects need not be complete. False for None."""
+    """Whether events say that no broker serves a segment, so that its objects need not be complete: it is deleted, or
+    its copy is not finished. False for None.
+    """
     return segment is not None and not segment.is_readable

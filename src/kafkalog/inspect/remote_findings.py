@@ -163,8 +163,8 @@ def _overlapping(partition: RemotePartition) -> Iterator[Finding]:
 
 def _gaps(partition: RemotePartition) -> Iterator[Finding]:
     """Yield a finding for each range of offsets, from the log start offset up to the first local offset, that is in
-    neither tier. Ranges whose copy has started are skipped. Yields nothing without a local copy, a known log start
-    or events.
+    neither tier. A range is skipped if the copy of a segment that covers it has started. Yields nothing without a local
+    copy, a known log start or events.
     """
     if not partition.local or partition.log_start is None or not partition.has_events:
         return

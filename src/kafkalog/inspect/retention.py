@@ -120,8 +120,9 @@ def retention(
     """Predict which segments a running broker would delete now, when it deletes the others, and which older segments
     delay them. Reads only.
 
-    Raises `UsageError` if no path is a log directory or a setting does not exist, `UnknownName` for a topic or
-    partition that does not exist, `StorageError` for I/O.
+    A directory that cannot be read is left out, with a finding. Raises `UsageError` if no path is a log directory, or
+    for a setting that does not exist or is invalid; `UnknownName` for a topic or partition that does not exist;
+    `StorageError` for other I/O.
 
     * `paths`: log directories
     * `select`: the topic-partitions to predict
@@ -170,7 +171,8 @@ def foresee_retention(
 
     `facts` are the topics' settings in the cluster's metadata. `given` are settings of a broker, used if the metadata
     has none. `instead` are settings to try out, which take precedence over everything. `at` is the time to treat as
-    now, ms since 1970. Raises `UsageError` for a setting that Kafka does not know, `StorageError` for I/O.
+    now, ms since 1970. Raises `UsageError` for an unknown setting in `instead` or an invalid value, `StorageError` for
+    I/O.
     """
     CleanerConfig.from_names(instead or {})  # a name that Kafka does not know is not passed over
     for topic, number in log_dir:

@@ -241,8 +241,10 @@ class _Drawing:
         return SegmentMap(self.segment, tuple(stretches)), self._is_behind
 
     def _named(self, findings: Sequence[Finding]) -> Iterator[Stretch]:
-        """Yield the stretches in order. If a warning or error has a position in a stretch, the stretch gets kind and
-        description of the worst one. A stretch without one stays unchanged, and so does one that could not be read.
+        """Yield the stretches in order. A stretch of batches gets kind and description of the worst warning or error
+        with a position in it; without one it stays unchanged. A stretch without batches gets them from the finding at
+        its start; without one it is `Kind.CORRUPT` without a description. A stretch that could not be read stays
+        unchanged.
         """
         placed = sorted(
             (

@@ -93,8 +93,8 @@ class Timeline(Struct, kw_only=True):
 
     def series(self) -> Series | None:
         """Return the counts in at most `_SHOWN` buckets of equal width, with topics ordered by bytes, largest first;
-        None if no batch has a timestamp. If few batches have times far outside, the buckets leave these out and
-        `outside` counts their records.
+        None if no batch has a timestamp. Buckets far outside with few bytes are left out (see `_window`), and `outside`
+        counts their records.
         """
         if not self._buckets:
             return None
@@ -142,7 +142,8 @@ class Timeline(Struct, kw_only=True):
 
 def _outermost(numbers: list[int]) -> Iterable[int]:
     """Yield the numbers of a sorted list from both ends inwards. Of the two outermost numbers that remain, the one that
-    is farther from its neighbor is yielded next. The last remaining number is not yielded.
+    is farther from its neighbor is yielded next; the lower one if both are equally far. The last remaining number is
+    not yielded.
     """
     low, high = 0, len(numbers) - 1
     while low < high:

@@ -21,8 +21,8 @@ def top(
     replica: PathLike | None = None,
     threads: Count = 1,
 ) -> TopGroups:
-    """Group the records of partitions, and return the largest groups. Reads only; reading of a partition ends at
-    damage, with a finding.
+    """Group the records of partitions, and return the largest groups. Reads only. Reading of a partition ends at
+    damage, with a finding; a directory that cannot be read is left out, with a finding.
 
     Raises `UsageError` for a path without Kafka data or if a package is missing, `UnknownName` for a topic or partition
     that does not exist, `StorageError` for I/O.

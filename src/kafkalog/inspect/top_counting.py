@@ -78,9 +78,9 @@ def _with_disk_sizes(
     top_groups: TopGroups, sizes: Mapping[tuple[str | None, int | None], int], names: Sequence[str], order: str,
     most: int | None,
 ) -> TopGroups:  # fmt: skip
-    """Return the groups with the size in bytes of their log files, the largest first if `order` is `bytes`, and at
-    most `most` of them (None: all). `sizes` maps topic and partition to bytes; `names` are the columns that are
-    grouped by.
+    """Return the groups with the size in bytes of their log files (0 if unknown), and the sum of `sizes` as their
+    total. If `order` is `bytes`, the largest come first. At most `most` groups are kept (None: all). `sizes` maps topic
+    and partition to bytes; `names` are the columns that are grouped by.
     """
     by_group: dict[tuple[str | None, int | None], int] = {}
     for (topic, number), size in sizes.items():
@@ -99,7 +99,8 @@ def _facts(
     of key and value; `records`, always 1; and `first` and `last`, both the record's time in ms (null if none).
 
     Rows with a time before `start`, or at or after `end`, are left out (ms; None: no bound). If there is a bound, rows
-    without a time are left out too. `unit` is `hour` or `minute`.
+    without a time are left out too. `unit` is `hour` or `minute`; its column has the start in ms since 1970, or null
+    for a time before 1970.
     """
     time = batch["timestamp"].cast(pa.timestamp("ms", tz="UTC"), safe=False)
     sizes = pc.add(_lengths(batch["key"]), _lengths(batch["value"]))

@@ -115,7 +115,7 @@ class Consumer:
         match. Each stream gets about the same number of bytes, perhaps nothing; later partitions go to the streams with
         the fewest partitions. Raises `UsageError` for both filters, an invalid expression, a number below 1, if the
         consumer already has streams, or after `shutdown`; for directories and committed offsets the errors of
-        `create_message_streams`: `UsageError`, `FormatError` and `StorageError`.
+        `create_message_streams`: `UsageError`, `OffsetOutOfRangeError`, `FormatError` and `StorageError`.
         """
         _check_count(num_streams, "by filter")
         lets_through = topic_chooser(None, whitelist, blacklist)
@@ -222,10 +222,11 @@ def follow(
     """Return an iterator over the records of log directories as they are written, including topics created later.
 
     The iterator yields (topic, partition, record) and waits for more; it ends once `consumer_timeout_ms` have passed
-    without a record (None: never). Topics are selected by name or by one regular expression; by default all are read
-    except Kafka's own. A live broker may be writing the directories. They are listed before the function returns.
-    Raises `UsageError` for impossible arguments, `StorageError` if a directory cannot be read; iterating raises
-    `FormatError` at damage.
+    without a record (None: never). Topics are selected by name or by one regular expression; by default all are read.
+    Kafka's own topics are read only if `topics` names them. A live broker may be writing the directories. They are
+    listed before the function returns. Raises `UsageError` for impossible arguments, `StorageError` if a directory
+    cannot be read, `FormatError` if the end of a log is damaged. Iterating raises `FormatError` at damage, and
+    `StorageError`.
 
     * `path`: a log directory, or several
     * `topics`: names of topics; excludes both filters

@@ -59,7 +59,7 @@ class Identity:
 
     def state(self, log: Log) -> ProducerState:
         """Return the producer fields (id, epoch, next sequence) of the next batch in a log; `NO_PRODUCER` without a
-        producer id. In a forked child it raises `UsageError`.
+        producer id. Raises `UsageError` in a forked child if there is a producer id.
         """
         if self.producer_id == NO_PRODUCER_ID:
             return NO_PRODUCER

@@ -250,11 +250,12 @@ class Producer:
 
     def _put(self, topic: str, partition: int | None, partitions: int, waiting: Waiting) -> None:
         """Reserve room for a record and add it to the batch of its partition (None: the sticky partitioner chooses).
-        `partitions` is the topic's number of partitions. Wakes the background thread if a batch became ready.
+        `partitions` is the topic's number of partitions. Wakes the background thread if a batch became ready or the
+        thread has nothing to wait for.
 
-        With `async` it may wait for room; raises `QueueFullError` if there is none in time. Raises `UsageError` if the
-        producer is closed, or if a transactional producer has no open transaction. Both are checked again after
-        waiting.
+        With `async` it may wait for room, except in a callback; raises `QueueFullError` if there is none in time.
+        Raises `UsageError` if the record is larger than `buffer_memory`, the producer is closed, or a transactional
+        producer has no open transaction. The last two are checked again after waiting.
         """
         with self._changed:
             self._check_sending()
@@ -412,7 +413,7 @@ class Producer:
 
     def flush(self) -> None:
         """Write all records sent and flush the logs to disk. Raises the first error since the last call, and
-        `UsageError` after `close` or in a callback.
+        `UsageError` after `close`, in a forked child or in a callback.
         """
         with self._still():
             self._deliver(everything=True)
@@ -434,7 +435,7 @@ class Producer:
 
     def begin_transaction(self) -> None:
         """Begin a transaction, to which all further records belong. Raises `UsageError` if the producer is not
-        transactional or a transaction is open.
+        transactional, if a transaction is open, after `close`, in a forked child or in a callback.
         """
         with self._still(), self._changed:
             self._identity.begin()
@@ -444,9 +445,9 @@ class Producer:
         again. If a crash comes between two markers, no coordinator remembers the commit, unlike with a broker: the next
         producer with this id aborts the partitions that are still open.
 
-        Raises `UsageError` if no transaction is open, in a callback, or if a record of the transaction could not be
-        written; it can then only be aborted. Raises `StorageError` for I/O errors. If a hook failed, its error is
-        raised after the commit.
+        Raises `UsageError` if a record of the transaction could not be written; it can then only be aborted. Raises
+        `UsageError` also if no transaction is open, in a callback, in a forked child, or if the producer is closed, and
+        `StorageError` for I/O errors. If a hook failed, its error is raised after the commit.
         """
         with self._still(), self._ending():
             self._deliver(everything=True)
@@ -460,8 +461,8 @@ class Producer:
 
     def abort_transaction(self) -> None:
         """Discard records that were not written yet (their futures fail with `TransactionAbortedError`), and write an
-        ABORT marker to each partition of the transaction. Raises `UsageError` if no transaction is open, or in a
-        callback.
+        ABORT marker to each partition of the transaction; then flush the logs. Raises `UsageError` if no transaction is
+        open, after `close`, in a forked child or in a callback; `StorageError` for I/O errors.
         """
         with self._still(), self._ending():
             self._abort()

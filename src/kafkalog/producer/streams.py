@@ -128,7 +128,7 @@ def open_streams(
     Each partition is in one stream. The largest partitions are assigned first, each to the stream with the fewest bytes
     so far; within a stream partitions are ordered by directory name. If no topic is selected, all streams are empty. No
     log is read until a stream is iterated. Raises `UsageError` for a count below 1, more than one of `topics`,
-    `whitelist` and `blacklist`, or an invalid expression.
+    `whitelist` and `blacklist`, `topics` that is a string or mapping, or an invalid expression.
 
     * `log_dir`: from `open_log_dir`
     * `topics`: names of topics (`Consumer` takes a number of streams for each)

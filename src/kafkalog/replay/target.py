@@ -154,7 +154,9 @@ class Target:
             return str(self._admin.list_topics(timeout=_TIMEOUT).cluster_id or "")
 
     def topics(self) -> dict[str, int]:
-        """Return the number of partitions of each existing topic, including internal ones."""
+        """Return the number of partitions of each existing topic, including internal ones. Raises `ClusterError` if the
+        cluster cannot be asked.
+        """
         with self._translated_errors("cannot list the topics"):
             listed = self._admin.list_topics(timeout=_TIMEOUT).topics
         return {name: len(topic.partitions) for name, topic in listed.items() if topic.error is None}
@@ -193,7 +195,7 @@ class Target:
 
     def begin(self) -> None:
         """Abort open transactions of an earlier process with this identity, and fence it: from now on it cannot
-        write.
+        write. Raises `ClusterError` if that fails.
         """
         with self._translated_errors("cannot begin to write"):
             self._producer.init_transactions(_TIMEOUT * 2)
@@ -229,7 +231,8 @@ class Target:
 
     def note(self, starts: Mapping[Key, int]) -> None:
         """Commit the start offset of each partition in the source as its progress, before records are written to it.
-        Does nothing if `starts` is empty.
+        Does nothing if `starts` is empty. Raises `AbortedError` if the transaction was aborted, `ClusterError` if it
+        failed otherwise.
         """
         if starts:
             with self._transaction():
@@ -349,7 +352,7 @@ class Target:
 
     def group_offsets(self, group: str, wanted: Sequence[Key]) -> dict[Key, int]:
         """Return the offsets that a group of the target has committed for the partitions in `wanted`; partitions
-        without a commit are omitted.
+        without a commit are omitted. Raises `ClusterError` if the cluster cannot be asked.
         """
         asked = self._kafka.ConsumerGroupTopicPartitions(group, [self._kafka.TopicPartition(*key) for key in wanted])
         with self._translated_errors(f"cannot ask for the offsets of group {group}"):

@@ -262,7 +262,8 @@ def _batches(name: str, planned: Planned) -> Iterator[LostBatch]:
 
 def _times(ranges: Sequence[LostRange], root: str, facts: ReportFacts, batches: Sequence[LostBatch]) -> str:
     """Return text about when lost records were written; empty if unknown. The first range whose time is known counts.
-    The time comes from the sound batches on both sides, or else from the header of the damaged batch.
+    The time comes from the sound batches on both sides; otherwise from the header of the damaged batch or the batch
+    before it; otherwise from the batch on one side.
     """
     for lost_range in ranges:
         around = _time_of(lost_range, root, facts)

@@ -67,7 +67,8 @@ def _nodes(facts: ReportFacts) -> list[NodeStart]:
 
 def _losses(facts: ReportFacts) -> Iterator[tuple[str, str]]:
     """Yield (name, sentence) pairs about losses, in this order: beside the logs, by each recommended way, in total, by
-    a simple start of Kafka, and by earlier recoveries. Unknown losses and refused recoveries get a pair too.
+    a simple start of Kafka, and by earlier recoveries. Unknown losses and refused recoveries get a pair too, and so
+    does the case that nothing is lost.
     """
     told = [(planned, way) for planned in facts.planned if (way := recommended_of(planned)) is not None]
     unknown = [each for each in facts.planned if each.forecast is None]

@@ -87,8 +87,8 @@ class CommittedWalk:
         return None; the next call continues. Damaged batches are skipped. The caller must hold `lock`.
 
         If the log was truncated, reading starts over. It also starts over, once, if the snapshots and transaction
-        indexes beside the log show transactions that the batches do not show. Raises `StorageError` if a file cannot be
-        read.
+        indexes beside the log show transactions that the batches do not show; None is returned then. Raises
+        `StorageError` if a file cannot be read.
         """
         if log_end < self._next:
             self._begin(None)

@@ -165,7 +165,8 @@ class Processor(threading.Thread):
 
     def _guarded(self, connection: Connection, act: Callable[[Connection], None]) -> None:
         """Call `act` with a connection. If it raises an exception, the connection is closed and the exception is
-        reported; the thread continues. An exception without a text means that the client has left, and is not reported.
+        reported; the thread continues. A `ConnectionClosedError` or `RequestError` without a text is not reported: the
+        client has left, or was answered.
         """
         try:
             act(connection)

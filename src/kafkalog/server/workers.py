@@ -59,8 +59,9 @@ class _Task:
 
     def go_on(self) -> bool:
         """Call the function, or continue its generator for up to 20 ms. Return whether the task is over; the future
-        then has the result. If the future was cancelled, the task ends, and its generator is closed. An exception of
-        the function is raised to the caller; the future does not get it here.
+        then has the result. If the future was cancelled, the function is not called. If the future is given up, the
+        generator is closed, and the result is None. An exception of the function is raised to the caller; the future
+        does not get it here.
         """
         if not self.is_begun:
             call = self.call

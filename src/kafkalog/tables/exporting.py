@@ -99,9 +99,10 @@ def export(
     * `on_bytes`: called with the number of log bytes read
 
     Kafka's own topics are skipped unless they are named. Raises `UsageError` for a request that makes no sense or paths
-    without records to add, `UnknownName` for a topic that does not exist, `RecoveryRefused` if a table does not belong
-    to a log, another writer is active or a recovery is unfinished, and `StorageError`; records that were committed
-    before an error stay in the tables.
+    without records to add, `UnknownName` for a topic that does not exist, `FormatError` if a table's positions or
+    manifest are damaged, and `StorageError`. Raises `RecoveryRefused` if a table does not belong to a log, another
+    writer is active, a recovery is unfinished, or records would be missing and `accept_loss` is not set. Records that
+    were committed before an error stay in the tables.
     """
     names, replica, schemas = [os.fspath(path) for path in paths], request.replica, request.schemas
     root = os.path.abspath(os.fspath(target))
@@ -131,8 +132,13 @@ def export(
 def _topics(
     paths: Sequence[str], select: Selection, replica: PathLike | None, findings: list[Finding], *, accept_loss: bool
 ) -> dict[str, list[Partition]]:
-    """Return the partitions to export by topic, sorted. With `accept_loss`, findings about logs and directories that
-    are not read are appended to `findings`, and are not findings of the partitions any more.
+    """Return the partitions to export by topic, sorted; Kafka's own topics only if `select` names topics. Findings
+    about logs and directories that are not read are appended to `findings`, and are not findings of the partitions any
+    more.
+
+    Raises `RecoveryRefused` if there are such findings and `accept_loss` is not set, or if a recovery or commit is
+    unfinished. Raises `UsageError` if a partition is there twice, has no topic or one that no table can have, or if
+    nothing remains. Raises `UnknownName` for a missing topic, `StorageError` if something cannot be read.
     """
     inventory = open_all(*paths)
     for finding in inventory.findings:
@@ -227,7 +233,7 @@ class _TopicExport(Struct, frozen=True, kw_only=True):
         """Add records in rounds until the table has all of them; add one entry per partition, and findings, to
         `result`. If there are no records to add, nothing is created. `by_day` divides a new table by day.
 
-        Raises `UsageError`, `RecoveryRefused` and `StorageError` as `export` does.
+        Raises `UsageError`, `RecoveryRefused`, `FormatError` and `StorageError` as `export` does.
         """
         reported = {
             each.partition or 0: ExportedPartition(topic=self.topic, partition=each.partition or 0, next_offset=0)

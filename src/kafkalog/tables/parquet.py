@@ -54,7 +54,8 @@ class ParquetTable:
         None if the folder does not exist, in which case nothing is locked, or if no round was committed yet.
 
         Raises `RecoveryRefused` if another export holds the lock or data files exist without a manifest, `UsageError`
-        if the folder has other files, `FormatError` for an invalid manifest, `StorageError` if a file cannot be read.
+        if the folder has other files or the manifest's settings are invalid, `FormatError` for an otherwise invalid
+        manifest, `StorageError` if a file cannot be read.
         """
         if not is_directory(self.path):
             return None
@@ -113,9 +114,9 @@ class ParquetTable:
         """Create and lock the folder if it is missing, remove the files of an interrupted round, and return the schema
         of the table with the new columns. Existing files are not changed, so they lack new columns.
 
-        Raises `UsageError` if the columns cannot be combined, `RecoveryRefused` if there are data files that the
-        manifest does not name or another export holds the lock, `StorageError` if a file cannot be created or removed.
-        Raises `FormatError` if the manifest of an existing folder is damaged.
+        Raises `UsageError` if the columns cannot be combined, `RecoveryRefused` if there are data files that neither
+        the manifest names nor an interrupted round has left, `StorageError` if a file cannot be created or removed. If
+        the folder is not locked yet, raises the errors of `load` too.
         """
         if self._lock < 0:
             made_directories(os.path.dirname(self.path), os.path.basename(self.path))

@@ -91,8 +91,8 @@ def span_of(
     upper bound, or with read_committed at the first open transaction, whichever comes first. They begin at `known`, the
     table's position. If it is None, because the table has no records of the partition, the lower bounds apply.
 
-    A finding is added to `findings` if damage or an open transaction is the reason for None, or if the log ends before
-    the table. With `masked`, earlier records are compared by time and sizes only.
+    A finding is added to `findings` if damage is the reason for None, also if it hides the end of a transaction, or if
+    the log ends before the table. With `masked`, earlier records are compared by time and sizes only.
 
     Raises `RecoveryRefused` if records in the table were replaced in the log. Raises it also if records after the
     table's end were deleted, or if a segment of them is missing, even at the beginning of a log without records in the

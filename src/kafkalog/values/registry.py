@@ -127,7 +127,7 @@ class SchemaRegistry(Struct, dict=True, kw_only=True):
 
     def by_guid(self, guid: bytes, topic: str | None = None, part: str = "value") -> Schema | None:
         """Return the schema with a GUID (16 bytes, as in a header); None if there is none. If several subjects have it,
-        the subject `<topic>-<part>` is preferred.
+        the subject `<topic>-<part>` is preferred, then the first one in `schemas`.
         """
         return _preferred(self._of_guids.get(guid.hex(), ()), topic, part)
 

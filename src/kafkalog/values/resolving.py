@@ -217,7 +217,8 @@ class _Pair:
     def _has_form(self, writer: Type, reader: Type) -> bool:
         """Return whether a record can be read as another record by its fields alone; the names of the records do not
         matter. Each field of the reader must have a default, or be in the writer with a type that can be resolved.
-        Raises `UndecodableError` after `_MOST_PAIRS` pairs of types.
+        Return False also if aliases give two fields of the writer one name. Raises `UndecodableError` after
+        `_MOST_PAIRS` pairs of types.
         """
         theirs = self._fields_of(writer)
         if len(theirs) < len(writer.schema["fields"]):

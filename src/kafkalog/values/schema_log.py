@@ -122,7 +122,7 @@ def _references(fields: Mapping[str, Any]) -> tuple[SchemaReference, ...]:
 
 def schema_of(record: SchemaRecord) -> Schema:
     """Return the schema version that a SCHEMA record with a value registers; a missing type is AVRO. Raises
-    `ValueError` if id, text or references are missing or invalid.
+    `ValueError` if id or text is missing or invalid, or if references are invalid.
     """
     fields = record.value or {}
     kind = fields.get("schemaType") or "AVRO"

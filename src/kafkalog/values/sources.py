@@ -60,9 +60,10 @@ def read_schemas(
     schema files.
 
     `as_of` (ms since 1970) and `at_offset` select the state at a time or before an offset of `_schemas`; `replica`
-    chooses a directory if two have the topic. Raises `UsageError` if there is no path or no registry, or if an earlier
-    state of a file or folder is requested; `FormatError` for an invalid file of lines; `StorageError` if a file cannot
-    be read. Invalid records are in `SchemaRegistry.findings`.
+    chooses a directory if two have the topic. Reading stops at damage. Damage and invalid records are in
+    `SchemaRegistry.findings`. Raises `UsageError` if there is no path or no registry, if two directories have the topic
+    and `replica` chooses none, or if an earlier state of a file or folder is requested; `FormatError` for an invalid
+    file of lines; `StorageError` if a file cannot be read.
     """
     names = [os.fspath(path) for path in paths]
     refuse_no_path(names)
@@ -75,8 +76,9 @@ def read_schemas(
 
 def read_schema_log(paths: Sequence[str], until: Until | None = None, replica: str | None = None) -> SchemaLog:
     """Read the records of `_schemas` in log directories; `until` bounds them by offset or time (None: all), and
-    `replica` chooses a directory if two have the topic. Raises `UsageError` if no directory has the topic,
-    `StorageError` if one cannot be read.
+    `replica` chooses a directory if two have the topic. Reading stops at damage, with a finding. Raises `UsageError` if
+    no directory has the topic, or if two have it and `replica` chooses none; `StorageError` if a file cannot be read.
+    Directories that cannot be read raise it only if no other has the topic.
     """
     partitions = _partitions(paths, replica)
     if not partitions:

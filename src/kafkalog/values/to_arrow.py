@@ -84,8 +84,8 @@ def column_schema(
     decoder: ValueDecoder, partitions: Sequence[ReadablePartition], part: str, named: NamedSchema | None = None
 ) -> ColumnSchema:
     """Return the schema of the column of keys or values (`part`) of a topic. All partitions belong to this topic. It is
-    the schema `named`; if that is None, it is the latest schema of the only subject that the first records use. If they
-    use several subjects, or several Protobuf messages, `reader` of the result is None.
+    the schema `named`; if that is None, it is the latest schema of the only subject that the first records use. Without
+    `named`, `reader` of the result is None if they use no subject, several subjects or several Protobuf messages.
 
     The first records are not read if a schema other than Protobuf is named. Raises `UsageError` if the named schema is
     unknown or a package is missing, `StorageError` if a file cannot be read.

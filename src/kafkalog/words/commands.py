@@ -137,7 +137,8 @@ def identity_command(plan: PlannedFor, words: Sequence[str]) -> str | None:
 
 def _of_partition(plan: PlannedFor, given: Given, name: str) -> list[str]:
     """Return the arguments of `kafkalog recover` that select the partition directory `name`: its path. If a copy of the
-    original directory is worked on (`given.original`), they are the original path with --topic and --partition.
+    original directory is worked on (`given.original`), they are the original path with --topic and --partition. The
+    options in `given.of_acting` come after the path.
     """
     parsed = parse_partition_directory(name)
     if given.original is None or parsed is None:

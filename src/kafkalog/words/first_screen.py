@@ -44,11 +44,11 @@ class StartForecast(Struct, frozen=True):
 
 def start_lines(by_forecast: Mapping[StartForecast, Sequence[str]], *, are_alone: bool) -> Iterator[str]:
     """Yield the sentences of each forecast. `by_forecast` has the log directories to which a forecast applies, at least
-    one. If there are several forecasts, or with `are_alone`, each sentence
-    begins with the first directory and the number of the others.
+    one. If there are several forecasts, or with `are_alone`, each sentence begins with the first directory and the
+    number of the others.
 
-    `are_alone` says that other directories of the broker could not be examined. A sentence that a node starts then
-    begins with `DIRECTORY alone`. A failed start needs no such condition: it fails with the other directories, too.
+    `are_alone` says that other directories of the broker could not be examined. Unless the start fails, each sentence
+    then begins with `DIRECTORY alone`. A start that fails also fails with the other directories.
     """
     for forecast, directories in by_forecast.items():
         named = f"{directories[0]}{f' and {len(directories) - 1} more' if len(directories) > 1 else ''}"

@@ -106,11 +106,12 @@ class Outlined(PlannedFor, Protocol):
 
 
 def what_to_type(plan: Outlined, given: Given) -> tuple[str, list[str]]:
-    """Return a sentence and the commands that the user should type next. The list is empty if there is nothing to type:
-    an unfinished execution must be completed first, the recovery is refused or not needed, or nothing is wrong. The
-    sentence then says which. If there are commands and the directory is in use (`given.locked`), the sentence begins
-    with the advice to stop the broker. If a file system has too little space (`given.without_room`), it says so first.
-    May read the metadata log; raises `StorageError` if that fails.
+    """Return a sentence and the commands that the user should type next. If an execution is unfinished, the commands
+    are the two that end it, to choose from. The list is empty if there is nothing to type: lost metadata must be found
+    first, the recovery is refused or not needed, or nothing is wrong. The sentence then says which. If there are
+    commands and the directory is in use (`given.locked`), the sentence begins with the advice to stop the broker. If a
+    file system has too little space (`given.without_room`), that comes before the commands' note. May read the metadata
+    log; raises `StorageError` if that fails.
     """
     note, commands = _next_step(plan, given)
     if commands and plan.root in given.without_room:
@@ -239,7 +240,7 @@ def _consequences(node: NodeStart | None) -> list[StartConsequence]:
 
 
 def _not_in_the_logs(node: NodeStart | None) -> str:
-    """Return the next step where `recover` changes nothing and the node does not start or does not serve."""
+    """Return the next step if `recover` changes nothing, and the node does not start or does not serve."""
     unserved = [each for each in _consequences(node) if each.kind is ConsequenceKind.NOT_SERVING]
     is_serving_the_rest = node is not None and node.worst.outcome is StartOutcome.NOT_SERVING
     if is_serving_the_rest and unserved and all(isinstance(each, LostDirectoryConsequence) for each in unserved):

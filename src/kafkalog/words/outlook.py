@@ -69,7 +69,9 @@ class Outlook(Struct, frozen=True, kw_only=True):
 
 
 def forecast_sentences(forecast: BrokerForecast) -> list[str]:
-    """Return sentences about Kafka's next start, one for each group of releases with the same outcome."""
+    """Return sentences about Kafka's next start, one for each group of releases with the same outcome. If the node's
+    start is unknown and the directory would be loaded, sentences about replicas that would become -stray follow.
+    """
     renamed = [f"Kafka {MODELED} would rename {name} -stray: the metadata has no such replica here"
                for name in (forecast.strays if forecast.node is None else ())]  # fmt: skip
     told = start_sentences(forecast.node, forecast.outcome, forecast.exception, forecast.message, _how(forecast))
@@ -298,8 +300,8 @@ def out_of_service_sentence(nodes: Sequence[NodeStart]) -> str:
 
 
 def _lost(outlooks: Sequence[Outlook], *, are_alone: bool) -> str:
-    """Return a sentence about what is lost with the plans; empty if there is none. `are_alone` says that other
-    directories of the broker could not be planned: what they had is not counted.
+    """Return a sentence about what is lost with the plans, also if that is nothing; empty if no directory has a
+    forecast. `are_alone` says that other directories of the broker could not be planned. Their losses are not counted.
     """
     planned = [outlook for outlook in outlooks if outlook.forecast is not None]
     if not planned:
@@ -319,7 +321,9 @@ def _lost(outlooks: Sequence[Outlook], *, are_alone: bool) -> str:
 
 
 def _hurt(choice: RecoveryChoice) -> dict[str, Measured]:
-    """Return the plan's loss by partition directory, largest first. Records that consumers skip count as well."""
+    """Return the plan's loss by partition directory, most lost records first. A partition that loses nothing is
+    included if consumers skip records of it.
+    """
     losses = {
         name: measured
         for name, measured in choice.own_by_partition.items()
@@ -329,9 +333,10 @@ def _hurt(choice: RecoveryChoice) -> dict[str, Measured]:
 
 
 def losses_of(outlook: Outlook, where: str | None = None) -> Iterator[Loss]:
-    """Yield the loss of each partition that loses something with the plan, most records first. `where` is the log
-    directory, which precedes the partition names if there are several directories; None for a single one. Reads the
-    damaged batches of the first `_SHOWN` partitions again, to estimate when their records were written.
+    """Yield the loss of each partition that loses something with the plan or whose records consumers skip. The largest
+    number of lost records comes first. `where` is the log directory, which precedes the partition names if there are
+    several directories; None for a single one. Reads up to `_NAMED` damaged batches of each of the first `_SHOWN`
+    partitions again, to estimate when their records were written.
     """
     damages = _damages(outlook)
     for number, (name, lost) in enumerate(_hurt(outlook.choice).items()):

@@ -25,8 +25,9 @@ from kafkalog.words.ways import label_of, mode_words, needs_copies, needs_text
 __all__ = ["print_ways", "sentence_of_damage_left", "sentences_of_log_starts"]
 
 def print_ways(plan: Plan, given: Given = NOTHING_GIVEN, *, every: bool = False) -> None:
-    """Print a table that compares the ways to recover, for all partitions together, and the recommended way with its
-    command, or the reason why none is recommended. Prints nothing if no way may lose records.
+    """Print a table that compares the ways to recover, for all partitions together. Then print the recommended way with
+    its command, or the advice to use lost metadata or a better copy first; neither if no way is recommended. Prints
+    nothing at all if no way may lose records.
 
     `given` has the options that recommended commands repeat. With `every`, each partition also gets a table of its own
     if there are several.

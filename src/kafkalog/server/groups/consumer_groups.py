@@ -59,8 +59,8 @@ class ConsumerGroups:
         return group_id in self._groups
 
     def tick(self) -> None:
-        """Remove members whose session has ended or that did not revoke in time, and groups that become empty. If
-        members are left, their group gets a new target assignment and epoch.
+        """Remove members whose session has ended or that did not revoke in time, and groups that become empty. A group
+        that loses some of its members gets a new target assignment and epoch.
         """
         now = time.monotonic()
         with self._lock:

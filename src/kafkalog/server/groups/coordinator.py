@@ -65,7 +65,7 @@ class Coordinator:
         return group is not None and bool(group.members or group.pending)
 
     def groups(self) -> dict[str, Group]:
-        """Return the groups with members."""
+        """Return the groups by id, including groups with only member ids that have not joined yet."""
         with self._lock:
             return dict(self._groups)
 
@@ -73,8 +73,9 @@ class Coordinator:
         """Answer `JoinGroup` of a client at address `host`: return the response, or a promise of it until the rebalance
         is finished.
 
-        Adds the member to its group, which is created if necessary, and starts a rebalance. The response has an error
-        if the member is refused or unknown, if it first needs a member id (MEMBER_ID_REQUIRED, with the id), or if the
+        Adds the member to its group, which is created if necessary, and starts a rebalance. If a member other than the
+        leader joins a stable group again with the same protocols, no rebalance starts. The response has an error if the
+        member is refused or unknown, if it first needs a member id (MEMBER_ID_REQUIRED, with the id), or if the
         rebalance takes too long (REBALANCE_IN_PROGRESS). Only the leader's response has the list of members. If the
         client leaves during the wait, the member counts as not joining any more.
         """
@@ -288,7 +289,8 @@ class Coordinator:
 
         If the group exists here, a member of the current generation may commit, and its session timer restarts. While
         the leader's assignments are missing, the code is REBALANCE_IN_PROGRESS. A commit with a negative generation and
-        without a member id is allowed if the group has no members; otherwise the code is UNKNOWN_MEMBER_ID.
+        without a member id is allowed if the group has no members; otherwise the code is UNKNOWN_MEMBER_ID. For other
+        commits it is a code of `heartbeat`.
 
         If the group does not exist here, a commit with a negative generation is allowed. For any other generation the
         code is UNKNOWN_MEMBER_ID if the group has commits, else GROUP_ID_NOT_FOUND (ILLEGAL_GENERATION in old

@@ -104,8 +104,9 @@ class FetchHandler:
 
     def fetch(self, request: Request, connection: Connection) -> Answer:
         """Answer `Fetch`: return the response, or a promise of it. The promise waits while there are fewer bytes than
-        `min_bytes`, for up to `max_wait_ms`. If fetches of too many partitions wait already, the response has only the
-        data that exists now. Opens, updates or closes the client's fetch session.
+        `min_bytes` (at most `max_bytes`), for up to `max_wait_ms` (at most a minute). If fetches of too many partitions
+        wait already, the response has only the data that exists now. Opens, updates or closes the client's fetch
+        session.
 
         A fetch of more than 1100 partitions is answered by another thread, unless it already runs in one; raises
         `CrowdedError` if too many requests wait for that thread. An error that concerns one partition is in the

@@ -42,9 +42,10 @@ class GroupHandler:
 
         The code is UNKNOWN_TOPIC_ID or UNKNOWN_TOPIC_OR_PARTITION for an unknown partition, and
         TOPIC_AUTHORIZATION_FAILED if the user may not read the topic. If the member may not commit, it is the code of
-        `may_commit`. It is OFFSET_METADATA_TOO_LARGE for metadata of more than 4096 characters. If the valid commits
-        cannot be kept, it is COORDINATOR_NOT_AVAILABLE (too many commits) or UNKNOWN_SERVER_ERROR (the file cannot be
-        written). May read the files of committed offsets: raises `StorageError` if that fails.
+        `Coordinator.may_commit` or `ConsumerGroups.check`. It is OFFSET_METADATA_TOO_LARGE for metadata of more than
+        4096 characters. If the valid commits cannot be kept, it is COORDINATOR_NOT_AVAILABLE (too many commits) or
+        UNKNOWN_SERVER_ERROR (the file cannot be written). May read the files of committed offsets: raises
+        `StorageError` if that fails.
         """
         body = request.body
         code = self._may_commit(request)
