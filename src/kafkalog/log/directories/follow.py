@@ -273,9 +273,8 @@ class Follower:
         self._damaged_from = expected if self._damaged_from is None else min(self._damaged_from, expected)
         head = bytes(source.read(position, BATCH.size))
         self._tracker.damaged(Passed(
-            segment=segment, position=position, next_offset=expected, following=expected,
-            finding=finding.in_file(segment.path), head=head,
-        ))  # fmt: skip
+            segment=segment, position=position, next_offset=expected, finding=finding.in_file(segment.path), head=head
+        ))
 
     def _behind(self, segment: Segment, source: FileSource, position: int, cursor: Cursor) -> int:
         """Return the position in bytes of the next sound batch after damage at `position`; the size of the file if

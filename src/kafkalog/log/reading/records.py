@@ -214,12 +214,10 @@ class RecordReader:
 
     def _judged(self, batch: RecordBatch, selection: BatchSelection) -> Iterator[OfBatch]:
         """Yield the batch with its wanted records; nothing if it has none. With `on_damage="skip"`, yield nothing for a
-        batch that the scan has already reported as damage, and advance past it if its base offset is wrong. Yield
-        nothing for a batch of an undecided transaction, and add the finding about that transaction to `findings` once.
-        A fault inside the batch is handled as in `_one`.
+        batch that the scan has already reported as damage. Yield nothing for a batch of an undecided transaction, and
+        add the finding about that transaction to `findings` once. A fault inside the batch is handled as in `_one`.
         """
         if self._skips and self._is_passed(batch):
-            selection.next_offset = max(selection.next_offset, self._batches.passed[-1].following)
             return
         low = selection.low_of(batch)
         if low is not None:

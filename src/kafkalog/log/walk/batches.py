@@ -18,7 +18,7 @@ from kafkalog.codec.common.wording import counted
 from kafkalog.codec.model import BATCH, RecordBatch
 from kafkalog.codec.native.library import is_there
 from kafkalog.codec.plain.scanner import Scanner
-from kafkalog.codec.rules.batches import MAX_RELATIVE_OFFSET, BatchVerdict
+from kafkalog.codec.rules.batches import BatchVerdict
 from kafkalog.log.disk.files import FileSource
 from kafkalog.log.disk.held_files import HeldFiles
 from kafkalog.log.walk.batch_filter import BatchFilter
@@ -47,8 +47,6 @@ class Passed(Struct, frozen=True, kw_only=True):
     position: int
     next_offset: int
     """offset that should come there"""
-    following: int
-    """offset that should come after it, if it is a batch with a wrong base offset; otherwise `next_offset`"""
     finding: Finding
     head: bytes
     """bytes at that place, at most as many as a header"""
@@ -170,8 +168,7 @@ class BatchReader:
                 ended = cursor.ended(scanner, through_damage=self._through_damage)
                 self.findings += [finding.in_file(segment.path) for finding in ended.findings]
                 if ended.stop is not StopReason.END and not ended.is_tail:
-                    expected = cursor.next_offset
-                    self._note(segment, ended.position, expected, expected, self.findings[-1], source)
+                    self._note(segment, ended.position, cursor.next_offset, self.findings[-1], source)
                 if ended.resumed is None or not self._through_damage:
                     break
                 cursor.resume(ended.resumed)
@@ -186,13 +183,11 @@ class BatchReader:
             return LateRuns(source, position, end, self._limits)
         return _run_scanner(source, position, self._limits)
 
-    def _note(
-        self, segment: Segment, position: int, expected: int, following: int, finding: Finding, source: FileSource
-    ) -> None:
+    def _note(self, segment: Segment, position: int, expected: int, finding: Finding, source: FileSource) -> None:
+        head = source.read(position, BATCH.size)
         self.passed.append(Passed(
-            segment=segment, position=position, next_offset=expected, following=following,
-            finding=finding.in_file(segment.path), head=source.read(position, BATCH.size),
-        ))  # fmt: skip
+            segment=segment, position=position, next_offset=expected, finding=finding.in_file(segment.path), head=head
+        ))
 
     def _stops(self, run: AnyRun, cursor: Cursor, segment: Segment, source: FileSource) -> bool:
         """Append the findings about the next run to `findings`, except gaps in the offsets. Return True if the scan
@@ -206,9 +201,7 @@ class BatchReader:
         findings = [finding for finding in run.findings if finding.code is not FindingCode.OFFSET_GAP]
         self.findings.extend(finding.in_file(segment.path) for finding in findings)
         if run.verdict in ENDING:
-            is_possible = cursor.next_offset - segment.base_offset <= MAX_RELATIVE_OFFSET + 1
-            following = cursor.next_offset if self.is_displaced and is_possible else run.reached
-            self._note(segment, run.position(0), run.reached, following, cursor.why, source)
+            self._note(segment, run.position(0), run.reached, cursor.why, source)
         if self._through_damage or run.verdict not in ENDING:
             return False
         self.findings.append(self.findings.pop(self.findings.index(cursor.why.in_file(segment.path))))
