@@ -135,7 +135,8 @@ class HeaderTable:
         """Yield runs of the batches that end at or before byte `end` of the file, in order, up to the first batch that
         is not sound.
 
-        Headers that are not cached are read from `source`, and cached if the memory budget allows.
+        Headers that are not cached are read from `source`, and cached if the memory budget allows. Raises
+        `StorageError` while iterating if a file cannot be read.
         """
         number = 0
         position = 0

@@ -311,7 +311,7 @@ def decode_batches(
     `addresses` and `sizes` are the addresses and sizes of the batches' record bytes. Only offsets from `lows` (one for
     each batch) to `high` (exclusive) are appended. The number of appended rows of each batch is written to `rows`. A
     record with more than `largest` headers counts as damage. The buffers must have room for everything that the bytes
-    can contain.
+    can contain. Raises `TypeError` if there are more addresses than batches.
     """
     count, table = len(addresses), _table(HeaderColumn, headers)
     if start + count > table[2]:
@@ -358,7 +358,7 @@ def newest_timestamps(
 
     `addresses` and `sizes` are the addresses and sizes of the batches' record bytes; `headers` has the batches from
     number `start` on. A record with more than `largest` headers counts as damage. For a batch without records,
-    `UNKNOWN` is written.
+    `UNKNOWN` is written. Raises `TypeError` if there are more sizes than batches.
     """
     count, table = len(sizes), _table(HeaderColumn, headers)
     if start + count > table[2]:
@@ -377,12 +377,11 @@ def decompress_batches(
     addresses: Numbers, sizes: Numbers,
 ) -> int:  # fmt: skip
     """Decompress batches one after another into the memory of `decompressor`; return their number. The batch with which
-    they reach `budget` bytes is the last. Their contents stay there until
-    the caller uses the memory again.
+    they reach `budget` bytes is the last. Their contents stay there until the caller uses the memory again.
 
     `sources` and `compressed` are addresses and sizes of the compressed bytes; addresses and sizes of the decompressed
-    bytes are written to `addresses` and `sizes`. Stops before a batch of more than `largest` bytes, and before a stream
-    that is damaged or has an unusual form, which Python must decompress.
+    bytes are written to `addresses` and `sizes`. Stops before a batch of more than `largest` bytes or one that does not
+    fit the memory, and before a stream that is damaged or has an unusual form, which Python must decompress.
     """
     count = len(sources)
     return _call(
@@ -473,7 +472,8 @@ def recover_batches(
 
     `limits` are the segment's base offset, the bytes between index entries, and the capacity of the offset index and of
     the time index; `state` (`Recovered`) is updated. Index entries are written to `entries`, a table of `IndexEntry`.
-    Leader epochs that begin, and their first offsets, are written to `epochs` and `epoch_starts`.
+    Leader epochs that begin, and their first offsets, are written to `epochs` and `epoch_starts`. Raises `TypeError` if
+    there are fewer than `end` batches.
     """
     table, count = _table(HeaderColumn, headers), end - first
     if end > table[2]:
