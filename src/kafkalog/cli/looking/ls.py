@@ -117,11 +117,9 @@ def _codecs(codecs: dict[str, int]) -> str:
 def _print_partitions(
     title: str, summaries: list[PartitionHealth], *, each_of_many: bool, with_directory: bool = False
 ) -> None:
-    """Print a table of partitions with totals. If there are more than `MANY` partitions and `each_of_many` is False,
-    print a summary in a few lines instead. Then print a table of the partitions that are not sound or not live (future,
-    deleted, stray), or no table if there are none.
-
-    `with_directory` adds a column with the parent directory.
+    """Print a table of partitions with totals; `with_directory` adds a column with the parent directory. If there are
+    more than `MANY` partitions and `each_of_many` is False, print a summary in a few lines first. The table then has
+    only the partitions that are not sound or not live (future, deleted, stray); without such partitions it is omitted.
     """
     if len(summaries) > MANY and not each_of_many:
         with SentenceWriter() as writer:
