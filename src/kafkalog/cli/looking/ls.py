@@ -232,7 +232,7 @@ def _paragraph(summaries: Sequence[PartitionHealth]) -> list[str]:
 
 def _print_deleted(summaries: list[PartitionHealth]) -> None:
     """Print a sentence for each log directory with segments marked for deletion (`.deleted`): their number and total
-    size, the first partitions, and the command that shows them. Raises `OSError` if a file cannot be examined.
+    size, the first partitions, and the command that shows them. Raises `StorageError` if a file cannot be examined.
     """
     waiting: dict[str, dict[str, list[int]]] = {}
     for partition in (summary.partition for summary in summaries):
