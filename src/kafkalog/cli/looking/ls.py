@@ -249,8 +249,8 @@ def _print_deleted(summaries: list[PartitionHealth]) -> None:
 
 def _print_cut_names(summaries: list[PartitionHealth]) -> None:
     """Print one line with the topic id for each partition directory whose name may have only a part of the topic. Names
-    of deleted and stray directories are limited in length, so long topic names are cut off. Prints nothing for other
-    directories.
+    of deleted, stray and future directories are limited in length, so long topic names are cut off. Prints nothing for
+    other directories.
     """
     with SentenceWriter() as writer:
         for summary in summaries:
