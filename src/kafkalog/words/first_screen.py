@@ -44,8 +44,8 @@ class StartForecast(Struct, frozen=True):
 
 def start_lines(by_forecast: Mapping[StartForecast, Sequence[str]], *, are_alone: bool) -> Iterator[str]:
     """Yield the sentences of each forecast. `by_forecast` has the log directories to which a forecast applies, at least
-    one. If there are several forecasts, or with `are_alone`, each sentence
-    begins with the first directory and the number of the others.
+    one. If there are several forecasts, or with `are_alone`, each sentence begins with the first directory and the
+    number of the others.
 
     `are_alone` says that other directories of the broker could not be examined. A sentence that a node starts then
     begins with `DIRECTORY alone`. A failed start needs no such condition: it fails with the other directories, too.
