@@ -199,8 +199,9 @@ def _migrate(
     `as_json` are ignored.
 
     Raises `UsageError` if the paths do not fit `side`, and for `kafka` also if `into` is None or exists and is not an
-    empty directory, `count` contradicts ZooKeeper, an offset is negative or a group id is empty. Raises `UnknownName`
-    for a group, topic or partition that is missing, `StorageError` if a file cannot be read or written.
+    empty directory, `count` contradicts ZooKeeper, an offset is negative or a group id is empty. For `zookeeper` it is
+    raised too if a group or topic cannot be the name of a znode. Raises `UnknownName` for a group, topic or partition
+    that is missing, `StorageError` if a file cannot be read or written.
     """
     logs, zookeeper = split_zookeeper(paths)
     refuse_without_logs(logs, {
