@@ -275,8 +275,8 @@ def element_of(leaf: Construct) -> Construct | None:
 
 
 def type_name(leaf: Construct) -> str:
-    """Return a field's type in words, for a documentation page. Raises `DerivationError` for a construct without such a
-    name.
+    """Return a field's type in words, for a documentation page. For a type without such words it raises `KeyError` if
+    it is a number, otherwise `DerivationError`.
     """
     leaf = _below(leaf)
     if isinstance(leaf, TextLeaf):

@@ -136,9 +136,10 @@ class ArrowAssembler:
 
     def add_window(self, window: bytes | memoryview, order: Order) -> tuple[int, bool, list[Piece]]:
         """Decode v2 batches from the start of a window. `order` names the wanted offsets and the conditions for
-        batches. Return the number of bytes decoded (0 if the window does not begin with a v2 header), a flag, and the
-        Arrow batches completed so far. The flag is True only if decoding paused because enough records are held. It is
-        False at the end of the window or of `order`, and at a batch that must be examined in Python.
+        batches. Return the number of bytes decoded (0 if the window does not begin with a v2 batch that compiled code
+        can decode), a flag, and the Arrow batches completed so far. The flag is True if decoding paused because
+        `_MOST_HELD` record bytes were completed in this call. Otherwise it is False: the window or `order` ended, or
+        the next batch must be examined in Python.
 
         Sets `order.next_offset` to the offset after the decoded batches. Records that do not fill an Arrow batch stay
         collected for the next call or `flush`. Arrow batches contain copies; only view columns point into the window.
@@ -176,8 +177,9 @@ class ArrowAssembler:
     def add(self, batch: RecordBatch, low: int, high: int = NO_END) -> Iterator[Piece]:
         """Add one log batch and keep its records with offsets from `low` to `high` (exclusive). Yield each Arrow batch
         that becomes complete, and a `Fault` if the batch cannot be decompressed or a record cannot be decoded. The
-        records of a small batch stay collected for a later call or `flush`. Before a large compressed batch is
-        decompressed, all collected records are yielded and the callback `await_turn`, if set, is called.
+        records of a large batch, and of any v2 batch if `takes_runs`, are yielded at once; others stay collected for a
+        later call or `flush`. Before a large compressed batch is decompressed, all collected records are yielded and
+        the callback `await_turn`, if set, is called.
         """
         header = batch.header
         if isinstance(header, BatchHeader):
@@ -221,7 +223,7 @@ class ArrowAssembler:
 
     def _opened_unless_large(self, batch: RecordBatch) -> tuple[bytes | memoryview | None, Finding | None] | None:
         """Return the decompressed payload and the finding of `open_payload`; at least one is None. Return None instead
-        of the pair if the batch is compressed and exceeds the limit for small batches.
+        of the pair if the batch is compressed and exceeds the size of a small batch or any other limit.
         """
         if batch.header.codec == Codec.NONE:
             return open_payload(batch, self._limits)
@@ -273,9 +275,10 @@ class ArrowAssembler:
             yield from self._cut(piece)
 
     def _cut(self, piece: pa.RecordBatch, record_bytes: int | None = None) -> Iterator[pa.RecordBatch]:
-        """Yield the piece unchanged or, if it exceeds the bounds of rows and bytes, consecutive slices of it (at least
-        one row each); nothing for a piece without rows. Each step doubles `_rows_bound` up to `bounds.rows`.
-        `record_bytes` is the size of the records from which the piece was made, None if unknown.
+        """Yield the piece unchanged or, if it has more than `_rows_bound` rows or `_ABOUT` times `bounds.bytes` bytes,
+        consecutive slices of it (at least one row each); nothing for a piece without rows. Each step doubles
+        `_rows_bound` up to `bounds.rows`. `record_bytes` is the size of the records from which the piece was made, None
+        if unknown.
         """
         start = 0
         ends = _byte_ends(piece) if self._is_larger(piece, _ABOUT * self._bounds.bytes, record_bytes) else None
@@ -326,7 +329,8 @@ def _viewed_sizes(column: pa.Array) -> npt.NDArray[np.int64]:
 
 def _byte_ends(piece: pa.RecordBatch) -> npt.NDArray[np.int64]:
     """Return, for each row, the total size in bytes of the values of all columns from the first row through this one.
-    Arrow's own offsets and validity bits are not counted.
+    Every element of a list counts the average size of the column's elements. End offsets and validity bits of other
+    columns are not counted.
     """
     import numpy as np
     import pyarrow.compute as pc  # takes a while to load, and is seldom needed

@@ -53,7 +53,8 @@ class Opened(Struct, frozen=True, kw_only=True):
 def open_entries(run: MessageRun, limits: Limits) -> Iterator[Opened]:
     """Yield the addresses and sizes of the message sets of all entries of a run in order, in groups whose decompressed
     wrappers hold about `_AT_ONCE` bytes. An entry that is not a wrapper is its own message set. A run without wrappers
-    is one group. The size is -1 if the entry is too large or cannot be decompressed.
+    is one group. The size is -1 if the message set is larger than `_LARGEST`, or a wrapper's value is null or cannot be
+    decompressed.
     """
     base = np.frombuffer(run.window, np.uint8).ctypes.data
     addresses, sizes = run["position"] + base, run.sizes
@@ -102,8 +103,8 @@ class _Values:
     def open_from(self, number: int) -> tuple[Int64s | int, Int64s | list[int]]:
         """Decompress wrapper `number` (index among the wrappers), and the next ones too if one call can decompress them
         together. Return the addresses and the sizes in bytes of their message sets. The result is (0, [-1]) if wrapper
-        `number` cannot be decompressed or is too large. Appends the memory to `keep` and adds its size to
-        `opened_bytes`.
+        `number` has the value null, cannot be decompressed or is too large. Otherwise the memory is appended to `keep`
+        and its size added to `opened_bytes`.
         """
         edge = int(self._edges[np.searchsorted(self._edges, number, side="right")])
         kind = int(self._kinds[number])

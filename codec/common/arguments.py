@@ -172,7 +172,8 @@ def _container(name: str, origin: type, arguments: Sequence[Any]) -> _Take:
     """Return the function that checks a container and its elements: all keys and values of a dict, or the first
     `_MOST_LOOKED_AT` elements of another collection. It returns the same container. For an iterator it returns another
     iterator, which raises `UsageError` at the first element of a wrong type. It raises an exception for a value of
-    another type, a str or a wrong element. Elements whose type is a union are not checked.
+    another type, a str or a wrong element. The elements of an `Iterable[...]` are checked only if their type is a plain
+    class, not a union or generic.
     """
     if origin is Iterable and not isinstance(arguments[0], type):
         arguments = ()
@@ -254,7 +255,8 @@ def _as_it_is(value: Any) -> Any:
 
 def _examining(function: Callable[_P, _R]) -> Callable[_P, _R]:
     """Return a wrapper of the function that checks, and if necessary converts, its arguments before each call. The
-    wrapper raises `UsageError` for an argument of another type. Annotations are evaluated at the first call.
+    wrapper raises `UsageError` for an argument of another type or out of its bounds. Annotations are evaluated at the
+    first call.
     """
 
     @functools.cache
@@ -283,8 +285,8 @@ _AT_DOORS: dict[Callable[..., Any], Callable[..., Any]] = {}
 
 def at_door(function: Callable[..., Any], package: str) -> Callable[..., Any]:
     """Return the wrapper of a public function that `package` exports. The wrapper raises `UsageError` for an argument
-    of a wrong type, and is pickled by its name in the package. Every call for the same function returns the same
-    wrapper, with the package of the first call.
+    of a wrong type or out of its bounds, and is pickled by its name in the package. Every call for the same function
+    returns the same wrapper, with the package of the first call.
     """
     handed_out = _AT_DOORS.get(function)
     if handed_out is None:

@@ -51,8 +51,8 @@ class Unread(Struct, frozen=True):
 
     @property
     def parts(self) -> list[str]:
-        """Phrases for people. The first names the unreadable offsets. A second one names the time between, after or
-        before which the records were written; it is missing if no time is known.
+        """Phrases for people. The first names the unreadable offsets. A second one tells when the records were written:
+        between two times (`at` if both are equal), or after or before one; it is missing if no time is known.
         """
         offsets = _offsets(self.first_offset, self.last_offset)
         before = None if self.newest_before is None else moment_text(self.newest_before)

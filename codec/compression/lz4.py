@@ -136,7 +136,7 @@ def decompress(data: bytes | memoryview, limits: Limits = DEFAULT_LIMITS, *, mag
 
 def most_bytes(data: bytes | memoryview) -> int | None:
     """Return an upper bound of the decompressed size: the sum of the largest possible sizes of the frame's blocks. None
-    if the header is damaged or the end mark is missing. Nothing is decompressed.
+    if the header is invalid or the end mark is missing. No checksum is compared, and nothing is decompressed.
     """
     try:
         position, max_block, with_checksums, _ = _read_header(data, check_header=False)

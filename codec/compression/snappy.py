@@ -62,8 +62,8 @@ def _decompress_block(block: bytes | memoryview, used: int, limits: Limits) -> b
 
 
 def most_bytes(data: bytes | memoryview) -> int | None:
-    """Return the sum of the decompressed sizes that the blocks declare, in bytes; None if the stream is damaged.
-    Nothing is decompressed.
+    """Return the sum of the decompressed sizes that the blocks declare, in bytes; None if the length or the declared
+    size of a block is invalid. Nothing is decompressed.
     """
     is_framed = len(data) >= len(HEADER) and bytes(data[: len(MAGIC)]) == MAGIC
     total, position = 0, len(HEADER)
@@ -87,8 +87,9 @@ def most_bytes(data: bytes | memoryview) -> int | None:
 
 def decompress(data: bytes | memoryview, limits: Limits = DEFAULT_LIMITS, *, magic: int = 2) -> bytes | memoryview:
     """Decompress a stream in snappy-java's framing or, if its header is missing, one raw block. Fewer than 4 bytes at
-    the end of a framed stream are ignored, and so is `magic`. Raises `FormatError` for an empty or damaged stream,
-    `LimitExceeded` for a too large result.
+    the end of a framed stream are ignored, and so is `magic`. A later header with another magic is skipped; if nothing
+    was decompressed since the previous such header, it ends the stream. Raises `FormatError` for an empty or damaged
+    stream, `LimitExceeded` for a too large result.
     """
     if len(data) == 0:
         raise bad_stream("snappy", "it is empty")
@@ -157,7 +158,7 @@ def compress(data: bytes | memoryview, level: int | None = None, *, magic: int =
 
 def before_damage(data: bytes, limits: Limits) -> bytes:
     """Decompress the blocks of a damaged stream one after another. Of a damaged block, only the bytes before its damage
-    are returned; the next block follows. An impossible block length ends the result. Return at most
+    are returned; the next block follows. A negative block length ends the result. Return at most
     `limits.decompressed_batch_bytes` bytes in all, perhaps none. Damage raises no exception.
     """
     out = bytearray()

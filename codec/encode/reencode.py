@@ -52,9 +52,10 @@ class RawMessage:
 
 
 def read_raw_batch(batch: RecordBatch, *, limits: Limits = DEFAULT_LIMITS, execution: Execution = PLAIN) -> RawBatch:
-    """Return the stored parts of a v2 batch: header, records and, if it is compressed, the compressed bytes (otherwise
-    None). `execution` is the implementation that decodes records. Raises `FormatError` (or `LimitExceeded`, its
-    subclass) if the batch cannot be decoded completely, `UsageError` for another magic.
+    """Return the stored parts of a v2 batch: header, records and the compressed bytes (None if the batch is not
+    compressed, or has no records and no bytes). `execution` is the implementation that decodes records. Raises
+    `FormatError` (or `LimitExceeded`, its subclass) if the batch cannot be decoded completely, `UsageError` for another
+    magic.
     """
     header = batch.header
     if not isinstance(header, BatchHeader):
@@ -73,7 +74,8 @@ def read_raw_batch(batch: RecordBatch, *, limits: Limits = DEFAULT_LIMITS, execu
 def encode_raw_batch(raw: RawBatch, *, level: int | None = None) -> bytes:
     """Encode a batch; length, checksum and record count are computed. If `raw.compressed` is set, those bytes are
     written unchanged and `raw.records` are only counted. Otherwise the records are compressed with `level` (None: the
-    default). Raises `FormatError` or `UsageError` for a value that does not fit its type.
+    default); without records nothing follows the header. Raises `FormatError` or `UsageError` for a value that does not
+    fit its type.
     """
     header = raw.header
     payload = raw.compressed
@@ -105,7 +107,8 @@ def read_raw_message(
 def encode_raw_message(raw: RawMessage, *, keep_value: bool = True, level: int | None = None) -> bytes:
     """Encode an entry; size and checksum are computed. By default a wrapper's stored value is kept, and its inner
     messages are ignored. `keep_value=False` makes the value from the inner messages, compressed with `level` (None: the
-    default). Raises `UsageError` for a field that does not fit its type.
+    default). Raises `UsageError` for a field that does not fit its type, `FormatError` if the messages are compressed
+    and the compression is not defined for their magic.
     """
     value = raw.value
     if raw.inner and not keep_value:

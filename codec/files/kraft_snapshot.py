@@ -51,8 +51,9 @@ def _part(control: Mapping[type, object], kind: type[Part]) -> Part | None:
 def read_kraft_snapshot(buffer: bytes | memoryview, *, limits: Limits = DEFAULT_LIMITS) -> KRaftSnapshot:
     """Read a whole KRaft snapshot. Header, footer, kraft.version and voters are None if their record is missing; if
     there are several records of a type, the last counts. `records` has the records of all batches that are not control
-    batches, in order. Damage becomes a finding and ends the reading. A missing header or footer, or an invalid control
-    record, is a finding too. No exception is raised for them. Raises `StorageError` if a file cannot be read.
+    batches, in order. Reading ends at the first damaged batch, with a finding. If a sound batch has records that cannot
+    be decoded, or an invalid control record, there is a finding, and the next batch follows. A missing header or footer
+    is a finding too. No exception is raised for any of them.
     """
     result = scan(buffer, base_offset=0, limits=limits)
     findings = list(result.findings)
@@ -101,8 +102,8 @@ def build_kraft_snapshot(
 ) -> bytes:
     """Build a KRaft snapshot as bytes: a header batch, one batch of `records` if there are any, and a footer batch. The
     records get new offsets and the time `timestamp` (ms), which all batches have; all have the leader epoch `epoch`.
-    `last_contained_log_timestamp` (ms) is stored in the header. `kraft_version` and `voters` are written if given;
-    kraft.version 1 needs voters. Raises `UsageError` for records or fields that `build_batch` refuses, and
+    `last_contained_log_timestamp` (ms) is stored in the header. `kraft_version` and `voters` are written if given; that
+    kraft.version 1 has voters is not checked. Raises `UsageError` for records or fields that `build_batch` refuses, and
     `FormatError` for a header value that does not fit its field.
     """
     head: list[KRaftRecord] = [SnapshotHeader(0, last_contained_log_timestamp)]

@@ -49,8 +49,9 @@ class RecordsOfRuns:
 
     def doubtful(self, run: BatchRun) -> Iterator[int]:
         """Yield the numbers of the batches of a run, in order, that must be examined in Python. These are batches with
-        records that compiled code cannot read. They are also batches with CreateTime whose header has another largest
-        timestamp than their records. All other batches are sound. Batches without records are never yielded.
+        records that compiled code cannot read, with an unknown compression, or above a limit. They are also batches
+        with CreateTime whose header has another largest timestamp than their records. All other batches are sound.
+        Other batches without records are not yielded.
         """
         start, limits = 0, self._limits
         while start < len(run):

@@ -24,9 +24,9 @@ def in_place(run: BatchRun, base_offset: int) -> int:
 
 
 def sound_prefix(continuity: Continuity, run: BatchRun, *, gaps: bool) -> int:
-    """Return the number of batches at the start of a run for which `continuity` has no finding. Also advance
-    `continuity` past them; it is unchanged if the number is 0. With `gaps`, missing offsets before a batch (a finding
-    of severity INFO) do not end the count.
+    """Return the number of batches at the start of a run for which `continuity` certainly has no finding; the next one
+    must be examined in Python. Also advance `continuity` past them; it is unchanged if the number is 0. With `gaps`,
+    missing offsets before a batch (a finding of severity INFO) do not end the count if a batch follows in the run.
     """
     if continuity.expected is not None and continuity.expected > NO_OFFSET_LIMIT:
         return 0  # no batch can come next, and compiled code has no number for that offset

@@ -82,9 +82,10 @@ class RecoveredRun(Struct, frozen=True, kw_only=True):
 
 
 def recover_run(run: BatchRun, first: int, end: int, progress: Progress, limits: IndexLimits) -> RecoveredRun:
-    """Rebuild index entries and leader epochs from batches `first` to `end` (exclusive) of a run, up to the first
-    invalid batch. Return the new entries in the format of the index files, the new epochs, the progress after them, and
-    the number of the batch at which it stopped. `progress` is not changed.
+    """Rebuild index entries and leader epochs from batches `first` to `end` (exclusive) of a run. Stop before a batch
+    that may be invalid, or for which an index has no room. Return the new entries in the format of the index files, the
+    new epochs, the progress after them, and the number of the batch at which it stopped, or `end`. `progress` is not
+    changed.
     """
     count = end - first
     state = column_of([*progress, 0])

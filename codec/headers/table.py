@@ -132,10 +132,11 @@ class HeaderTable:
         self.size = size
 
     def runs(self, source: Source, end: int) -> Iterator[HeaderRun]:
-        """Yield runs of the batches that end at or before byte `end` of the file, in order, up to the first batch that
-        is not sound.
+        """Yield runs of the batches that end at or before byte `end` of the file (at most `size`), in order, up to the
+        first batch that is not sound.
 
-        Headers that are not cached are read from `source`, and cached if the memory budget allows.
+        Headers that are not cached are read from `source`, and cached if the memory budget allows. Raises
+        `StorageError` while iterating if a file cannot be read.
         """
         number = 0
         position = 0
@@ -169,8 +170,9 @@ class HeaderTable:
                 yield run
 
     def noting(self, batches_and_runs: Iterable[BatchRun | RecordBatch]) -> Iterator[BatchRun | RecordBatch]:
-        """Yield everything that another scan yields, unchanged, and cache the headers of its runs. That scan must check
-        checksums and begin at the start of the file. Single batches are not cached.
+        """Yield everything that another scan yields, unchanged, and cache the headers of its runs while the memory
+        budget allows. That scan must check checksums and begin at the start of the file. Nothing is cached from the
+        first single batch on.
         """
         for batches in batches_and_runs:
             if isinstance(batches, BatchRun):

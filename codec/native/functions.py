@@ -311,7 +311,7 @@ def decode_batches(
     `addresses` and `sizes` are the addresses and sizes of the batches' record bytes. Only offsets from `lows` (one for
     each batch) to `high` (exclusive) are appended. The number of appended rows of each batch is written to `rows`. A
     record with more than `largest` headers counts as damage. The buffers must have room for everything that the bytes
-    can contain.
+    can contain. Raises `TypeError` if there are more addresses than batches.
     """
     count, table = len(addresses), _table(HeaderColumn, headers)
     if start + count > table[2]:
@@ -358,7 +358,7 @@ def newest_timestamps(
 
     `addresses` and `sizes` are the addresses and sizes of the batches' record bytes; `headers` has the batches from
     number `start` on. A record with more than `largest` headers counts as damage. For a batch without records,
-    `UNKNOWN` is written.
+    `UNKNOWN` is written. Raises `TypeError` if there are more sizes than batches.
     """
     count, table = len(sizes), _table(HeaderColumn, headers)
     if start + count > table[2]:
@@ -377,12 +377,11 @@ def decompress_batches(
     addresses: Numbers, sizes: Numbers,
 ) -> int:  # fmt: skip
     """Decompress batches one after another into the memory of `decompressor`; return their number. The batch with which
-    they reach `budget` bytes is the last. Their contents stay there until
-    the caller uses the memory again.
+    they reach `budget` bytes is the last. Their contents stay there until the caller uses the memory again.
 
     `sources` and `compressed` are addresses and sizes of the compressed bytes; addresses and sizes of the decompressed
-    bytes are written to `addresses` and `sizes`. Stops before a batch of more than `largest` bytes, and before a stream
-    that is damaged or has an unusual form, which Python must decompress.
+    bytes are written to `addresses` and `sizes`. Stops before a batch of more than `largest` bytes or one that does not
+    fit the memory, and before a stream that is damaged or has an unusual form, which Python must decompress.
     """
     count = len(sources)
     return _call(
@@ -407,8 +406,9 @@ def measure_sets(addresses: Int64s, sizes: Int64s, headers: Table, most: int, se
     and the number to add to their offsets.
 
     `addresses` and `sizes` are the address and size of a wrapper's decompressed set, or of the whole entry if it is not
-    a wrapper. The number of messages is -1 if the size is -1, or if the set has more than `most` messages, a wrong
-    checksum, or anything except single messages.
+    a wrapper. The number of messages is -1 if the size is -1. It is -1 for a wrapper's set that has no message, more
+    than `most` messages, a wrong checksum, or anything except single messages (an incomplete last one is ignored). It
+    is -1 too if the offset of a wrapper of magic 1 is above 0 and below the last inner offset.
     """
     table = _table(MessageColumn, headers)
     _call(
@@ -469,11 +469,13 @@ def recover_batches(
     epoch_starts: Numbers,
 ) -> int:  # fmt: skip
     """Process batches from number `first` to `end` (exclusive) as `LogSegment.recover` does. Return the number of the
-    first invalid batch, at which processing stopped, or `end`.
+    batch at which processing stopped, or `end`. It stops before a batch that may be invalid, or for which an index has
+    no room.
 
     `limits` are the segment's base offset, the bytes between index entries, and the capacity of the offset index and of
     the time index; `state` (`Recovered`) is updated. Index entries are written to `entries`, a table of `IndexEntry`.
-    Leader epochs that begin, and their first offsets, are written to `epochs` and `epoch_starts`.
+    Leader epochs that begin, and their first offsets, are written to `epochs` and `epoch_starts`. Raises `TypeError` if
+    there are fewer than `end` batches.
     """
     table, count = _table(HeaderColumn, headers), end - first
     if end > table[2]:
@@ -508,8 +510,8 @@ def batches_by_producer(
 
 
 def sound_prefix(headers: AnyTable, continuity: Struct, gaps: bool) -> int:
-    """Return the number of batches at the start of `headers` that have no finding, and advance `continuity`
-    (`ContinuityState`) past them. With `gaps`, missing offsets before a batch are accepted.
+    """Return the number of batches at the start of `headers` that certainly have no finding, and advance `continuity`
+    (`ContinuityState`) past them. With `gaps`, missing offsets before a batch are accepted if another batch follows.
     """
     return _call("sound_prefix", *_table(HeaderColumn, headers), ctypes.addressof(continuity), gaps)
 
@@ -793,7 +795,8 @@ def kept_records(
     target: int, written: Table,
 ) -> int:  # fmt: skip
     """Write the chosen records of some batches to the address `target`, each batch after free space for its header.
-    Return the number of batches processed. At least one record of each batch must be chosen.
+    Return the number of batches processed: all, or those before the first batch with a damaged record, offsets that do
+    not increase, or a timestamp below -1. At least one record of each batch must be chosen.
 
     `addresses` and `sizes` locate the record bytes of the batches from number `start` on. `numbers` selects batches by
     their index in these two. `horizons` has the delete horizon of each selected batch, in ms since 1970 (negative for

@@ -47,7 +47,7 @@ def read_compressed(reader: Reader, codec: int, magic: int, name: str) -> tuple[
 
 def compressed_again(codec: int, magic: int, plain: bytes, kept: bytes | None) -> bytes:
     """Return `plain` as a compressed stream: the stream `kept` if it decompresses to exactly `plain`, otherwise (or if
-    `kept` is None) a new stream with the default level.
+    `kept` is None) a new stream with the default level. Raises `FormatError` if `codec` is not defined for `magic`.
     """
     if kept is not None:
         try:

@@ -292,9 +292,9 @@ class BatchBody:
     """The records of a batch, plain or as one compressed stream, whose bytes are kept as `compressed`."""
 
     def read(self, reader: Reader, header: Container, place: Place) -> Values:
-        """Read the records; return a dict of `compressed` (bytes, None if not compressed) and `records` (a list).
-        `place` returns the position of a header field, for errors. Raises `LayoutError` for an invalid count, a record
-        that cannot be read, or bytes that cannot be decompressed.
+        """Read the records; return a dict of `compressed` (bytes; None if not compressed, or for no records and no
+        bytes) and `records` (a list). `place` returns the position of a header field, for errors. Raises `LayoutError`
+        for an invalid count, a record that cannot be read, or bytes that cannot be decompressed.
         """
         count, codec = checked_count(reader, header, "records_count", place), header.attributes.codec
         records = ListContainer()

@@ -27,8 +27,9 @@ def parse_control_key(key: bytes | None) -> ControlRecordType:
 
 
 def parse_end_transaction_marker(kind: ControlRecordType, value: bytes | None) -> EndTransactionMarker:
-    """Parse the coordinator epoch in the value of a COMMIT or ABORT record (`kind`, not checked); more bytes are
-    ignored. Raises `FormatError` if the value is None or too short, or its version negative.
+    """Parse the coordinator epoch in the value of a COMMIT or ABORT record (another known type in `kind` is not
+    noticed); more bytes are ignored. Raises `FormatError` if the value is None or too short, or its version negative;
+    `ValueError` if the type is not a `ControlType`.
     """
     if value is None or len(value) < END_MARKER.size:
         raise FormatError("a transaction marker's value is too short", field="value", code="control_record_invalid")

@@ -72,7 +72,8 @@ def first_offset_of(batch: RecordBatch, limits: Limits = DEFAULT_LIMITS) -> int:
 
 def records_payload(batch: RecordBatch, limits: Limits = DEFAULT_LIMITS) -> bytes | memoryview:
     """Return the record bytes of a v2 batch, decompressed; a view of the batch if it is not compressed. Raises
-    `FormatError` if they cannot be decompressed, `LimitExceeded` if they exceed `limits.decompressed_batch_bytes`.
+    `FormatError` if they cannot be decompressed, `LimitExceeded` if they exceed `limits.decompressed_batch_bytes`, or a
+    zstd window exceeds `limits.zstd_window_bytes`.
     """
     if batch.header.codec == Codec.NONE:
         if len(batch.data) - BATCH.size > limits.decompressed_batch_bytes:
@@ -130,7 +131,8 @@ def decode_payload(
 
 def open_payload(batch: RecordBatch, limits: Limits) -> tuple[bytes | memoryview | None, Finding | None]:
     """Return the decompressed record bytes of a v2 batch and None. Return None and a finding if they cannot be
-    decompressed, or the record count is negative or above the limit. Both are None for a batch without records.
+    decompressed or exceed `limits`, if the record count is negative or above the limit, or for another magic. Both are
+    None for a batch without records.
     """
     header = batch.header
     count = header.records_count if isinstance(header, BatchHeader) else -1

@@ -14,7 +14,7 @@ __all__ = ["confirm"]
 
 def confirm(question: str, *, look: Callable[[], None] = lambda: None) -> None:
     """Ask a yes-no question on the terminal; return if the answer is yes. Raises `RecoveryRefused` if the answer is
-    no or empty, or if standard input or output is not a terminal.
+    no or empty, or if standard input or output is not a terminal; `click.Abort` on Ctrl-C or at the end of input.
 
     `look` is called just before the question, on a terminal only: it may print more, or raise `RecoveryRefused` after
     a check that takes time.

@@ -198,9 +198,10 @@ def _migrate(
     50). For `zookeeper`, print a script for zkCli.sh that stores the offsets of Kafka log directories; `into` and
     `as_json` are ignored.
 
-    Raises `UsageError` if the paths do not fit `side`, and for `kafka` also if `into` is None or not an empty
-    directory, or `count` contradicts ZooKeeper; `UnknownName` for a group, topic or partition that is missing;
-    `StorageError` if a file cannot be read or written.
+    Raises `UsageError` if the paths do not fit `side`, and for `kafka` also if `into` is None or exists and is not an
+    empty directory, `count` contradicts ZooKeeper, an offset is negative or a group id is empty. For `zookeeper` it is
+    raised too if a group or topic cannot be the name of a znode. Raises `UnknownName` for a group, topic or partition
+    that is missing, `StorageError` if a file cannot be read or written.
     """
     logs, zookeeper = split_zookeeper(paths)
     refuse_without_logs(logs, {

@@ -76,9 +76,10 @@ def _row(survivor: QuorumSurvivor, is_best: bool) -> list[object]:
 
 def _start_sentences(log: QuorumLog) -> list[str]:
     """Return sentences about the node's start on this copy of the metadata log: why it does not start, or what it would
-    lose. Empty if it starts and loses nothing. To find out, a start on the log directory is simulated, which reads
-    files and changes nothing. If the log has a hole and is known to be refused, nothing is simulated, and the reason is
-    the only sentence. Raises `StorageError` if the metadata log cannot be read.
+    lose. To find out, a start on the log directory is simulated, which reads files and changes nothing. If the
+    simulated node starts and loses nothing, the only sentence is `log.refusal`, or there is none if that is None. If
+    the log has a hole and a refusal, nothing is simulated, and the refusal is the only sentence. Raises `StorageError`
+    if the metadata log cannot be read.
     """
     if log.hole is not None and log.refusal is not None:
         return [log.refusal]

@@ -17,9 +17,9 @@ _UNFIT = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")
 
 def reset_lines(committed: Iterable[CommittedOffset], *, with_group: bool) -> Iterator[str]:
     """Yield a CSV line for each commit, without a line end, in the order of `committed`. A line has topic, partition
-    and offset; with `with_group` the group comes first. If there are several offsets for one group, topic and
-    partition, only the first is used. Negative offsets are skipped: clients treat them as no commit, and the Kafka
-    command rejects them.
+    and offset; with `with_group` the group comes first. Negative offsets are skipped: clients treat them as no commit,
+    and the Kafka command rejects them. If there are several other offsets for one group, topic and partition, only the
+    first is used.
 
     Raises `UsageError` at a group or topic name that has control characters or is not UTF-8, unless its commit is
     skipped.

@@ -79,8 +79,8 @@ class ContentFilter(Struct, frozen=True, kw_only=True):
 
     def accepts(self, record: Record) -> bool:
         """Return whether the record fulfills the conditions on time, key, value and headers. The conditions on its
-        batch are checked by `accepts_batch`. With regular expressions,
-        `patterns.searching` must be entered. Raises `UsageError` if one takes too long.
+        batch are checked by `accepts_batch`. With regular expressions, `patterns.searching` must be entered. Raises
+        `UsageError` if one takes too long.
         """
         if self.start_time is not None and record.timestamp < self.start_time:
             return False

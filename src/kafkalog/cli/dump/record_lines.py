@@ -197,8 +197,9 @@ def record_object(
     `encoding` is the form of keys and values: `text` or `base64`.
 
     With `decoder`, the object has the field `decoded`, the parsed content of records of Kafka's internal topics. With
-    `with_metadata`, it has fields of the record's batch. With `values`, key and value are decoded JSON values. With
-    `redaction`, data is replaced by its size and hash, and `decoder` is not used.
+    `with_metadata`, it has fields of the record's batch. With `values`, key and value are decoded JSON values; control
+    records get fields for their type instead. With `redaction` and without `values`, data is replaced by its size and
+    hash. `decoder` is not used with `redaction`.
     """
     put_values = _base64_values if encoding == "base64" else _text_values
 

@@ -101,7 +101,7 @@ def _numbers(copy: CopyReport) -> list[object]:
 def _standing(partition: PartitionComparison, copy: CopyReport) -> str:
     """Return how a copy compares with the best one, in a few words: `unreadable`, `best`, `the only copy`, `same`, or
     differences separated by commas, such as `lacks 3 records, starts at 20`. `other end` means that only the log ends
-    differ.
+    differ. A copy that was not compared is `same`, unless it starts at another offset.
     """
     if copy.error is not None:
         return "unreadable"

@@ -117,11 +117,9 @@ def _codecs(codecs: dict[str, int]) -> str:
 def _print_partitions(
     title: str, summaries: list[PartitionHealth], *, each_of_many: bool, with_directory: bool = False
 ) -> None:
-    """Print a table of partitions with totals. If there are more than `MANY` partitions and `each_of_many` is False,
-    print a summary in a few lines instead. Then print a table of the partitions that are not sound or not live (future,
-    deleted, stray), or no table if there are none.
-
-    `with_directory` adds a column with the parent directory.
+    """Print a table of partitions with totals; `with_directory` adds a column with the parent directory. If there are
+    more than `MANY` partitions and `each_of_many` is False, print a summary in a few lines first. The table then has
+    only the partitions that are not sound or not live (future, deleted, stray); without such partitions it is omitted.
     """
     if len(summaries) > MANY and not each_of_many:
         with SentenceWriter() as writer:
@@ -234,7 +232,7 @@ def _paragraph(summaries: Sequence[PartitionHealth]) -> list[str]:
 
 def _print_deleted(summaries: list[PartitionHealth]) -> None:
     """Print a sentence for each log directory with segments marked for deletion (`.deleted`): their number and total
-    size, the first partitions, and the command that shows them. Raises `OSError` if a file cannot be examined.
+    size, the first partitions, and the command that shows them. Raises `StorageError` if a file cannot be examined.
     """
     waiting: dict[str, dict[str, list[int]]] = {}
     for partition in (summary.partition for summary in summaries):
@@ -251,8 +249,8 @@ def _print_deleted(summaries: list[PartitionHealth]) -> None:
 
 def _print_cut_names(summaries: list[PartitionHealth]) -> None:
     """Print one line with the topic id for each partition directory whose name may have only a part of the topic. Names
-    of deleted and stray directories are limited in length, so long topic names are cut off. Prints nothing for other
-    directories.
+    of deleted, stray and future directories are limited in length, so long topic names are cut off. Prints nothing for
+    other directories.
     """
     with SentenceWriter() as writer:
         for summary in summaries:

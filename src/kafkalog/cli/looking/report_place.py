@@ -18,7 +18,7 @@ STANDARD_OUTPUT = "-"
 def check_place(target: str, examined: Sequence[str], *, overwrite: bool) -> None:
     """Check that a report can be written to `target`; `-` (standard output) always can. Raises `UsageError` if it is a
     directory, another file that is not regular, or an existing file and `overwrite` is False. Raises `UsageError` also
-    if it is inside an examined directory or a log directory. Creates nothing.
+    if its directory does not exist, or if it is inside an examined directory or a log directory. Creates nothing.
     """
     if target == STANDARD_OUTPUT:
         return

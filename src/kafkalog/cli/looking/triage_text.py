@@ -61,8 +61,8 @@ def _unknown_row(partition: UnknownPartition) -> list[object]:
 
 def print_triage(triage: Triage) -> None:
     """Print a table of elections, a table of the partitions that the metadata does not know, and sentences about losses
-    and advice. A table without rows is omitted. If there are more than `MANY` partitions, the first table has only
-    those at risk.
+    and advice. Without rows, the first table becomes one line that ends in `none`, and the second is omitted. If there
+    are more than `MANY` partitions, the first table has only those at risk.
     """
     shown = triage.partitions if len(triage.partitions) <= MANY else triage.at_risk
     columns: list[str | Column] = [

@@ -97,9 +97,9 @@ def _batch_at(finding: Finding) -> LostBatch:
 
 
 def _first_missing(first: Finding, batch: LostBatch, partition: PartitionReport) -> int | None:
-    """Return the first offset that a consumer misses because of the first damage. Without evidence in the findings or
-    at the damaged position, it is the log end offset. Return None if `first` is not about a batch, or if the log could
-    not be read. `batch` has the facts read at the damaged position.
+    """Return the first offset that a consumer misses because of the first damage, according to the findings or the
+    bytes at the damaged position. Without such evidence it is the log end offset, or None if the log could not be read.
+    Return None also if `first` is not about a batch. `batch` has the facts read at the damaged position.
     """
     if not is_of_batch(first):
         return None

@@ -18,8 +18,8 @@ def pairs_of(
     may_be_empty: bool = True,
 ) -> dict[str, str]:
     """Return values by name from texts in the form NAME=VALUE; `form` is the form for messages. Blanks around a name
-    are removed; a value may be empty, unless `may_be_empty` is False. Raises `UsageError` if a text has no `=`, or
-    nothing before it, or if two texts give one name different values. The message repeats the texts unless they are
+    are removed. Raises `UsageError` if a text has no `=`, or nothing before it, or if two texts give one name different
+    values; with `may_be_empty=False` also for an empty or blank value. The message repeats the texts unless they are
     secret (`is_secret`).
     """
     pairs: dict[str, str] = {}

@@ -131,8 +131,8 @@ class _Search:
     def time(self, partition: Partition, when: int | str) -> TimeLine:
         """Return the answer to a `ListOffsets` request for a time in ms or a word. A time gives the first record at or
         after it, and `max-timestamp` gives the record with the largest timestamp. `latest` gives the log end offset, or
-        with read_committed the last stable offset. The offset is None if there is no such record. Timestamp and leader
-        epoch are None for words other than `max-timestamp`.
+        with read_committed the last stable offset. The offset is None if there is no such record, or if damage ends the
+        search for a time. Timestamp and leader epoch are None for words other than `max-timestamp`.
 
         Damage and wrong index entries are added to `findings`. Raises `StorageError` if a file cannot be read.
         """

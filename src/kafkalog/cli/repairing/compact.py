@@ -41,7 +41,8 @@ __all__ = ["command"]
 
 def _print_plan(plan: CompactionPlan) -> None:
     """Print the plan of a compaction: a table of the partitions that are cleaned, then sentences about partitions that
-    are left unchanged and why, records without a key, and other files that change.
+    are left unchanged and why, records without a key, and other files that change. The table is omitted if no partition
+    is cleaned; if none is left unchanged either, a sentence says that no topic is known to be compacted.
     """
     root = escape_controls(plan.root)
     rows = [_row(each) for each in plan.partitions]

@@ -44,9 +44,11 @@ __all__ = ["command", "make_all", "show"]
 def make_all(paths: Sequence[str], request: Recovery, jobs: int) -> list[Plan | Unplanned]:
     """Make a recovery plan for each log directory, with a progress bar. Return one entry per log directory, in the
     order of `paths`. If a directory cannot be read or is refused, its entry is an `Unplanned` with the error, and the
-    others are still planned.
+    others are still planned. Changes no files.
 
-    Raises `UsageError` for a request that makes no sense, or if the only path is not a log directory. Changes no files.
+    Raises `UsageError` for a request that makes no sense, or if the only path is not a log directory. Raises
+    `RecoveryRefused` if lost `meta.properties` cannot be reconstructed, and `StorageError` if a file that concerns
+    several directories, such as a metadata log, cannot be read.
     """
     failed: dict[str, StorageError | RecoveryRefused | UsageError] = {}
     for path in paths:
@@ -106,10 +108,11 @@ def show(
 ) -> int:
     """Make plans and print them, first a verdict on all of them; with `as_json` print one JSON line per directory.
     Return the exit code: 4 if something cannot be read, 3 if a directory is refused as a whole, 1 if there are
-    findings, changes or executions to complete, else 0.
+    findings, changes or executions to complete, else 0. The reason why a directory has no plan also goes to standard
+    error.
 
     `words` are options that recommended commands repeat. With `every` the tables have all partitions. Changes no files.
-    Raises `UsageError` for a request that makes no sense, or if the only path is not a log directory.
+    Raises the errors of `make_all`.
     """
     outcome = ExitCode.CLEAN
     made_all = make_all(paths, request, jobs)

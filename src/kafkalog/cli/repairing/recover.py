@@ -172,9 +172,10 @@ command.help = (command.help or "").replace("{modes}", _MODES)
 
 
 def _refuse_missing(paths: Sequence[str]) -> None:
-    """Raise `RecoveryRefused` if one of several paths is an empty directory, and others are log directories. It says
-    which partitions were in the first such directory, by the metadata in the others. Raise `UsageError` if none is a
-    log directory. Does nothing if a path cannot be listed or read, which is reported later.
+    """Raise an error if one of the paths is an empty directory (except for `lost+found`). If another path is a log
+    directory, it is `RecoveryRefused`, which says which partitions were in the first empty directory, by the metadata
+    in the others. If no path is a log directory, it is `UsageError`. Does nothing if a path cannot be listed or read,
+    which is reported later.
     """
     with suppress(StorageError):
         empty = next((path for path in paths if exists(path) and is_missing(path)), None)

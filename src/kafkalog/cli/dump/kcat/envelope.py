@@ -28,8 +28,9 @@ def _header_key(key: str) -> str:
 
 def envelope(topic: str, partition: int, record: Record) -> str:
     """Return a record as the compact JSON object that kcat's `-J` prints: topic, partition, offset, tstype and ts (both
-    omitted without a timestamp), broker (always -1), headers (omitted if empty; a flat list of names and values), key
-    and payload. Data that is not UTF-8 is null, and a further field with the suffix `_b64` has it in base64.
+    omitted for magic 0, which has no timestamp type), broker (always -1), headers (omitted if empty; a flat list of
+    names and values), key and payload. Data that is not UTF-8 is null, and a further field with the suffix `_b64` has
+    it in base64 (`headers_b64`: the values of all headers).
     """
     found: dict[str, object] = {"topic": topic, "partition": partition, "offset": record.offset}
     kind = _TYPES.get(record.timestamp_type)
