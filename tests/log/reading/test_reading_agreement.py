@@ -378,6 +378,39 @@ def test_a_record_below_a_batch_that_was_passed_is_read_by_no_reader(
     assert table["offset"].to_pylist() == given
 
 
+@pytest.mark.parametrize("enough", [pytest.param(0, marks=pytest.mark.compiled), 1 << 62])
+def test_a_copy_of_a_segment_under_an_earlier_name_hides_no_record_of_it(
+    enough: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The copy's batches seem to lie before the segment, where they would reach far into its offsets."""
+    choose_execution(monkeypatch, enough)
+    batches = [damage.batch(number, [damage.record(0)]) for number in range(6, 12)]
+    directory = partition_of(tmp_path, [damage.batch(number, [damage.record(0)]) for number in range(4)])
+    for base in (4, 6):
+        (directory / f"{base:020}.log").write_bytes(b"".join(batches))
+    listed: list[Finding] = []
+    table = open_partition(directory).to_arrow(["offset"], findings=listed, on_damage="skip").read_all()
+    given = [each.offset for each in open_partition(directory).records(on_damage="skip")]
+    assert table["offset"].to_pylist() == given == [0, 1, 2, 3, *range(6, 12)]
+    assert {each.code for each in listed} == {FindingCode.OFFSET_DISPLACED}
+
+
+@pytest.mark.parametrize("claimed", [2**31 + 7, 2**62])
+def test_a_time_is_found_behind_a_batch_with_an_offset_that_no_segment_has(claimed: int, tmp_path: Path) -> None:
+    """A bound of time gives the records that the same bound gives after reading everything."""
+    plain = [damage.batch(each, [damage.record(0)], damage.Header(timestamp=1000 + each)) for each in range(8)]
+    plain[3] = damage.put(plain[3], "base_offset", claimed)
+    directory = partition_of(tmp_path, plain)
+    times = [(each.offset, each.timestamp) for each in open_partition(directory).records(on_damage="skip")]
+    assert [offset for offset, _ in times] == [0, 1, 2, 4, 5, 6, 7]
+    for start in sorted({time for _, time in times}):
+        wanted = kafkalog.RecordFilter(start_timestamp=start)
+        given = [each.offset for each in open_partition(directory).records(wanted, on_damage="skip")]
+        assert given == [offset for offset, time in times if time >= start]
+        with pytest.raises(FormatError):
+            list(open_partition(directory).records(wanted))
+
+
 def test_a_batch_of_wrong_length_is_no_torn_tail_before_one_of_impossible_count(tmp_path: Path) -> None:
     """It is whole with one bit of its length turned over, and what was written after it has a right checksum."""
     plain = [damage.batch(number, [damage.record(0)]) for number in range(4)]

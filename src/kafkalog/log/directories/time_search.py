@@ -45,8 +45,9 @@ def looking_for_timestamp(
 ) -> Sliced[OffsetAndTimestamp | None]:
     """Generator that yields None after each batch, so that the caller can pause. Its return value is the first record
     from the log start offset on with `timestamp` (ms) or a later one; None if there is none. Control records do not
-    count, nor do records with repeated offsets, which readers skip. If a batch has a wrong base offset, the returned
-    offset is the right one, which continues the batches before it.
+    count, nor do records with repeated offsets, which readers skip, and those of batches whose offsets no segment can
+    have. If a batch has a wrong base offset, the returned offset is the right one, which continues the batches before
+    it.
 
     `look` searches a batch that may hold the record (default: `first_since`). Damage before the record raises
     `FormatError`. If `findings` is a list, the damage is appended to it instead and ends the search. With
@@ -64,13 +65,18 @@ def looking_for_timestamp(
     )  # fmt: skip
     offset_and_timestamp: OffsetAndTimestamp | None = None
     inside: list[Finding] = []
+    reached: int | None = None
     for batch in walk:
         yield
+        expected = start if walk.expected is None else walk.expected
+        reached = max(start, expected) if reached is None else reached
+        if walk.is_passed(batch) and not walk.is_displaced:  # readers do not give its records, nor count its offsets
+            continue
+        moved = expected - batch.header.first_offset if walk.is_displaced else 0
+        low, reached = reached, max(reached, batch.header.next_offset + moved)
         # a v0 or v1 wrapper's own timestamp is the largest of its messages, as max_timestamp is in v2
         if batch.header.max_timestamp >= timestamp and not batch.header.is_control:
-            expected = start if walk.expected is None else walk.expected
-            moved = expected - batch.header.first_offset if walk.is_displaced else 0
-            answer = look(batch, timestamp, max(start, expected) - moved, limits)
+            answer = look(batch, timestamp, low - moved, limits)
             if isinstance(answer, Finding):
                 inside.append(answer if walk.segment is None else answer.in_file(walk.segment.path))
             elif answer is not None:

@@ -217,7 +217,7 @@ class RecordReader:
         batch that the scan has already reported as damage. Yield nothing for a batch of an undecided transaction, and
         add the finding about that transaction to `findings` once. A fault inside the batch is handled as in `_one`.
         """
-        if self._skips and self._is_passed(batch):
+        if self._skips and self._batches.is_passed(batch):
             return
         low = selection.low_of(batch)
         if low is not None:
@@ -225,10 +225,6 @@ class RecordReader:
         elif selection.held_back is not None and selection.held_back.finding not in self._held_back:
             self._held_back.append(selection.held_back.finding)
             self.findings.append(selection.held_back.finding)
-
-    def _is_passed(self, batch: RecordBatch) -> bool:
-        last = self._batches.passed[-1] if self._batches.passed else None
-        return last is not None and (last.segment, last.position) == (self._batches.segment, batch.position)
 
     def _run(self, run: BatchRun, selection: BatchSelection, take: TakeRun[T]) -> Iterator[T | OfBatch]:
         high = selection.end_offset

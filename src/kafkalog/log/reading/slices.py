@@ -114,6 +114,8 @@ class SliceReader:
         self._assembler = assembler
         self._tolerant = tolerant
         self._limits = limits
+        self._placed = 0
+        """offset after the last batch with a wrong base offset, if it lay where it should; rows do not depend on it"""
         self._complete: list[pa.RecordBatch | Fault] = []
         self._later: list[Damage] = []
         """faults in headers of batches that are read. Damage of batches before them, whose records are collected and
@@ -261,7 +263,8 @@ class SliceReader:
         error = replace(finding, severity=Severity.ERROR, file=self._slice.path)
         low = self._slice.start_offset
         is_told_before = self._slice.is_shared and start == self._slice.start and first_offset < low
-        return Damage(finding=error, start=start, end=end, next_offset=self.next_offset, is_told_before=is_told_before)
+        place = max(self.next_offset, self._placed)
+        return Damage(finding=error, start=start, end=end, next_offset=place, is_told_before=is_told_before)
 
     def _tail(self, finding: Finding, start: int, end: int) -> Damage:
         """Return the finding about an unfinished end of the log, after which there are no records."""
@@ -314,8 +317,8 @@ class SliceReader:
     def _passed_by(self, batch: RecordBatch, expected: int) -> Iterator[pa.RecordBatch | Damage]:
         """Handle a batch that no consumer reads past, although its checksum may be valid. Yield the completed rows and
         then the damage. `expected` is the offset that should come here. If it is at or after the end of the view, yield
-        nothing and end the reading. After a batch with a wrong base offset (`BatchVerdict.DISPLACED`), reading
-        continues at its end.
+        nothing and end the reading. The next damage after a batch with a wrong base offset (`BatchVerdict.DISPLACED`)
+        is placed at its end; its offsets stay wanted, because a later batch or segment may have them.
         """
         selection, wanted = self._selection, self._slice
         # an earlier batch that no consumer reads past claims offsets that do not count
@@ -326,7 +329,7 @@ class SliceReader:
         yield self._damage(self._cursor.why, batch.position, batch.position + batch.size, expected)
         is_possible = self._cursor.next_offset <= self._most
         if self._cursor.continuity.verdict is BatchVerdict.DISPLACED and is_possible:
-            selection.next_offset = max(selection.next_offset, self._cursor.next_offset)
+            self._placed = max(self._placed, self._cursor.next_offset)
 
     def _faults(self, pieces: Iterable[pa.RecordBatch | Fault]) -> Iterator[pa.RecordBatch | Damage]:
         for piece in pieces:

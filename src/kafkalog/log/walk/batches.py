@@ -123,6 +123,11 @@ class BatchReader:
         """Bytes of all segments."""
         return sum(segment.size for segment in self._segments)
 
+    def is_passed(self, batch: RecordBatch) -> bool:
+        """Whether a scan through damage has reported `batch`, the latest one, as damage: its records are not given."""
+        last = self.passed[-1] if self.passed else None
+        return last is not None and (last.segment, last.position) == (self.segment, batch.position)
+
     def _walk(self, *, runs: bool) -> Iterator[AnyRun]:
         try:
             for number, segment in enumerate(self._segments):
