@@ -1,7 +1,7 @@
 """Kafka's log directories as a table for DuckDB, which passes the wanted columns and filters down.
 
 import duckdb, kafkalog.duckdb
-orders = kafkalog.duckdb.dataset("data", topics="orders")
+orders = kafkalog.duckdb.dataset(kafkalog.TableScan(topics="orders"), "data")
 duckdb.sql("select count(*) from orders where partition = 0")
 """
 

@@ -133,6 +133,21 @@ def test_where_an_export_begins_and_ends(format: str, tmp_path: Path) -> None:
     assert places(out, format) == [(0, n) for n in range(20, 90)]
 
 
+def test_times_are_those_of_the_first_record_that_reaches_them_and_help_says_so(tmp_path: Path) -> None:
+    """Records whose times are not in order: later ones may be older."""
+    times = [100, 300, 200, 400, 250]
+    made = [Record(number, time, TimestampType.CREATE_TIME, None, b"v") for number, time in enumerate(times)]
+    (tmp_path / "data" / "t-0").mkdir(parents=True)
+    (tmp_path / "data" / "t-0" / f"{0:020}.log").write_bytes(build_batch(made))
+    to = str(tmp_path / "out")
+    bounds = ("--start-time", "250", "--end-time", "350")
+    run("export", str(tmp_path / "data"), "--format", "parquet", "--to", to, "--values", "bytes", *bounds)
+    assert table(tmp_path / "out", "parquet", "t")["offset"].to_pylist() == [1, 2]
+    words = " ".join(run("export", "--help").out.split())
+    assert "Only from the first record on that is at or after this time" in words
+    assert "Only up to the first record (exclusive) that is at or after this time" in words
+
+
 @every_format
 def test_rows_go_to_the_day_that_they_are_of(format: str, tmp_path: Path) -> None:
     data, out = topic(tmp_path / "data", [30], every=DAY // 10), tmp_path / "out"

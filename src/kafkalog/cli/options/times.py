@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-__all__ = ["AT", "TIME_METAVAR", "Age", "Timestamp", "time_range_options"]
+__all__ = ["AT", "TIME_METAVAR", "Age", "Timestamp", "time_bound_options", "time_range_options"]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -141,13 +141,24 @@ AT = click.option(
 
 def time_range_options(function: Function) -> Function:
     """Add `--start-time` (`--since`, inclusive) and `--end-time` (`--until`, exclusive) to a click command, and
-    return it; the parameters `start_time` and `end_time` are ms since 1970, or None.
+    return it; the parameters `start_time` and `end_time` are ms since 1970, or None. The time of each record counts.
     """
+    return _with_times(function, "Only records at or after this time", "Only records before this time (exclusive).")
+
+
+def time_bound_options(function: Function) -> Function:
+    """Add the options of `time_range_options` to a command whose times stand for offsets, as in `RecordFilter`."""
+    return _with_times(
+        function, "Only from the first record on that is at or after this time",
+        "Only up to the first record (exclusive) that is at or after this time.",
+    )  # fmt: skip
+
+
+def _with_times(function: Function, start: str, end: str) -> Function:
     for option in (
-        click.option("--end-time", "--until", "end_time", metavar=TIME_METAVAR, type=Timestamp(),
-                     help="Only records before this time (exclusive)."),
+        click.option("--end-time", "--until", "end_time", metavar=TIME_METAVAR, type=Timestamp(), help=end),
         click.option("--start-time", "--since", "start_time", metavar=TIME_METAVAR, type=Timestamp(),
-                     help="Only records at or after this time: ms since 1970, ISO 8601 (UTC unless it names a zone; a "
+                     help=f"{start}: ms since 1970, ISO 8601 (UTC unless it names a zone; a "
                      "time without a date is today), or a span before now such as -2h."),
     ):  # fmt: skip
         function = option(function)

@@ -13,7 +13,7 @@ from kafkalog.cli.options.numbers import Whole
 from kafkalog.cli.options.paths import PATHS, paths_in_properties
 from kafkalog.cli.options.requests import request_fields, request_option
 from kafkalog.cli.options.selection import selection_options
-from kafkalog.cli.options.times import AT, time_range_options
+from kafkalog.cli.options.times import AT, time_bound_options
 from kafkalog.cli.output import print_json, remark, report_findings
 from kafkalog.cli.progress import ByteProgress
 from kafkalog.cli.settings import record_filter
@@ -38,7 +38,7 @@ _OFFSET = Whole(0, (1 << 63) - 1)
 @click.option("--start-offset", metavar="N", type=_OFFSET,
               help="First offset (inclusive) in partitions that are not in the table yet.")  # fmt: skip
 @click.option("--end-offset", metavar="N", type=_OFFSET, help="Offset after the last one (exclusive).")
-@time_range_options
+@time_bound_options
 @click.option("--isolation-level", type=click.Choice(ISOLATION_LEVELS), default=READ_COMMITTED, show_default=True,
               help="read_committed leaves out aborted transactions, and ends at an open one.")  # fmt: skip
 @request_option(Export, "values")
