@@ -55,7 +55,8 @@ def spark_type(kind: pa.DataType, *, nanoseconds: bool = False) -> pa.DataType:
 
 def _as_spark(array: pa.Array, kind: pa.DataType) -> pa.Array:
     """Convert an array to the type `kind`, which `spark_type` returned for its type, also inside structs, lists and
-    maps; nanoseconds are rounded down to microseconds. Raises `ArrowInvalid` for a value that does not fit.
+    maps. Nanoseconds are rounded down to microseconds, unless `kind` is a 64-bit integer, which keeps them. Raises
+    `ArrowInvalid` for a value that does not fit.
     """
     if array.type == kind:
         return array

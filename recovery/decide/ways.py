@@ -562,8 +562,8 @@ class _Measurement:
         """Yield the first and last offset of each range that must have been written but is in no batch of the result.
         Such ranges lie at missing segments and after the log. Offsets below the log start offset are left out.
 
-        The range after the log begins at the end of the result, or at the end of the ranges already counted as lost if
-        this is higher. It reaches to the high watermark, or to the end shown by files beside the log if this is higher.
+        The range after the log begins at the end of the result, or after the last range that already counts as lost. It
+        ends at the high watermark or at the end that other files show, whichever is higher.
         If the log ends in damage, the end that its indexes name counts too.
         """
         facts, original, left = self._facts, self._original, self._left

@@ -305,8 +305,9 @@ class PartitionRecovery:
         return bool(sizes)
 
     def sound_part_of(self, theirs: BrokerResult, before: Tree, sound: SoundLog) -> SoundLog:
-        """Return the sound part of the logs that the broker's own start leaves, with the result `theirs`. `before` is
-        the tree before the start, and `sound` its sound part, which is returned if the start changed no log.
+        """Return the sound part, up to the first damage, of the logs as the broker's own start leaves them. `theirs` is
+        the result of that start, `before` the tree before it, and `sound` the sound part of `before`, which is returned
+        if the start changed no log.
         """
         directory = self.directory_of(theirs)
         if directory == self.directory:

@@ -54,13 +54,15 @@ class Happened:
         unfinished executions, and executions that were completed, undone or deleted since this object was created. They
         include the commands that continue or reverse these.
 
-        With `only_new`, an execution that was unfinished before is omitted unless it has changed since. Reads the
-        directories of the executions.
+        Executions that cannot be read are left out. With `only_new`, an execution that was unfinished before is omitted
+        unless it has changed since. Reads the directories of the executions.
         """
         return [
             text
             for path, before in self._before.items()
-            for text in _told(path, before, _runs(path, self._quarantine), only_new=only_new)
+            for now in [_runs(path, self._quarantine)]
+            if now is not None
+            for text in _told(path, before or {}, now, only_new=only_new)
         ]
 
     def run_in(self, root: str) -> tuple[str, str] | None:
@@ -73,8 +75,8 @@ class Happened:
         for path, before in self._before.items():
             if _root(path) != root:
                 continue
-            for run, document in reversed(list(_runs(path, self._quarantine).items())):
-                if before.get(run) != document and document is not None:
+            for run, document in reversed(list((_runs(path, self._quarantine) or {}).items())):
+                if (before or {}).get(run) != document and document is not None:
                     places = Runs(root, self._quarantine).places
                     place = next((each for each in places if document_of(each, run) is not None), None)
                     return None if place is None else (run, os.path.join(place, run))
@@ -125,9 +127,9 @@ def _told(path: str, before: Documents, now: Documents, *, only_new: bool) -> It
             yield f"run {run} on {path} is permanently deleted"
 
 
-def _runs(path: str, quarantine: str | None) -> Documents:
+def _runs(path: str, quarantine: str | None) -> Documents | None:
     """Return, for each execution that is kept for a log directory, its id and the kind of its document (journal,
-    manifest, …; None if it has none). Empty if they cannot be read.
+    manifest, …; None if it has none). None if they cannot be read.
     """
     from kafkalog.recovery.act.history import root_of_runs
     from kafkalog.recovery.act.journal import PURGING, UNDONE
@@ -144,7 +146,7 @@ def _runs(path: str, quarantine: str | None) -> Documents:
             if place == runs.default or os.path.join(place, run) in ours or document in (None, PURGING, UNDONE)
         }
     except (KafkaLogError, OSError):
-        return {}
+        return None
 
 
 @contextmanager

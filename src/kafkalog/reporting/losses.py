@@ -269,13 +269,13 @@ def _times(ranges: Sequence[LostRange], root: str, facts: ReportFacts, batches: 
         around = _time_of(lost_range, root, facts)
         claimed = when_written(lost_range, batches)
         if around or claimed:
-            return around if around.startswith("between") or not claimed else claimed
+            return around if around.startswith(("between ", "at ")) or not claimed else claimed
     return ""
 
 
 def _time_of(lost: LostRange, root: str, facts: ReportFacts) -> str:
-    """Return text about the time between the batches around the range `lost`, in its partition in the log directory
-    `root`; empty if unknown.
+    """Return text about when the range `lost` was written, in its partition in the log directory `root`: between (or
+    at) the times of the sound batches around it, or after or before the one whose time is known. Empty if none is.
     """
     path = os.path.join(os.path.realpath(root), lost.partition)
     for partition in facts.examined.partitions:

@@ -41,8 +41,9 @@ class KeyPlaces(Struct, frozen=True):
         producers chose partitions. `count` is the number of partitions of each topic; None: it is read from the
         cluster's metadata in `inventory`. The first 100 records of each partition are read and compared with the rule.
 
-        Raises `UsageError` if the number of partitions is unknown or not above a partition's number, or if a key is in
-        another partition than the partitioner chooses. Raises `StorageError` if a file cannot be read.
+        Raises `UsageError` for an unknown partitioner, if the number of partitions is unknown or not above a
+        partition's number, or if a key is in another partition than the partitioner chooses. Raises `StorageError` if a
+        file cannot be read.
         """
         known = {} if count is not None else cluster_facts(inventory).topics
         counts: dict[str | None, int] = {}

@@ -67,10 +67,11 @@ def command(
     FILE is a Parquet file, an Arrow file (.arrow, .feather) or stream (.arrows), or JSON lines (.jsonl) as dump
     --json prints them.  The column value is required; key, timestamp, headers, topic, partition and offset are
     optional. A record without a partition goes to partition 0.  With --partitions its key decides; records without a
-    key are spread round-robin.  For a broker with several directories, name all: records are appended to an existing
-    partition where it is, and a new partition is created in the directory with the fewest, as a broker does.
+    key are spread round-robin.  For a broker with several directories, name all: a new partition is created in the
+    directory with the fewest, as a broker does. With --append, records are added to an existing partition where it is;
+    without it, an existing partition is refused.
 
-    Exit code 0 when all is well, 2 if --append added to partitions.
+    Exit code 0 when all is well, 2 if --append was given and records were written.
     """
     if bool(targets) == (server_properties is not None):
         raise UsageError("give either --into or --server-properties")

@@ -62,7 +62,8 @@ def replay(
     """Yield records and markers in offset order, up to `until` or up to the end of the log. Damage is appended to
     `findings`. Raises `StorageError` if files cannot be read.
 
-    If `until` is in the past, records in `.deleted` segments are included. The cleaner may have removed records since
+    If `until` is in the past, records in `.deleted` segments are included if their leader epochs fit the records around
+    them; damage in these segments is not reported. The cleaner may have removed records since
     then. At the end, a finding is appended for each group or transactional id whose state at that time may therefore be
     unknown, and one if later records were removed.
     """

@@ -155,8 +155,9 @@ class _Snapshots:
 
 def _read(partition: Partition, limits: Limits) -> PartitionProducers:
     """Read the producers of one log with their last sequences and open transactions. As at a broker's start, reading
-    begins with a snapshot; older batches are not used. After damage or a gap, the state is taken from the next
-    snapshot. Damage becomes findings of the result.
+    begins with a snapshot, or at the log start if there is none; older batches are not used. After damage or a gap, the
+    state is taken from the next snapshot; if none follows, the state from before stays. Damage becomes findings of the
+    result.
 
     The last stable offset is the first offset of the earliest open transaction, or the log end offset if none is open;
     it is never below the log start offset. Raises `StorageError` if files cannot be read.

@@ -189,7 +189,8 @@ class _Work:
         Return the partition's entry for the log-start checkpoint, None if it needs none or was not merged.
 
         Appends the result to `into.partitions`; if the partition cannot be merged, appends the reason to `into.refused`
-        or `into.unreadable` instead. Raises `StorageError` only if writing fails.
+        instead. Copies that cannot be read are appended to `into.unreadable`, also if the others are merged. Raises
+        `UsageError` for a setting that Kafka would refuse, `StorageError` only if writing fails.
         """
         name = copies[0].name
         settings = self._facts.settings(name.topic, self._config)

@@ -205,8 +205,9 @@ class Workers:
 
     def each(self, groups: Sequence[Group], work: Callable[[Group], Result]) -> Iterator[Result]:
         """Yield `work(group)` for each group, in order, and count its partitions as done. Groups are processed in
-        forked processes if `is_worthwhile` says so, otherwise one after another in this process. If `work` raises an
-        error in a forked process, it is called again in this process, and its error there is raised.
+        forked processes if `is_worthwhile` says so, otherwise one after another in this process. If a forked
+        process fails, or its result cannot be sent, `work` is called for the group in this process instead: its result
+        is yielded, or its error raised.
         """
         if not self.is_worthwhile(groups):
             for group in groups:

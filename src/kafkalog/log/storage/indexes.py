@@ -280,7 +280,7 @@ class TransactionIndex:
 
     def _entries(self) -> Iterator[tuple[int, AbortedTransaction]]:
         """Write pending entries to the file, then yield (slot number from 0, entry) in file order. Yield nothing if
-        there is no file. A hole of the file reads as many equal entries; only the first of them is yielded. Raises
+        there is no file. A hole of a sparse file reads as entries of zeros; only the first of them is yielded. Raises
         `KafkaError` if the high byte of an entry's version is 1 to 127. Raises `StorageError` if the file cannot be
         read or written.
         """
@@ -345,8 +345,8 @@ class TransactionIndex:
 
     def truncate_to(self, offset: int) -> None:
         """Drop all entries from the first one whose last offset is at or above `offset`. Writes pending entries first.
-        Does nothing if the file does not exist. Raises `KafkaError` for an entry of unknown version. Raises
-        `StorageError` if the file cannot be read or written.
+        Does nothing if the file does not exist. Raises `KafkaError` if the high byte of an entry's version is 1 to 127,
+        up to that first entry. Raises `StorageError` if the file cannot be read or written.
         """
         last: int | None = None
         for number, entry in self._entries():

@@ -172,9 +172,10 @@ class Resync:
         return None if position is None or position >= end else position
 
     def _behind_own_end(self, position: int, expected: Expected) -> int | None:
-        """Follow the lengths of damaged batches from byte position `position` to the first valid batch, and return its
-        position. Return None if there is no valid batch, or if its offsets are not the expected ones. The bytes after
-        it must begin with a higher offset or have no further valid batch; otherwise return None too.
+        """Follow the lengths of damaged batches from byte position `position` to the first valid batch, over at most
+        `_DEEPEST` of them, and return its position. If flipping one bit of a length makes the batch valid, the
+        corrected length is followed. Return None if there is no valid batch or its offsets are not the expected ones,
+        or if a valid batch with an offset that is not higher comes after it.
         """
         for _ in range(_DEEPEST):
             header = _header_at(self._window, position, self.source.size)

@@ -61,9 +61,9 @@ class OpenLogs:
             raise
 
     def partitions(self, topic: str) -> int:
-        """Return the number of partitions of a topic. It is the configured number; if none is configured, the number of
-        existing partitions, but at least 1. The first call for a topic creates its missing partitions, for which the
-        least recently used logs may be closed.
+        """Return the number of partitions of a topic. It is the configured number; if none is configured, one more than
+        the highest existing partition number, but at least 1. The first call for a topic creates its missing
+        partitions, for which the least recently used logs may be closed.
 
         Raises `UsageError` for an invalid topic name or if fewer partitions are configured than exist, and the errors
         of `Log.open` and `Log.close`, such as `FormatError` and `StorageError`.

@@ -150,8 +150,9 @@ class _Keys:
 
     def put(self) -> bool:
         """Put the keys into the offset map. Return True, or False if the map became full first; the keys put in before
-        stay. Advances the map's `latest_offset`. If the map became full, `latest_offset` is the last offset that was
-        put in or skipped. Raises `FormatError` for records that cannot be read.
+        stay. If the map became full, its `latest_offset` is set to the last offset that was put in, or to the end of
+        the batch before if there is none. Otherwise the caller advances it over the run. Raises `FormatError` for
+        records that cannot be read.
         """
         done = 0
         for opened in opened_batches(self._counting, DEFAULT_LIMITS, _AT_ONCE):
