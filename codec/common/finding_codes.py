@@ -411,7 +411,7 @@ SPECS: Mapping[FindingCode, FindingSpec] = {
             FindingCode.OFFSET_BELOW_SEGMENT,
             Severity.ERROR,
             Family.CONTINUITY,
-            traits=Trait.MISPLACED,
+            traits=Trait.READ_PAST | Trait.MISPLACED,
             header_field="base_offset",
             advice=_PLACE,
         ),

@@ -411,6 +411,22 @@ def test_a_time_is_found_behind_a_batch_with_an_offset_that_no_segment_has(claim
             list(open_partition(directory).records(wanted))
 
 
+@pytest.mark.parametrize("enough", [pytest.param(0, marks=pytest.mark.compiled), 1 << 62])
+def test_batches_below_the_name_of_their_segment_are_told_by_all_readers(
+    enough: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first segment has too high a name: the log begins there, and its first records are below."""
+    choose_execution(monkeypatch, enough)
+    directory = partition_of(tmp_path, [damage.batch(number, [damage.record(0)]) for number in range(6)])
+    (directory / f"{0:020}.log").rename(directory / f"{2:020}.log")
+    listed: list[Finding] = []
+    table = open_partition(directory).to_arrow(["offset"], findings=listed).read_all()
+    reader = open_partition(directory).records()
+    assert table["offset"].to_pylist() == [each.offset for each in reader] == [2, 3, 4, 5]
+    below = {FindingCode.OFFSET_BELOW_SEGMENT}
+    assert {each.code for each in listed} == {each.code for each in reader.findings} == below
+
+
 def test_a_batch_of_wrong_length_is_no_torn_tail_before_one_of_impossible_count(tmp_path: Path) -> None:
     """It is whole with one bit of its length turned over, and what was written after it has a right checksum."""
     plain = [damage.batch(number, [damage.record(0)]) for number in range(4)]
