@@ -10,13 +10,13 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
-from itertools import zip_longest
+from itertools import accumulate, zip_longest
 from urllib.parse import unquote, urlsplit
 
 from msgspec.structs import replace
 
 from kafkalog.codec.common.errors import UsageError
-from kafkalog.codec.common.findings import Finding
+from kafkalog.codec.common.findings import Finding, StopReason
 from kafkalog.codec.model import NO_END
 from kafkalog.codec.plain.scanner import Scanner
 from kafkalog.log.directories.directory import Wants, every
@@ -27,6 +27,7 @@ from kafkalog.log.disk.looked_at import in_threads, looking_once
 from kafkalog.log.disk.remote_file import is_uri
 from kafkalog.log.reading.consumer_view import READ_COMMITTED, ConsumerView, consumer_view, hiding, nothing_to_read
 from kafkalog.log.reading.readable import OffsetAndTimestamp
+from kafkalog.log.walk.cursor import ENDING, Cursor
 from kafkalog.log.walk.header_walk import Span, spans_from
 from kafkalog.log.walk.on_damage import raised
 from kafkalog.log.walk.segment import Segment, index_of
@@ -338,11 +339,8 @@ def segments_between(
             found_spans = spans(segment, target, next_base, start=start, end=end)
         if segment.base_offset < start and not exact:
             found_spans = _from_offset(segment, found_spans, start)
-        if next_base is not None:
-            found_spans = [
-                span if span.next_offset <= next_base else _believed(segment, span, next_base) for span in found_spans
-            ]
         if found_spans:
+            found_spans = list(_believed(segment, found_spans, next_base))
             segments.append(
                 SegmentFacts(
                     path=segment.path,
@@ -355,15 +353,41 @@ def segments_between(
     return tuple(segments)
 
 
-def _believed(segment: Segment, span: Span, next_base: int) -> Span:
-    """Return the span, whose `next_offset` is beyond the next segment's base offset `next_base`. If it has damage,
-    `next_offset` is limited to what its readable batches reach (at least `next_base`), because a damaged header would
-    otherwise hide offsets of the next segment.
+def _believed(segment: Segment, found: Sequence[Span], next_base: int | None) -> Iterator[Span]:
+    """Yield the spans of a segment, in order; `next_base` is the base offset of the next one, None for the last. If a
+    span claims offsets that a later span or segment also has, its `next_offset` is limited to what readers take from it
+    (0 for nothing), because other headers in it would hide those. Raises `StorageError` if the log cannot be read.
     """
+    limit = NO_END if next_base is None else next_base
+    later = [*accumulate((span.first_offset for span in reversed(found)), min, initial=limit)][-2::-1]
+    for span, lowest in zip(found, later, strict=True):
+        if span.next_offset <= lowest:
+            yield span
+        else:
+            expected = span.expected if span.start > found[0].start else None
+            yield replace(span, next_offset=min(span.next_offset, _reached(segment, span, expected, next_base)))
+
+
+def _reached(segment: Segment, span: Span, expected: int | None, next_base: int | None) -> int:
+    """Return the offset after the highest one of the batches in a span that a reader takes which continues after
+    damage; 0 if it takes none. `expected` is the offset that should come there, None if any is accepted. Raises
+    `StorageError` if the log cannot be read.
+    """
+    reached, position = 0, span.start
     with segment.open() as source:
-        scanner = Scanner(source, position=span.start, end=span.end)
-        reached = max([next_base, *(batch.header.next_offset for batch in scanner)])
-    return span if scanner.valid_bytes >= span.end else replace(span, next_offset=min(reached, span.next_offset))
+        cursor = Cursor(source, segment.base_offset, next_base, position=position, expected=expected)
+        while True:
+            scanner = Scanner(source, position=position, end=span.end)
+            for batch in scanner:
+                if cursor.judge(batch) not in ENDING:
+                    reached = max(reached, batch.header.next_offset)
+            if scanner.stop is None or scanner.stop is StopReason.END:
+                return reached
+            resumed = cursor.ended(scanner, through_damage=True, end=span.end).resumed
+            if resumed is None:
+                return reached
+            cursor.resume(resumed)
+            position = resumed
 
 
 def _up_to(end: int, segment: Segment, all_spans: Iterable[Span]) -> Iterator[Span]:

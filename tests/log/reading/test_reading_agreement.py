@@ -378,6 +378,21 @@ def test_a_record_with_the_offset_of_a_batch_that_was_passed_is_read_by_all_read
     assert table["offset"].to_pylist() == given == [0, 1, 2]  # the third batch takes 2 and 3
 
 
+@pytest.mark.filterwarnings("ignore:.*9 records")
+@pytest.mark.parametrize("enough", [pytest.param(0, marks=pytest.mark.compiled), 1 << 62])
+def test_a_log_start_above_the_log_end_is_told_beside_a_header_that_ends_no_reading(
+    enough: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    choose_execution(monkeypatch, enough)
+    plain = [damage.batch(number, [damage.record(0)]) for number in range(4)]
+    plain[2] = damage.with_crc(damage.put(plain[2], "records_count", 9))
+    directory = partition_of(tmp_path, plain)
+    (tmp_path / "log-start-offset-checkpoint").write_text("0\n1\nt 0 7\n")
+    for reader in (open_partition(directory).records(), open_partition(directory).to_arrow()):
+        with pytest.raises(FormatError, match="the log start offset 7 lies above the log end offset 4"):
+            list(reader)
+
+
 @pytest.mark.parametrize("enough", [pytest.param(0, marks=pytest.mark.compiled), 1 << 62])
 def test_a_copy_of_a_segment_under_an_earlier_name_hides_no_record_of_it(
     enough: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
