@@ -10,7 +10,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
-from itertools import accumulate, zip_longest
+from itertools import zip_longest
 from urllib.parse import unquote, urlsplit
 
 from msgspec.structs import replace
@@ -327,7 +327,7 @@ def segments_between(
     whole batches, in order. The spans have about `target` bytes and are found with the offset index, or with `exact` by
     reading all batch headers. Segments without a span are omitted. Raises `StorageError` if a file cannot be read.
     """
-    segments = []
+    found: list[tuple[Segment, int | None, list[Span]]] = []
     there = partition.segments[index_of(partition.segments, start) :]
     for segment, following in zip_longest(there, there[1:]):
         if segment.base_offset >= end:
@@ -339,33 +339,43 @@ def segments_between(
             found_spans = spans(segment, target, next_base, start=start, end=end)
         if segment.base_offset < start and not exact:
             found_spans = _from_offset(segment, found_spans, start)
-        if found_spans:
-            found_spans = list(_believed(segment, found_spans, next_base))
+        found.append((segment, next_base, found_spans))
+    segments: list[SegmentFacts] = []
+    lowest = NO_END
+    for segment, next_base, found_spans in reversed(found):
+        believed, lowest = _believed(segment, found_spans, next_base, lowest)
+        if believed:
             segments.append(
                 SegmentFacts(
                     path=segment.path,
                     base_offset=segment.base_offset,
-                    spans=tuple(found_spans),
-                    is_last=following is None,
+                    spans=believed,
+                    is_last=next_base is None,
                     next_base=next_base,
                 )
             )
-    return tuple(segments)
+    return tuple(reversed(segments))
 
 
-def _believed(segment: Segment, found: Sequence[Span], next_base: int | None) -> Iterator[Span]:
-    """Yield the spans of a segment, in order; `next_base` is the base offset of the next one, None for the last. If a
-    span claims offsets that a later span or segment also has, its `next_offset` is limited to what readers take from it
-    (0 for nothing), because other headers in it would hide those. Raises `StorageError` if the log cannot be read.
+def _believed(
+    segment: Segment, found: Sequence[Span], next_base: int | None, lowest: int
+) -> tuple[tuple[Span, ...], int]:
+    """Return the spans of a segment, and the lowest offset with which one of them or of a later segment's begins.
+    `next_base` is the base offset of the next segment, None for the last; `lowest` is the lowest offset with which a
+    span of a later segment begins. If a span claims offsets that a later span or segment also has, its `next_offset` is
+    limited to what readers take from it (0 for nothing), because other headers in it would hide those. Raises
+    `StorageError` if the log cannot be read.
     """
-    limit = NO_END if next_base is None else next_base
-    later = [*accumulate((span.first_offset for span in reversed(found)), min, initial=limit)][-2::-1]
-    for span, lowest in zip(found, later, strict=True):
-        if span.next_offset <= lowest:
-            yield span
-        else:
+    believed: list[Span] = []
+    lowest = lowest if next_base is None else min(lowest, next_base)
+    for span in reversed(found):
+        reached = span.next_offset
+        if reached > lowest:
             expected = span.expected if span.start > found[0].start else None
-            yield replace(span, next_offset=min(span.next_offset, _reached(segment, span, expected, next_base)))
+            reached = min(reached, _reached(segment, span, expected, next_base))
+        believed.append(replace(span, next_offset=reached))
+        lowest = min(lowest, span.first_offset)
+    return tuple(reversed(believed)), lowest
 
 
 def _reached(segment: Segment, span: Span, expected: int | None, next_base: int | None) -> int:

@@ -127,6 +127,16 @@ def test_offsets_of_a_batch_that_no_reader_takes_hide_no_others(
     assert len([code for code in damage if code != FindingCode.OFFSET_NOT_INCREASING]) == 1
 
 
+@pytest.mark.parametrize("options", OPTIONS)
+def test_a_damaged_header_hides_no_offsets_below_the_base_of_the_next_segment(
+    options: dict[str, str], tmp_path: Path
+) -> None:
+    """The next segment has another name than its first offset; the offset that damage has raised lies between them."""
+    directory = log_with(tmp_path, 130, 95, broken=True)
+    (directory / f"{100:020}.log").rename(directory / f"{150:020}.log")
+    assert read(directory, options)[0] == [*range(95), *range(100, 200)]
+
+
 @pytest.mark.parametrize("position", [-986412324, -1, 0, 1, 2**31 - 1])
 @pytest.mark.parametrize("options", OPTIONS)
 def test_an_index_of_junk_ends_no_query(position: int, options: dict[str, str], tmp_path: Path) -> None:
