@@ -16,7 +16,7 @@ from urllib.parse import unquote, urlsplit
 from msgspec.structs import replace
 
 from kafkalog.codec.common.errors import UsageError
-from kafkalog.codec.common.findings import Finding
+from kafkalog.codec.common.findings import Finding, StopReason
 from kafkalog.codec.model import NO_END
 from kafkalog.codec.plain.scanner import Scanner
 from kafkalog.log.directories.directory import Wants, every
@@ -27,6 +27,7 @@ from kafkalog.log.disk.looked_at import in_threads, looking_once
 from kafkalog.log.disk.remote_file import is_uri
 from kafkalog.log.reading.consumer_view import READ_COMMITTED, ConsumerView, consumer_view, hiding, nothing_to_read
 from kafkalog.log.reading.readable import OffsetAndTimestamp
+from kafkalog.log.walk.cursor import ENDING, Cursor
 from kafkalog.log.walk.header_walk import Span, spans_from
 from kafkalog.log.walk.on_damage import raised
 from kafkalog.log.walk.segment import Segment, index_of
@@ -326,7 +327,7 @@ def segments_between(
     whole batches, in order. The spans have about `target` bytes and are found with the offset index, or with `exact` by
     reading all batch headers. Segments without a span are omitted. Raises `StorageError` if a file cannot be read.
     """
-    segments = []
+    found: list[tuple[Segment, int | None, list[Span]]] = []
     there = partition.segments[index_of(partition.segments, start) :]
     for segment, following in zip_longest(there, there[1:]):
         if segment.base_offset >= end:
@@ -338,32 +339,65 @@ def segments_between(
             found_spans = spans(segment, target, next_base, start=start, end=end)
         if segment.base_offset < start and not exact:
             found_spans = _from_offset(segment, found_spans, start)
-        if next_base is not None:
-            found_spans = [
-                span if span.next_offset <= next_base else _believed(segment, span, next_base) for span in found_spans
-            ]
-        if found_spans:
+        found.append((segment, next_base, found_spans))
+    segments: list[SegmentFacts] = []
+    lowest = NO_END
+    for segment, next_base, found_spans in reversed(found):
+        believed, lowest = _believed(segment, found_spans, next_base, lowest)
+        if believed:
             segments.append(
                 SegmentFacts(
                     path=segment.path,
                     base_offset=segment.base_offset,
-                    spans=tuple(found_spans),
-                    is_last=following is None,
+                    spans=believed,
+                    is_last=next_base is None,
                     next_base=next_base,
                 )
             )
-    return tuple(segments)
+    return tuple(reversed(segments))
 
 
-def _believed(segment: Segment, span: Span, next_base: int) -> Span:
-    """Return the span, whose `next_offset` is beyond the next segment's base offset `next_base`. If it has damage,
-    `next_offset` is limited to what its readable batches reach (at least `next_base`), because a damaged header would
-    otherwise hide offsets of the next segment.
+def _believed(
+    segment: Segment, found: Sequence[Span], next_base: int | None, lowest: int
+) -> tuple[tuple[Span, ...], int]:
+    """Return the spans of a segment, and the lowest offset with which one of them or of a later segment's begins.
+    `next_base` is the base offset of the next segment, None for the last; `lowest` is the lowest offset with which a
+    span of a later segment begins. If a span claims offsets that a later span or segment also has, its `next_offset` is
+    limited to what readers take from it (0 for nothing), because other headers in it would hide those. Raises
+    `StorageError` if the log cannot be read.
     """
+    believed: list[Span] = []
+    lowest = lowest if next_base is None else min(lowest, next_base)
+    for span in reversed(found):
+        reached = span.next_offset
+        if reached > lowest:
+            expected = span.expected if span.start > found[0].start else None
+            reached = min(reached, _reached(segment, span, expected, next_base))
+        believed.append(replace(span, next_offset=reached))
+        lowest = min(lowest, span.first_offset)
+    return tuple(reversed(believed)), lowest
+
+
+def _reached(segment: Segment, span: Span, expected: int | None, next_base: int | None) -> int:
+    """Return the offset after the highest one of the batches in a span that a reader takes which continues after
+    damage; 0 if it takes none. `expected` is the offset that should come there, None if any is accepted. Raises
+    `StorageError` if the log cannot be read.
+    """
+    reached, position = 0, span.start
     with segment.open() as source:
-        scanner = Scanner(source, position=span.start, end=span.end)
-        reached = max([next_base, *(batch.header.next_offset for batch in scanner)])
-    return span if scanner.valid_bytes >= span.end else replace(span, next_offset=min(reached, span.next_offset))
+        cursor = Cursor(source, segment.base_offset, next_base, position=position, expected=expected)
+        while True:
+            scanner = Scanner(source, position=position, end=span.end)
+            for batch in scanner:
+                if cursor.judge(batch) not in ENDING:
+                    reached = max(reached, batch.header.next_offset)
+            if scanner.stop is None or scanner.stop is StopReason.END:
+                return reached
+            resumed = cursor.ended(scanner, through_damage=True, end=span.end).resumed
+            if resumed is None:
+                return reached
+            cursor.resume(resumed)
+            position = resumed
 
 
 def _up_to(end: int, segment: Segment, all_spans: Iterable[Span]) -> Iterator[Span]:

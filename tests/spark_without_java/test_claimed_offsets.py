@@ -15,6 +15,7 @@ from kafkalog.log.reading.slices import Damage, SliceReader
 from kafkalog.spark.discovery import plan_read
 from kafkalog.spark.options import parse_options
 from testkit.made.batches import simple
+from testkit.made.damage import put, with_crc
 
 
 def read(directory: Path, options: dict[str, str], *, tolerant: bool = True) -> tuple[list[int], list[str]]:
@@ -93,6 +94,47 @@ def test_a_count_of_offsets_that_damage_has_raised_does_not_hide_later_segments(
     assert len(damage) == 1
     starts = {"startingOffsets": '{"t":{"0":120}}', "endingOffsets": '{"t":{"0":150}}'}
     assert read(directory, options | starts)[0] == list(range(120, 150))
+
+
+@pytest.mark.parametrize("indexed", [False, True])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"base_offset": 52, "last_offset_delta": 10**6},
+        {"base_offset": 52, "last_offset_delta": 90},
+        {"last_offset_delta": 2**31 - 1, "magic": 127},
+        {"base_offset": 2**33},
+    ],
+)
+@pytest.mark.parametrize("options", OPTIONS)
+def test_offsets_of_a_batch_that_no_reader_takes_hide_no_others(
+    changes: dict[str, int], indexed: bool, options: dict[str, str], tmp_path: Path
+) -> None:
+    """Its checksum is valid, and the headers around it show that its offsets are wrong."""
+    directory = log_with(tmp_path, 50, 50, broken=False)
+    path = directory / f"{0:020}.log"
+    batches = [simple(5, base) for base in range(0, 100, 5)]
+    for name, number in changes.items():
+        batches[10] = put(batches[10], name, number)
+    batches[10] = with_crc(batches[10])
+    path.write_bytes(b"".join(batches))
+    if indexed:
+        size = len(batches[0])
+        entries = [(offset, offset // 5 * size) for offset in range(9, 100, 5)]
+        path.with_suffix(".index").write_bytes(b"".join(struct.pack(">ii", *each) for each in entries))
+    offsets, damage = read(directory, options)
+    assert offsets == [*range(50), *range(55, 200)]
+    assert len([code for code in damage if code != FindingCode.OFFSET_NOT_INCREASING]) == 1
+
+
+@pytest.mark.parametrize("options", OPTIONS)
+def test_a_damaged_header_hides_no_offsets_below_the_base_of_the_next_segment(
+    options: dict[str, str], tmp_path: Path
+) -> None:
+    """The next segment has another name than its first offset; the offset that damage has raised lies between them."""
+    directory = log_with(tmp_path, 130, 95, broken=True)
+    (directory / f"{100:020}.log").rename(directory / f"{150:020}.log")
+    assert read(directory, options)[0] == [*range(95), *range(100, 200)]
 
 
 @pytest.mark.parametrize("position", [-986412324, -1, 0, 1, 2**31 - 1])

@@ -379,6 +379,34 @@ def test_a_record_with_the_offset_of_a_batch_that_was_passed_is_read_by_all_read
 
 
 @pytest.mark.parametrize("enough", [pytest.param(0, marks=pytest.mark.compiled), 1 << 62])
+def test_a_range_below_the_log_start_meets_no_damage(
+    enough: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    choose_execution(monkeypatch, enough)
+    directory = partition_of(tmp_path, [broken(damage.batch(0, [damage.record(0)]))])
+    (directory / f"{0:020}.log").rename(directory / f"{20:020}.log")
+    below = kafkalog.RecordFilter(start_offset=2, end_offset=11)
+    assert list(open_partition(directory).records(below)) == []
+    assert open_partition(directory).to_arrow(["offset"], below).read_all().num_rows == 0
+    assert list(kafkalog.KafkaTable(kafkalog.TableScan(filter=below), tmp_path).read()) == []
+
+
+@pytest.mark.filterwarnings("ignore:.*9 records")
+@pytest.mark.parametrize("enough", [pytest.param(0, marks=pytest.mark.compiled), 1 << 62])
+def test_a_log_start_above_the_log_end_is_told_beside_a_header_that_ends_no_reading(
+    enough: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    choose_execution(monkeypatch, enough)
+    plain = [damage.batch(number, [damage.record(0)]) for number in range(4)]
+    plain[2] = damage.with_crc(damage.put(plain[2], "records_count", 9))
+    directory = partition_of(tmp_path, plain)
+    (tmp_path / "log-start-offset-checkpoint").write_text("0\n1\nt 0 7\n")
+    for reader in (open_partition(directory).records(), open_partition(directory).to_arrow()):
+        with pytest.raises(FormatError, match="the log start offset 7 lies above the log end offset 4"):
+            list(reader)
+
+
+@pytest.mark.parametrize("enough", [pytest.param(0, marks=pytest.mark.compiled), 1 << 62])
 def test_a_copy_of_a_segment_under_an_earlier_name_hides_no_record_of_it(
     enough: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -5,11 +5,12 @@ the finding about it is kept, and raised as an error by default.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from kafkalog.codec.common.findings import Finding, StopReason
 from kafkalog.codec.common.limits import DEFAULT_LIMITS, MIB, Limits
+from kafkalog.codec.headers.one_batch import AnyRun
 from kafkalog.codec.model import Record, RecordBatch
 from kafkalog.codec.native.handed_back import HandedBack
 from kafkalog.codec.native.thresholds import kernel_is_worth_it
@@ -196,7 +197,8 @@ class RecordReader:
         self._is_damaged = has_batches = False
         if take is not None and not kernel_is_worth_it(self._batches.size):
             take = None
-        for run in self._batches.by_one() if take is None else self._batches.by_run(after=after):
+        runs: Iterable[AnyRun] = self._batches.by_one() if take is None else self._batches.by_run(after=after)
+        for run in () if selection.is_over else runs:
             has_batches = True
             columns = run.columns()
             if columns is not None and take is not None:

@@ -141,7 +141,7 @@ def _all_reported(
         yield _elsewhere(finding, view.start_offset)
     is_empty = True
     for piece in pieces:
-        is_empty = False
+        is_empty = is_empty and isinstance(piece, Damage) and piece.goes_on  # a fault whose records are read
         yield piece
         del piece
     if view.undecided is not None:
