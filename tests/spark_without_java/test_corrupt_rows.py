@@ -12,6 +12,7 @@ from kafkalog.codec.common.errors import FormatError
 from kafkalog.codec.encode.batch import build_batch
 from kafkalog.codec.encode.message import build_messages
 from kafkalog.codec.model import NO_END, Codec, Record, TimestampType
+from kafkalog.log import open_partition
 from kafkalog.spark.options import parse_options
 from kafkalog.spark.reader import LogReader
 from kafkalog.spark.schema import full_schema, layout_of
@@ -60,8 +61,27 @@ def test_it_has_the_first_offset_that_is_lost(codec: Codec, kind: str, tmp_path:
         _ = [part for task in plain.partitions() for part in plain.read(task)]
 
 
+@pytest.mark.filterwarnings("ignore:.*offset_displaced")
 @pytest.mark.parametrize("enough_bytes", [pytest.param(0, marks=pytest.mark.compiled), 1 << 62])
 def test_behind_the_highest_offset_it_has_that_one(
+    enough_bytes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    choose_execution(monkeypatch, enough_bytes)
+    directory = tmp_path / "t-0"
+    directory.mkdir()
+    wrapper = build_messages([Record(0, -1, TimestampType.CREATE_TIME, None, b"v")], magic=0, codec=Codec.GZIP)
+    highest = NO_END.to_bytes(8, "big") + wrapper[8:]  # no checksum covers it
+    (directory / f"{NO_END - 9:020}.log").write_bytes(highest)
+    (directory / f"{NO_END - 5:020}.log").write_bytes(broken(batch(NO_END - 5, Codec.NONE), "last record"))
+    options = parse_options({"path": str(directory), "mode": "PERMISSIVE", "columnNameOfCorruptRecord": "bad"})
+    reader = LogReader(options, layout_of(full_schema(options).add("bad", "string"), options))
+    rows = [row for task in reader.partitions() for part in reader.read(task) for row in part.to_pylist()]
+    *_, bad = [each for each in rows if each["bad"] is not None]
+    assert bad["offset"] == json.loads(bad["bad"])["offset"] == NO_END
+
+
+@pytest.mark.parametrize("enough_bytes", [pytest.param(0, marks=pytest.mark.compiled), 1 << 62])
+def test_behind_an_offset_above_its_segment_it_has_its_own(
     enough_bytes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     choose_execution(monkeypatch, enough_bytes)
@@ -73,9 +93,12 @@ def test_behind_the_highest_offset_it_has_that_one(
     options = parse_options({"path": str(directory), "mode": "PERMISSIVE", "columnNameOfCorruptRecord": "bad"})
     reader = LogReader(options, layout_of(full_schema(options).add("bad", "string"), options))
     rows = [row for task in reader.partitions() for part in reader.read(task) for row in part.to_pylist()]
-    *_, bad = [each for each in rows if each["bad"] is not None]
-    assert bad["offset"] == json.loads(bad["bad"])["offset"] == NO_END
-    assert not [each for each in rows if 10 <= each["offset"] < NO_END]  # a consumer is behind them
+    above, bad = [each for each in rows if each["bad"] is not None]
+    assert above["offset"] == json.loads(above["bad"])["offset"] == 0
+    assert bad["offset"] == json.loads(bad["bad"])["offset"] == 14
+    good = [each["offset"] for each in rows if each["bad"] is None]
+    given = [record.offset for record in open_partition(directory).records(on_damage="skip")]
+    assert good == given == [*range(10, 14)]  # the batch above the segment's offsets hides none
 
 
 def test_batches_beyond_the_next_segment_have_rows_with_offsets_of_their_own(tmp_path: Path) -> None:
