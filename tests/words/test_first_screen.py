@@ -66,7 +66,7 @@ def test_what_is_lost_since_when_and_what_to_type(place: Path) -> None:
         assert lost in said
         assert "parcels-40-3: an unknown number from offset 67 on, written after 2026-11-21 00:37:08Z" in said
         assert f": kafkalog recover {place}/data --yes" in said
-    assert "type this to see what is lost" in text("verify", "data")
+    assert "type this to see whether records are lost" in text("verify", "data")
 
 
 def test_the_command_does_what_it_says(place: Path) -> None:

@@ -22,6 +22,7 @@ __all__ = ["screen_of"]
 _SHOWN = 24
 """Partitions of which the first damaged place is looked at again, for its times."""
 _CODES = 3
+_NEXT = "type this to see whether records are lost, which groups stand beyond the end, and how to recover:"
 _GRAVE = codes_with(Trait.HIDES_DIRECTORY)
 
 
@@ -48,7 +49,7 @@ def screen_of(report: VerifyReport, hurt: Sequence[PartitionReport], words: Sequ
         out_of_service=out_of_service_sentence([node for node in nodes if node is not None]),
         lost=f"found something in {counted(len(hurt), 'partition')}:" if hurt else "",
         losses=[_loss(each, number < _SHOWN, several) for number, each in enumerate(_worst_first(hurt))],
-        note="type this to see what is lost, which groups stand beyond the end, and how to recover:" if dirty else "",
+        note=_NEXT if dirty else "",
         commands=commands,
         problems=problems,
     )
