@@ -156,6 +156,22 @@ class Range:
         self._key = key_of(partition) or ("", -1)
         self._name = str(partition.name or partition.path)
 
+    def check_start(self) -> None:
+        """Report a log start offset above the log end offset, because of which no record is read. With FAILFAST it
+        raises `FormatError`; with other modes it is a warning. Raises `StorageError` if the end of the log cannot be
+        read.
+        """
+        partition = self._partition
+        start, segments = partition.log_start_offset, partition.segments
+        if not segments or start <= segments[-1].base_offset or self._last_end >= start:
+            return
+        finding = nothing_to_read(partition, partition.limits)
+        if finding is None:
+            return
+        if self._options.mode is Mode.FAILFAST:
+            raise raised(finding)
+        tell(str(finding))
+
     def start(self) -> int:
         """Return the first requested offset; by default the log start offset, for "latest" the log end. For a timestamp
         it is the offset of the first record at or after it. If there is no such record, it is the log end with
@@ -219,8 +235,13 @@ class Range:
 
     @cached_property
     def _log_end(self) -> int:
-        """The log end offset, found from the last index entry on. At least the log start offset."""
-        return max(Follower().look(self._partition).end_offset, self._partition.log_start_offset)
+        """The log end offset. At least the log start offset."""
+        return max(self._last_end, self._partition.log_start_offset)
+
+    @cached_property
+    def _last_end(self) -> int:
+        """The log end offset, found from the last index entry on; it may be below the log start offset."""
+        return Follower().look(self._partition).end_offset
 
     def _there(self, bound: Bound, offset: int, first: int) -> int:
         """Return `offset` if it is from `first` to the log end, both included. Otherwise raise `UsageError`, or return
@@ -237,28 +258,13 @@ class Range:
         return min(max(offset, first), last)
 
 
-def _check_start(partition: Partition, options: ReadOptions) -> None:
-    """Report a log start offset above the log end offset, because of which no record is read. With FAILFAST it raises
-    `FormatError`; with other modes it is a warning. Raises `StorageError` if the end of the log cannot be read.
-    """
-    start, segments = partition.log_start_offset, partition.segments
-    if not segments or start <= segments[-1].base_offset or Follower().look(partition).end_offset >= start:
-        return
-    finding = nothing_to_read(partition, partition.limits)
-    if finding is None:
-        return
-    if options.mode is Mode.FAILFAST:
-        raise raised(finding)
-    tell(str(finding))
-
-
 _Wanted = tuple[Partition, int, int]
 """a partition, the first requested offset, and the one after the last"""
 
 
 def _wanted(partition: Partition, options: ReadOptions) -> _Wanted:
-    _check_start(partition, options)
     requested = Range(partition, options)
+    requested.check_start()
     start, end = requested.start(), requested.end()
     if start > end:
         raise UsageError(
@@ -363,8 +369,8 @@ def _believed(
     """Return the spans of a segment, and the lowest offset with which one of them or of a later segment's begins.
     `next_base` is the base offset of the next segment, None for the last; `lowest` is the lowest offset with which a
     span of a later segment begins. If a span claims offsets that a later span or segment also has, its `next_offset` is
-    limited to what readers take from it (0 for nothing), because other headers in it would hide those. Raises
-    `StorageError` if the log cannot be read.
+    limited by `_reached`: headers of batches that readers do not take would hide those offsets. Raises `StorageError`
+    if the log cannot be read.
     """
     believed: list[Span] = []
     lowest = lowest if next_base is None else min(lowest, next_base)
@@ -379,9 +385,9 @@ def _believed(
 
 
 def _reached(segment: Segment, span: Span, expected: int | None, next_base: int | None) -> int:
-    """Return the offset after the highest one of the batches in a span that a reader takes which continues after
-    damage; 0 if it takes none. `expected` is the offset that should come there, None if any is accepted. Raises
-    `StorageError` if the log cannot be read.
+    """Return the offset after the highest one that a reader which continues after damage takes from the batches of a
+    span; 0 if it takes no batch. `expected` is the offset that should come at the start of the span, None if any is
+    accepted. Raises `StorageError` if the log cannot be read.
     """
     reached, position = 0, span.start
     with segment.open() as source:

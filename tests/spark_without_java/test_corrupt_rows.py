@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -27,6 +28,13 @@ def batch(first: int, codec: Codec) -> bytes:
     return build_batch(records, codec=codec)
 
 
+def rows_of(directory: Path) -> list[dict[str, Any]]:
+    """All rows of a partition, with `bad` as the column of corrupt records."""
+    options = parse_options({"path": str(directory), "mode": "PERMISSIVE", "columnNameOfCorruptRecord": "bad"})
+    reader = LogReader(options, layout_of(full_schema(options).add("bad", "string"), options))
+    return [row for task in reader.partitions() for part in reader.read(task) for row in part.to_pylist()]
+
+
 def broken(data: bytes, kind: str) -> bytes:
     """A batch whose records cannot be opened under a right checksum, or its last one, or whose checksum is wrong."""
     if kind == "last record":
@@ -44,9 +52,7 @@ def test_it_has_the_first_offset_that_is_lost(codec: Codec, kind: str, tmp_path:
     directory.mkdir()
     log = batch(0, codec) + broken(batch(FIVE, codec), kind) + batch(2 * FIVE, codec)
     (directory / f"{0:020}.log").write_bytes(log)
-    options = parse_options({"path": str(directory), "mode": "PERMISSIVE", "columnNameOfCorruptRecord": "bad"})
-    reader = LogReader(options, layout_of(full_schema(options).add("bad", "string"), options))
-    rows = [row for task in reader.partitions() for part in reader.read(task) for row in part.to_pylist()]
+    rows = rows_of(directory)
     (bad,) = [each for each in rows if each["bad"] is not None]
     good = [each["offset"] for each in rows if each["bad"] is None]
     assert {*range(FIVE), *range(2 * FIVE, 3 * FIVE)} <= set(good)
@@ -73,9 +79,7 @@ def test_behind_the_highest_offset_it_has_that_one(
     highest = NO_END.to_bytes(8, "big") + wrapper[8:]  # no checksum covers it
     (directory / f"{NO_END - 9:020}.log").write_bytes(highest)
     (directory / f"{NO_END - 5:020}.log").write_bytes(broken(batch(NO_END - 5, Codec.NONE), "last record"))
-    options = parse_options({"path": str(directory), "mode": "PERMISSIVE", "columnNameOfCorruptRecord": "bad"})
-    reader = LogReader(options, layout_of(full_schema(options).add("bad", "string"), options))
-    rows = [row for task in reader.partitions() for part in reader.read(task) for row in part.to_pylist()]
+    rows = rows_of(directory)
     *_, bad = [each for each in rows if each["bad"] is not None]
     assert bad["offset"] == json.loads(bad["bad"])["offset"] == NO_END
 
@@ -90,9 +94,7 @@ def test_behind_an_offset_above_its_segment_it_has_its_own(
     wrapper = build_messages([Record(0, -1, TimestampType.CREATE_TIME, None, b"v")], magic=0, codec=Codec.GZIP)
     (directory / f"{0:020}.log").write_bytes(NO_END.to_bytes(8, "big") + wrapper[8:])  # no checksum covers it
     (directory / f"{10:020}.log").write_bytes(broken(batch(10, Codec.NONE), "last record"))
-    options = parse_options({"path": str(directory), "mode": "PERMISSIVE", "columnNameOfCorruptRecord": "bad"})
-    reader = LogReader(options, layout_of(full_schema(options).add("bad", "string"), options))
-    rows = [row for task in reader.partitions() for part in reader.read(task) for row in part.to_pylist()]
+    rows = rows_of(directory)
     above, bad = [each for each in rows if each["bad"] is not None]
     assert above["offset"] == json.loads(above["bad"])["offset"] == 0
     assert bad["offset"] == json.loads(bad["bad"])["offset"] == 14
@@ -109,9 +111,7 @@ def test_batches_beyond_the_next_segment_have_rows_with_offsets_of_their_own(tmp
     (directory / f"{0:020}.log").write_bytes(batch(0, Codec.NONE))
     for base in (FIVE, FIVE + 1):
         (directory / f"{base:020}.log").write_bytes(b"".join(copied))
-    options = parse_options({"path": str(directory), "mode": "PERMISSIVE", "columnNameOfCorruptRecord": "bad"})
-    reader = LogReader(options, layout_of(full_schema(options).add("bad", "string"), options))
-    rows = [row for task in reader.partitions() for part in reader.read(task) for row in part.to_pylist()]
+    rows = rows_of(directory)
     bad = [each["offset"] for each in rows if each["bad"] is not None]
     assert len(bad) > 1
     assert bad == sorted(set(bad))

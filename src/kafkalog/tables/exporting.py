@@ -19,7 +19,6 @@ from kafkalog.codec.common.errors import RecoveryRefused, UsageError
 from kafkalog.codec.common.extras import needed
 from kafkalog.codec.common.finding_codes import Trait, codes_with
 from kafkalog.codec.common.findings import Finding, FindingCode
-from kafkalog.codec.names import PartitionName
 from kafkalog.codec.native.thresholds import together
 from kafkalog.log import open_all
 from kafkalog.log.directories.commits import unfinished_commit
@@ -32,7 +31,7 @@ from kafkalog.log.disk.files import PathLike
 from kafkalog.log.reading.consumer_view import consumer_view
 from kafkalog.log.reading.record_filter import RecordFilter
 from kafkalog.tables.request import Export
-from kafkalog.values.schema_log import OWN_TOPICS
+from kafkalog.values.schema_log import topics_wanted
 from kafkalog.values.sources import find_schemas
 
 with needed("an export", "fast"):
@@ -151,19 +150,16 @@ def _topics(
             raise RecoveryRefused(f"{commit}; nothing was exported", reason="unfinished")
     select.check(inventory.names)
     by_topic: dict[str, list[Partition]] = {}
-    not_asked = frozenset() if select.topics else OWN_TOPICS
-
-    def is_asked(name: PartitionName) -> bool:
-        return name.topic not in not_asked
-
-    partitions = inventory.readable(replica, select, is_asked)
-    findings += inventory.directories_left_out(select, is_asked)
+    wanted = topics_wanted(select.topics)
+    partitions = inventory.readable(replica, select, wanted)
+    findings += inventory.directories_left_out(select, wanted)
     findings += [finding for partition in partitions for finding in partition.left_out]
     if findings and not accept_loss:  # a table would never have the records of such a log
         raise RecoveryRefused(
             f"{why_left_out(findings[0])}; nothing was exported: put the real one there", reason="records_missing",
             advice=[Advice("with {} the export goes on without it", Ask.ACCEPT_LOSS)],
         )  # fmt: skip
+    apart = frozenset(findings)
     for each in partitions:
         if each.topic is None:
             raise UsageError(f"{each.path} is in no partition directory, so that nobody knows its topic")
@@ -172,8 +168,8 @@ def _topics(
         some = by_topic.setdefault(each.topic, [])
         if any(partition.partition == each.partition for partition in some):
             raise UsageError(f"{each.topic}-{each.partition} was given twice: {each.path} is one of them")
-        told = [finding for finding in each.findings if finding not in findings]
-        some.append(dataclasses.replace(each, findings=tuple(told)) if len(told) < len(each.findings) else each)
+        own = tuple(finding for finding in each.findings if finding not in apart)
+        some.append(dataclasses.replace(each, findings=own) if len(own) < len(each.findings) else each)
     if not by_topic:
         raise UsageError(f"there are no records in {', '.join(paths)} but Kafka's own")
     return {topic: sorted(some, key=lambda each: each.partition or 0) for topic, some in sorted(by_topic.items())}

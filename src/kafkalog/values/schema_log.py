@@ -8,7 +8,7 @@ two releases, that write one key in two forms lose a deletion: the tombstone of 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -16,9 +16,12 @@ from msgspec import Struct, field
 
 from kafkalog.codec.common.findings import Finding, FindingCode, Severity
 from kafkalog.codec.names import CLUSTER_METADATA_TOPIC, COORDINATOR_TOPICS, REMOTE_LOG_METADATA_TOPIC
+from kafkalog.log.directories.directory import Wants, every
 from kafkalog.values.registry import Schema, SchemaDeletion, SchemaReference, SchemaRegistry, context_of
 
-__all__ = ["OWN_TOPICS", "SCHEMAS_TOPIC", "SchemaLog", "SchemaRecord", "loaded_json", "parse_record"]
+__all__ = [
+    "OWN_TOPICS", "SCHEMAS_TOPIC", "SchemaLog", "SchemaRecord", "loaded_json", "parse_record", "topics_wanted",
+]  # fmt: skip
 
 SCHEMAS_TOPIC = "_schemas"
 OWN_TOPICS = frozenset({*COORDINATOR_TOPICS, CLUSTER_METADATA_TOPIC, REMOTE_LOG_METADATA_TOPIC, SCHEMAS_TOPIC})
@@ -28,6 +31,13 @@ _WHOLE = {"ASSOC", "CONTEXT"}
 """key types that are kept but do not affect schemas"""
 _REST = ("metadata", "ruleSet")
 _TYPES = 2**31 - 1
+
+
+def topics_wanted(topics: Collection[str]) -> Wants:
+    """Return a function that tells whether a partition is to be read. It accepts every partition if `topics` has names,
+    because a selection checks these, otherwise the partitions of topics that are not in `OWN_TOPICS`.
+    """
+    return every if topics else lambda name: name.topic not in OWN_TOPICS
 
 
 class _Invalid(ValueError):

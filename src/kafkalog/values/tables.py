@@ -17,12 +17,11 @@ from kafkalog.codec.common.extras import needed
 from kafkalog.codec.common.findings import Finding
 from kafkalog.codec.common.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.common.wording import counted
-from kafkalog.codec.names import PartitionName
 from kafkalog.codec.native.thresholds import together
 from kafkalog.log import open_all
 from kafkalog.log.directories.directory import Wants, every
 from kafkalog.log.directories.follow import Follower
-from kafkalog.log.directories.left_out import check_left_out, told
+from kafkalog.log.directories.left_out import check_left_out, report_left_out
 from kafkalog.log.directories.partition import Partition
 from kafkalog.log.directories.selection import Selection
 from kafkalog.log.disk.files import PathLike
@@ -32,7 +31,7 @@ from kafkalog.log.reading.record_filter import RecordFilter
 from kafkalog.log.walk.on_damage import STOP
 from kafkalog.values.key_places import KeyPlaces
 from kafkalog.values.registry import SchemaRegistry
-from kafkalog.values.schema_log import OWN_TOPICS
+from kafkalog.values.schema_log import OWN_TOPICS, topics_wanted
 from kafkalog.values.sources import find_schemas
 from kafkalog.values.table_scan import TableScan
 
@@ -85,13 +84,9 @@ class KafkaTable:
         wants = _wants(chosen) if any(is_uri(str(path)) for path in paths) else every
         inventory = open_all(*paths, wants=wants, limits=limits)
         chosen.check(inventory.names)
-        not_asked = frozenset() if request.topics else OWN_TOPICS
-
-        def is_asked(name: PartitionName) -> bool:
-            return name.topic not in not_asked
-
-        self.partitions = inventory.readable(request.replica, chosen, is_asked)
-        self._left_out = inventory.directories_left_out(chosen, is_asked)
+        wanted = topics_wanted(request.topics)
+        self.partitions = inventory.readable(request.replica, chosen, wanted)
+        self._left_out = inventory.directories_left_out(chosen, wanted)
         check_left_out(self._left_out, request.on_damage)
         if not self.partitions:
             raise UsageError(f"there are no records in {', '.join(map(str, paths))} but Kafka's own")
@@ -188,7 +183,7 @@ class KafkaTable:
         with_key = self._places is not None and not is_decoded and "key" in self.schema.names
         keys = reach.only_values("key") if with_key else None
         work_bytes = sum(each.size for each in self.partitions)
-        told(self._left_out, self._findings)
+        report_left_out(self._left_out, self._findings)
         for partition in self.partitions:
             if self._places is not None and keys is not None and not self._places.may_hold(partition, keys):
                 continue

@@ -21,7 +21,7 @@ from kafkalog.codec.common.findings import Finding
 from kafkalog.log import open_all
 from kafkalog.values.export import import_calls, schema_records
 from kafkalog.values.registry import Schema, SchemaReference, SchemaRegistry, context_of
-from kafkalog.values.schema_log import OWN_TOPICS
+from kafkalog.values.schema_log import topics_wanted
 from kafkalog.values.sources import read_schema_log, read_schemas
 from kafkalog.values.used_ids import find_unknown_ids
 from kafkalog.words.times import time_text
@@ -153,7 +153,7 @@ def command(
 def _of_values(registry: SchemaRegistry, paths: tuple[str, ...], replica: str | None) -> Iterator[Finding]:
     inventory = open_all(*paths, tolerant=True)
     yield from inventory.all_unreadable
-    yield from find_unknown_ids(registry, inventory.readable(replica, wants=lambda name: name.topic not in OWN_TOPICS))
+    yield from find_unknown_ids(registry, inventory.readable(replica, wants=topics_wanted(())))
 
 
 def _lines(registry: SchemaRegistry, chosen: list[Schema]) -> Iterator[Line]:

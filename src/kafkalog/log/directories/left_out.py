@@ -13,7 +13,7 @@ from kafkalog.codec.common.findings import Finding, FindingCode, Severity
 from kafkalog.codec.names import PartitionName, parse_partition_directory, parse_segment_file
 from kafkalog.log.walk.on_damage import RAISE, SKIP, check_on_damage, warn_of_loss
 
-__all__ = ["check_left_out", "leaves_out_records", "partition_of", "told", "why_left_out"]
+__all__ = ["check_left_out", "leaves_out_records", "partition_of", "report_left_out", "why_left_out"]
 
 
 def leaves_out_records(finding: Finding) -> bool:
@@ -29,20 +29,22 @@ def _is_log(path: str) -> bool:
 
 
 def partition_of(finding: Finding) -> PartitionName | None:
-    """Return the partition of the log or directory in such a finding; None if it belongs to none."""
+    """Return the partition of the log or directory that is not read; None if its path names none. `finding` is one for
+    which `leaves_out_records` is true.
+    """
     path = os.path.abspath(finding.file or "")
     directory = path if finding.code is FindingCode.FOREIGN_DIRECTORY else os.path.dirname(path)
     return parse_partition_directory(os.path.basename(directory))
 
 
 def why_left_out(finding: Finding) -> str:
-    """Return a sentence with the path and the reason in such a finding."""
+    """Return a sentence that names the log or directory that is not read, and why."""
     return f"{finding.file} cannot be read: {finding.detail.removesuffix('; left out')}"
 
 
 def check_left_out(findings: Sequence[Finding], on_damage: str) -> None:
-    """Raise `StorageError` for the first of such findings if `on_damage` is `"raise"`. Raises `UsageError` for an
-    unknown `on_damage`.
+    """Raise `StorageError` for the first log or directory that is not read if `on_damage` is `"raise"`. `findings` are
+    those for which `leaves_out_records` is true. Raises `UsageError` for an unknown `on_damage`.
     """
     if check_on_damage(on_damage) == RAISE and findings:
         raise StorageError(
@@ -50,8 +52,10 @@ def check_left_out(findings: Sequence[Finding], on_damage: str) -> None:
         )
 
 
-def told(findings: Iterable[Finding], into: list[Finding] | None) -> None:
-    """Append such findings to a list; without a list they are warnings."""
+def report_left_out(findings: Iterable[Finding], into: list[Finding] | None) -> None:
+    """Append the findings about logs and directories that are not read to the list `into`. If `into` is None, they
+    become warnings.
+    """
     for finding in findings:
         if into is None:
             warn_of_loss(finding, SKIP)

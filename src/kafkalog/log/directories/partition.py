@@ -35,7 +35,7 @@ from kafkalog.codec.names import (
 )
 from kafkalog.codec.plain.records import decode_batch
 from kafkalog.codec.plain.scanner import Scanner
-from kafkalog.log.directories.left_out import check_left_out, leaves_out_records, told
+from kafkalog.log.directories.left_out import check_left_out, leaves_out_records, report_left_out
 from kafkalog.log.directories.partition_listing import PartitionListing, reason_of
 from kafkalog.log.directories.time_search import Look, first_since, looking_for_timestamp
 from kafkalog.log.disk.files import (
@@ -290,7 +290,7 @@ class Partition:
             raise UsageError("decoded keys and values are no views of bytes: leave out layout")
 
         check_left_out(self.left_out, on_damage)
-        told(self.left_out, findings)
+        report_left_out(self.left_out, findings)
         read = partial(
             partition_to_arrow,
             self,

@@ -115,7 +115,9 @@ class SliceReader:
         self._tolerant = tolerant
         self._limits = limits
         self._placed = 0
-        """offset after the last batch with a wrong base offset, if it lay where it should; rows do not depend on it"""
+        """offset after the last batch with a wrong base offset, if that batch had the expected one. Only the reported
+        place of later damage depends on it.
+        """
         self._complete: list[pa.RecordBatch | Fault] = []
         self._later: list[Damage] = []
         """faults in headers of batches that are read. Damage of batches before them, whose records are collected and
