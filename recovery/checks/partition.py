@@ -319,7 +319,7 @@ class _PartitionVerifier:
         if run.verdict is BatchVerdict.DISPLACED:
             self._repeat = None
             return max(last_offset, cursor.next_offset - 1)
-        self._repeat = run.batch(0) if run.final_offset < last_offset else None
+        self._repeat = run.batch(len(run) - 1) if run.final_offset < last_offset else None
         self._placed = run.final_offset if self._placed is None else max(self._placed, run.final_offset)
         return max(last_offset, run.final_offset)
 

@@ -206,7 +206,7 @@ class _Facts:
         if run.verdict is not BatchVerdict.DISPLACED:
             highest = self._segment.base_offset - 1 if self.last is None else self.last
             if run.final_offset < highest:
-                self.ends_below = ends_below(run.batch(0), highest).in_file(path)
+                self.ends_below = ends_below(run.batch(len(run) - 1), highest).in_file(path)
             self.final_base = run.final_base
             self._seen(run.lowest_offset(self._limits), run.final_offset)
         for before, first, position in run.gaps():
