@@ -145,6 +145,16 @@ def test_two_members_agree_and_one_leaves() -> None:
         assert (alone["leader"], len(alone["members"])) == (members["two"], 1)
 
 
+def test_a_join_whose_answer_was_lost_is_answered_again() -> None:
+    """Kafka's coordinator repeats the answer (`GroupCoordinator.doJoinGroup`, CompletingRebalance)."""
+    with serving(TXN) as server, RawClient(server.address) as client:
+        again = joining("g", given_id(client, "g"))
+        first = client.ask("JoinGroup", 9, **again)
+        assert client.ask("JoinGroup", 9, **again) == first
+        changed = {**again, "protocols": [{"name": "range", "metadata": b"other"}]}
+        assert client.ask("JoinGroup", 9, **changed)["generation_id"] == first["generation_id"] + 1
+
+
 def test_a_member_that_is_silent_is_dropped() -> None:
     with serving(TXN) as server, RawClient(server.address) as client:
         body = joining("g", session_timeout_ms=200, rebalance_timeout_ms=200)

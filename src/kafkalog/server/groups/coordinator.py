@@ -73,8 +73,8 @@ class Coordinator:
         """Answer `JoinGroup` of a client at address `host`: return the response, or a promise of it until the rebalance
         is finished.
 
-        Adds the member to its group, which is created if necessary, and starts a rebalance. If a member other than the
-        leader joins a stable group again with the same protocols, no rebalance starts. The response has an error if the
+        Adds the member to its group, which is created if necessary, and starts a rebalance. No rebalance starts if a
+        member joins again with the same protocols, and is not the leader of a stable group. The response has an error if the
         member is refused or unknown, if it first needs a member id (MEMBER_ID_REQUIRED, with the id), or if the
         rebalance takes too long (REBALANCE_IN_PROGRESS). Only the leader's response has the list of members. If the
         client leaves during the wait, the member counts as not joining any more.
@@ -112,7 +112,7 @@ class Coordinator:
     def _answer(request: Request, group: Group, member: Member, generation: int) -> Fields | None:
         if group.members.get(member.id) is not member:
             return _not_joined(request, Code.UNKNOWN_MEMBER_ID, member.id)
-        if member.joined > generation or (group.state is State.STABLE and not member.is_joining):
+        if member.joined > generation or (group.state is not State.PREPARING and not member.is_joining):
             return _joined(request, group, member)
         return None
 
@@ -161,12 +161,12 @@ class Coordinator:
                 del group.members[standing.id]
         if known is None and number and number not in group.pending:
             return Code.UNKNOWN_MEMBER_ID, None, group
-        if known is not None and known.protocols == protocols and known.id != group.leader:
-            if group.state is State.STABLE:
+        if known is not None and known.protocols == protocols:
+            if group.state is State.COMPLETING:  # the answer was lost
+                return Code.NONE, known, group
+            if group.state is State.STABLE and known.id != group.leader:
                 known.seen(now)
                 return Code.NONE, known, group
-            if group.state is State.COMPLETING:  # the answer was lost
-                known.joined = group.generation
         member = Member(
             id=number or _new_id(instance or request.client_id),
             instance_id=instance,
