@@ -162,7 +162,10 @@ def deleted_records(directory: Path) -> None:
     for log in (first, second):
         for each in partition.glob(f"{log.stem}.*"):
             each.rename(partition / f"{each.name}.deleted")
-    (data / "log-start-offset-checkpoint").write_text(f"0\n1\nstock-41 0 {int(third.stem) + 1}\n")
+    checkpoint = data / "log-start-offset-checkpoint"
+    others = [line for line in checkpoint.read_text().splitlines()[2:] if not line.startswith("stock-41 ")]
+    lines = [*others, f"stock-41 0 {int(third.stem) + 1}"]
+    checkpoint.write_text("\n".join(["0", str(len(lines)), *lines, ""]))
 
 
 def staging_cluster(directory: Path) -> None:
