@@ -143,29 +143,26 @@ def poison_record(directory: Path) -> None:
 
 def retention_mistake(directory: Path) -> None:
     """Somebody has shortened a topic's retention; the broker was stopped before it removed the segments."""
-    data = _stopped(directory)
-    shutil.rmtree(data / "__cluster_metadata-0")
-    partition = data / "stock-41-0"
-    for log in sorted(partition.glob("*.log"))[:3]:
-        for each in partition.glob(f"{log.stem}.*"):
-            each.rename(partition / f"{each.name}.deleted")
-    start = min(partition.glob("*.log")).stem
-    (data / "log-start-offset-checkpoint").write_text(f"0\n1\nstock-41 0 {int(start)}\n")
+    _deleted_segments(_stopped(directory), 3, into_next=0)
 
 
 def deleted_records(directory: Path) -> None:
     """Somebody has deleted the records before an offset in the third segment, and the broker was stopped at once."""
-    data = _stopped(directory)
+    _deleted_segments(_stopped(directory), 2, into_next=1)
+
+
+def _deleted_segments(data: Path, count: int, *, into_next: int) -> None:
+    """Name the first segments of a log as a broker does that deletes them; the log start is in the segment after."""
     shutil.rmtree(data / "__cluster_metadata-0")
     partition = data / "stock-41-0"
-    first, second, third, *_ = sorted(partition.glob("*.log"))
-    for log in (first, second):
+    logs = sorted(partition.glob("*.log"))
+    for log in logs[:count]:
         for each in partition.glob(f"{log.stem}.*"):
             each.rename(partition / f"{each.name}.deleted")
     checkpoint = data / "log-start-offset-checkpoint"
     others = [line for line in checkpoint.read_text().splitlines()[2:] if not line.startswith("stock-41 ")]
-    lines = [*others, f"stock-41 0 {int(third.stem) + 1}"]
-    checkpoint.write_text("\n".join(["0", str(len(lines)), *lines, ""]))
+    starts = [*others, f"stock-41 0 {int(logs[count].stem) + into_next}"]
+    checkpoint.write_text("\n".join(["0", str(len(starts)), *starts, ""]))
 
 
 def staging_cluster(directory: Path) -> None:
