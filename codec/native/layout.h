@@ -64,7 +64,7 @@
 #define NAMES_OF_FILLED INT64_C(175850439)
 #define NAMES_OF_DECOMPRESSOR INT64_C(1055824358)
 #define NAMES_OF_VIEWED INT64_C(4189517794)
-#define NAMES_OF_WALK INT64_C(1818095900)
+#define NAMES_OF_WALK INT64_C(11677620)
 #define NAMES_OF_KEY_MAP INT64_C(1960162146)
 #define NAMES_OF_RECOVERED INT64_C(3455432465)
 #define NAMES_OF_CONTINUITY INT64_C(903405923)
@@ -305,6 +305,7 @@ struct walk {
     int64_t held;
     int64_t held_end;
     int64_t is_dense;
+    int64_t base;
     int64_t next_base;
     int64_t is_followed;
 };

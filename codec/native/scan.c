@@ -208,6 +208,8 @@ EXPORTED int64_t walk_headers(int64_t descriptor, byte *memory, int64_t room, st
             goto left;
         const int64_t taken = offsets_taken(here, magic);
         int64_t first = magic > 1 ? offset : expected, after = magic > 1 ? offset + taken : offset + 1;
+        if (after - 1 - walk->base > MAX_RELATIVE_OFFSET) /* no consumer reads past it */
+            goto left;
         dense = behind - position < DENSE;
         int64_t following = walk->next_base;
         bool is_known = following != NO_END;

@@ -263,6 +263,8 @@ class Walk(Rows):
     HELD = auto()
     HELD_END = auto()
     IS_DENSE = auto()
+    BASE = auto()
+    """base offset of the segment; `NO_END` if unknown"""
     NEXT_BASE = auto()
     """base offset of the next segment"""
     IS_FOLLOWED = auto()

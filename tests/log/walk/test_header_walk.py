@@ -118,6 +118,22 @@ def test_a_batch_of_unknown_magic_is_where_its_header_says(
 
 
 @pytest.mark.parametrize("is_worth_it", [False, True])
+def test_offsets_too_high_for_the_segment_do_not_count(
+    is_worth_it: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No consumer reads past such a batch, and what follows it begins at any offset."""
+    monkeypatch.setattr(header_walk, "is_there", lambda: is_worth_it)
+    offsets = (0, 2**31, 2, 7)
+    path = tmp_path / "00000000000000000000.log"
+    path.write_bytes(b"".join(batch(offset, [b"x"]) for offset in offsets))
+    size = path.stat().st_size // len(offsets)
+    with FileSource(path) as source:
+        found = list(joined_spans(source, 0, source.size, 1, base=0))
+    rest = [Span(size, 3 * size, 1, 3, 1), Span(3 * size, 4 * size, 7, 8, 3)]
+    assert found == [Span(0, size, 0, 1, 0), *rest]
+
+
+@pytest.mark.parametrize("is_worth_it", [False, True])
 def test_a_batch_behind_which_no_header_is_has_all_the_rest_in_its_span(
     is_worth_it: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -138,7 +154,7 @@ def test_the_kernel_goes_to_the_end_of_what_is_sound(tmp_path: Path) -> None:
     some = [batch(number, [bytes(3_000)]) for number in range(50)]
     path.write_bytes(b"".join(some))
     with FileSource(path) as source:
-        found = list(header_walk._by_compiled_code(source, 0, 0, source.size, 1, None))
+        found = list(header_walk._by_compiled_code(source, 0, range(source.size), 1, 0, None))
     ends = [len(some[0]) * number for number in range(1, 51)]
     size = len(some[0])
     spans = [Span(end - size, end, number, number + 1, number) for number, end in enumerate(ends)]

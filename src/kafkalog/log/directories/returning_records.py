@@ -51,7 +51,7 @@ def _epoch_before(log: Source, position: int, base: int, offset: int) -> int | N
     offset. Raises `StorageError` if the log cannot be read.
     """
     found: int | None = None
-    for span in joined_spans(log, base, log.size, 1, position=position):
+    for span in joined_spans(log, base, log.size, 1, position=position, base=base):
         if span.first_offset >= offset:
             break
         found = span.start

@@ -15,7 +15,7 @@ from kafkalog.codec.model import BATCH, LOG_OVERHEAD, NO_END, AnyHeader, BatchHe
 from kafkalog.codec.native.library import is_there
 from kafkalog.codec.plain.decoding import PLAIN
 from kafkalog.codec.plain.scanner import Scanner, offsets_behind
-from kafkalog.codec.rules.batches import BatchVerdict, Continuity
+from kafkalog.codec.rules.batches import MAGICS, BatchVerdict, Continuity
 from kafkalog.codec.rules.framing import MAGIC_POSITION, SMALLEST_MESSAGE
 from kafkalog.log.disk.files import FileSource
 from kafkalog.log.walk.segment import Segment
@@ -51,7 +51,8 @@ def batch_spans(segment: Segment, next_base: int | None = None) -> list[Span]:
     the rest of the segment. Raises `StorageError` if the log cannot be read.
     """
     with segment.open() as source:
-        return list(walk_headers(source, segment.base_offset, 0, min(source.size, segment.size), next_base=next_base))
+        size, base = min(source.size, segment.size), segment.base_offset
+        return list(walk_headers(source, base, 0, size, base=base, next_base=next_base))
 
 
 def spans_from(segment: Segment, offset: int, next_base: int | None = None) -> Iterator[Span]:
@@ -61,41 +62,51 @@ def spans_from(segment: Segment, offset: int, next_base: int | None = None) -> I
     """
     with segment.open() as source:
         position = segment.position_of(offset, source)
-        size = min(source.size, segment.size)
-        yield from walk_headers(source, segment.base_offset, position, size, next_base=next_base)
+        size, base = min(source.size, segment.size), segment.base_offset
+        yield from walk_headers(source, base, position, size, base=base, next_base=next_base)
 
 
 def joined_spans(
-    source: Source, offset: int, end: int, step: int, *, position: int = 0, next_base: int | None = None
+    source: Source,
+    offset: int,
+    end: int,
+    step: int,
+    *,
+    position: int = 0,
+    base: int | None = None,
+    next_base: int | None = None,
 ) -> Iterator[Span]:
     """Yield consecutive spans of whole batches from byte `position` to `end` (exclusive). Each has at least `step`
     bytes, except the last. If no header follows a batch, its span extends to `end`. `offset` is the base offset
-    expected at `position`. `next_base` is the base offset of the next segment, None for the last one. Only headers are
-    read, by compiled code if it is installed. Raises `StorageError` while iterating if the log cannot be read.
+    expected at `position`. `base` is the base offset of the segment, None if unknown; `next_base` that of the next one,
+    None for the last one. Only headers are read, by compiled code if it is installed. Raises `StorageError` while
+    iterating if the log cannot be read.
     """
     if offset <= NO_END and isinstance(source, FileSource) and source.descriptor >= 0 and is_there():
-        for span, expected in _by_compiled_code(source, offset, position, end, step, next_base):
+        for span, expected in _by_compiled_code(source, offset, range(position, end), step, base, next_base):
             yield span
             position, offset = span.end, expected
-    yield from _joined(walk_headers(source, offset, position, end, next_base=next_base), step)
+    yield from _joined(walk_headers(source, offset, position, end, base=base, next_base=next_base), step)
 
 
 def _by_compiled_code(
-    source: FileSource, offset: int, position: int, end: int, step: int, next_base: int | None
+    source: FileSource, offset: int, bytes_wanted: range, step: int, base: int | None, next_base: int | None
 ) -> Iterator[tuple[Span, int]]:
-    """Yield each span with the offset that is expected after it, found by compiled code. Stops before `end` at headers
-    that compiled code cannot judge; the caller continues there. Parameters as in `joined_spans`. Raises `StorageError`
-    if the log cannot be read.
+    """Yield each span with the offset that is expected after it, found by compiled code. Stops before the end of
+    `bytes_wanted` at headers that compiled code cannot judge; the caller continues there. Other parameters as in
+    `joined_spans`. Raises `StorageError` if the log cannot be read.
     """
     from kafkalog.codec.common.buffer_pool import Block
     from kafkalog.codec.native import functions
     from kafkalog.codec.native.cells import zeros
     from kafkalog.codec.native.tables import Walk
 
+    position, end = bytes_wanted.start, bytes_wanted.stop
     memory = Block(_BLOCK_BYTES)
     walk = zeros(len(Walk))
     walk[Walk.END], walk[Walk.FILE_END], walk[Walk.STEP], walk[Walk.EXPECTED] = end, source.size, step, offset
-    walk[Walk.POSITION], walk[Walk.NEXT_BASE] = position, NO_END if next_base is None else next_base
+    walk[Walk.POSITION], walk[Walk.BASE] = position, NO_END if base is None else base
+    walk[Walk.NEXT_BASE] = NO_END if next_base is None else next_base
     while position < end and functions.walk_headers(source.descriptor, memory.address, _BLOCK_BYTES, walk):
         behind, expected = walk[Walk.POSITION], walk[Walk.EXPECTED]
         first_offset, next_offset = walk[Walk.FIRST_OFFSET], walk[Walk.NEXT_OFFSET]
@@ -128,18 +139,19 @@ def _is_sound(source: Source, position: int, end: int) -> bool:
 
 
 def walk_headers(
-    source: Source, offset: int, position: int, end: int, *, next_base: int | None = None
+    source: Source, offset: int, position: int, end: int, *, base: int | None = None, next_base: int | None = None
 ) -> Iterator[Span]:
     """Yield a span for each batch from byte `position` to `end` (exclusive), from its header alone. `offset` is the
-    offset expected at `position`, `next_base` the base offset of the next segment (None: last segment). If there is no
-    header at `position`, yield one span that covers everything. Raises `StorageError` while iterating if the log cannot
-    be read.
+    offset expected at `position`, `base` the base offset of the segment (None: unknown), `next_base` that of the next
+    one (None: last segment). If there is no header at `position`, yield one span that covers everything. Raises
+    `StorageError` while iterating if the log cannot be read.
 
-    A displaced batch (its header has wrong offsets, see `codec.rules.batches`) gets the right offsets. A batch that
-    contradicts the header after it and has a wrong checksum shares a span with the next batch. If no header follows a
-    batch, its size may be wrong, so its span extends to `end`.
+    A displaced batch (its header has wrong offsets, see `codec.rules.batches`) gets the right offsets. A batch whose
+    offsets are too high for its segment shares a span with the next batch: they do not count, and any may come after
+    them. So does a batch that contradicts the header after it and has a wrong checksum. If no header follows a batch,
+    its size may be wrong, so its span extends to `end`.
     """
-    continuity = Continuity(next_segment=next_base, expected=offset)
+    continuity = Continuity(base, next_segment=next_base, expected=offset)
     head = source.read(position, BATCH.size)
     if position < end and not _is_header(head, position, end):
         yield Span(position, end, offset, offset, offset, is_followed=False)
@@ -152,7 +164,11 @@ def walk_headers(
         continuity.behind = following = _offset_at(head, behind, source, next_base)
         _, second = offsets_behind(source, header, behind, continuity)
         first, next_offset, is_believed = offset, header.next_offset, True
-        if continuity.judge(header, following, second) is BatchVerdict.DISPLACED:
+        verdict = continuity.judge(header, following, second)
+        is_too_high = verdict is BatchVerdict.STOP and header.magic in MAGICS
+        if is_too_high:
+            next_offset, is_believed = offset, False
+        elif verdict is BatchVerdict.DISPLACED:
             next_offset = offset + (header.next_offset - header.first_offset)
         elif _is_doubtful(header, offset, following) and not _is_sound(source, position, behind):
             next_offset, is_believed = offset, False
@@ -169,6 +185,8 @@ def walk_headers(
             return
         offset = max(offset, next_offset)
         continuity.took(offset - 1)
+        if is_too_high:
+            continuity.goes_on()
         position = behind
 
 

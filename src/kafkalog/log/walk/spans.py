@@ -59,21 +59,22 @@ def spans(
     before that part are added to the first span, and the bytes after it to the last one; they are not examined.
     `next_base` is the base offset of the next segment; None for the last one.
     """
+    base = segment.base_offset
     with segment.open() as source:
         size = min(source.size, segment.size)
         if size == 0:
             return []
         if size <= min(every, _FEW_BYTES):
             whole = BufferSource(source.read(0, size))
-            return list(joined_spans(whole, segment.base_offset, whole.size, size, next_base=next_base))
+            return list(joined_spans(whole, base, whole.size, size, base=base, next_base=next_base))
         step = size // -(-size // max(every, 1))
         proving = replace(limits, read_window_bytes=min(limits.read_window_bytes, _PROBE_BYTES))
-        asked = (start - segment.base_offset, end - segment.base_offset)
+        asked = (start - base, end - base)
         indexed = _indexed(source, segment, range(step, size - step // 2, step), asked, size, next_base, proving)
         if indexed is None:
-            return list(joined_spans(source, segment.base_offset, size, step, next_base=next_base))
+            return list(joined_spans(source, base, size, step, base=base, next_base=next_base))
         cuts, next_offset, is_followed = indexed
-    starts = [(0, segment.base_offset), *cuts]
+    starts = [(0, base), *cuts]
     ends = [*cuts, (size, next_offset)]
     pieces = [Span(begin, end, low, high, low) for (begin, low), (end, high) in zip(starts, ends, strict=True)]
     return [*pieces[:-1], replace(pieces[-1], is_followed=is_followed)]
@@ -94,7 +95,7 @@ def likely_spans(
     for cut, expected in _likely_cuts(source, segment, position, end, step, rows, next_base):
         yield Span(position, cut, offset, expected, offset)
         position, offset = cut, expected
-    yield from joined_spans(source, offset, end, step, position=position, next_base=next_base)
+    yield from joined_spans(source, offset, end, step, position=position, base=segment.base_offset, next_base=next_base)
 
 
 def _likely_cuts(
@@ -229,7 +230,7 @@ def _indexed(
     if cuts is None or tail is None:
         return None
     begin = max(tail, cuts[-1]) if cuts else tail
-    behind = joined_spans(source, begin[1], size, size, position=begin[0], next_base=next_base)
+    behind = joined_spans(source, begin[1], size, size, position=begin[0], base=base_offset, next_base=next_base)
     rest = next(behind, Span(begin[0], size, begin[1], begin[1], begin[1]))
     return cuts, max(begin[1], rest.next_offset), rest.is_followed
 
