@@ -214,6 +214,20 @@ def test_a_link_to_a_partitions_directory_is_followed_as_by_a_broker(disks: Path
     assert {node: log.end for node, log in partition(of(disks), "tale").logs.items()} == ends
 
 
+def test_a_log_of_an_earlier_moment_is_not_called_whole(tmp_path: Path) -> None:
+    """4.1.0 served such a log without the records that it had acknowledged since."""
+    root = own_copy(brokers("4.1.1/segments")[0], tmp_path / "data")
+    assert "Nothing is lost" in kafkalog("triage", root).out
+    name = next(each.name for each in sorted(root.iterdir()) if each.name.endswith("-0") and each.name[0] != "_")
+    path = root / "replication-offset-checkpoint"
+    version, _count, *lines = path.read_text().splitlines()
+    kept = [line for line in lines if line.split()[:2] != name.rsplit("-", 1)]
+    path.write_text("\n".join([version, str(len(kept) + 1), *kept, f"{name.rsplit('-', 1)[0]} 0 987654321", ""]))
+    said = " ".join(kafkalog("triage", root).out.split())
+    assert f"Committed records of 1 partition ({name}) are in no copy here" in said
+    assert "Nothing that is on these disks is lost, and every partition gets a leader." in said
+
+
 def test_an_id_that_kafka_keeps_for_itself_makes_no_other_cluster(disks: Path) -> None:
     properties = disks / "broker-2" / "meta.properties"
     lines = properties.read_text().splitlines()

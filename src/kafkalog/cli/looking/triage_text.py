@@ -130,8 +130,14 @@ def _summary(found: Triage) -> list[str]:
         lines.append(f"broker {node} is taken to stay down: {why}")
     if found.cut_by_start:
         lines.append(_cut_by_start(found.cut_by_start))
+    below = [f"{each.topic}-{each.partition}" for each in found.partitions if each.ends_below_high_watermark]
+    if below:
+        lines.append(
+            f"Committed records of {first_names(below)} are in no copy here: all end below a high watermark that a "
+            "broker wrote down (`kafkalog verify`)."
+        )
     if found.is_clean:
-        lost = "Nothing that is on these disks is lost" if found.without_disks else "Nothing is lost"
+        lost = "Nothing that is on these disks is lost" if found.without_disks or below else "Nothing is lost"
         by = " by the elections" if found.cut_by_start else ""
         return [*lines, f"{lost}{by}, and every partition gets a leader."]
     lines += _of_unknown(found)
