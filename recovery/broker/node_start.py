@@ -19,6 +19,7 @@ from kafkalog.codec.files.text import MetaProperties
 from kafkalog.codec.names import PARTITION_METADATA, DirectoryState
 from kafkalog.recovery.broker.manager import BrokerResult
 from kafkalog.recovery.broker.node.answer import (
+    NEWER_FILES,
     ConsequenceKind,
     Fault,
     NodeAnswer,
@@ -115,6 +116,8 @@ def node_start(
         newer = None if release is not None else _newer_than_known(context)
         not_given = _not_given(context, role)
         answers = (newer,) if newer is not None else tuple(_answer(context, role, release) for release in releases)
+        if release is not None and role is not Role.ZOOKEEPER_BROKER:
+            answers = (_with_newer_files(context, role, releases[0], answers[0]),)
         if role is Role.ZOOKEEPER_BROKER and len(set(answers)) == 1:
             releases, answers = releases[-1:], answers[-1:]
     finally:
@@ -364,6 +367,19 @@ def _answer(context: _Context, role: Role, release: Release) -> NodeAnswer:
         return error.answer if role is Role.ZOOKEEPER_BROKER else _with_nameless(context, role, release, error.answer)
     except StorageError as error:
         return NodeAnswer(outcome=StartOutcome.UNKNOWN, message=f"not everything can be read: {error.strerror}")
+
+
+def _with_newer_files(context: _Context, role: Role, release: Release, answer: NodeAnswer) -> NodeAnswer:
+    """Return `answer` with a condition and other faults if the start fails only because a later release has written the
+    files; else unchanged. Raises `StorageError` if a file cannot be read.
+    """
+    floor = _floor(context)
+    if answer.outcome is not StartOutcome.FAILS or release.padded >= floor.padded:
+        return answer
+    if _answer(context, role, floor).outcome is StartOutcome.FAILS:
+        return answer
+    faults = tuple(structs.replace(fault, kind=NEWER_FILES) for fault in answer.faults)
+    return structs.replace(answer, condition=f"Kafka {floor} or later has written the files: start that", faults=faults)
 
 
 def _with_nameless(context: _Context, role: Role, release: Release, answer: NodeAnswer) -> NodeAnswer:
@@ -823,7 +839,7 @@ class _Start:
         """
         self.context.best()
         return partition_consequences(
-            directories, image, self.files.node_id or 0, self.release, self.context.explained,
+            self.files, directories, image, self.files.node_id or 0, self.release, self.context.explained,
             {root: identifier for root, identifier in identity.directory_ids if root in online},
             list_partitions(self.files, online, states=(DirectoryState.DELETE, DirectoryState.STRAY)),
             False if len(online) < len(self.files.roots) else True if self.files.are_all else None,

@@ -22,6 +22,7 @@ from kafkalog.recovery.checks.started_over import findings_of_starting_over
 from kafkalog.recovery.facts.recovery_request import Rules
 from kafkalog.recovery.facts.survey import Survey, survey
 from kafkalog.recovery.facts.topic_facts import NO_FACTS, TopicFacts, identity_of
+from kafkalog.recovery.facts.unreadable import unpredicted_sentence, unreadable_directories, why_not_predicted
 
 __all__ = ["Loading", "broker_start", "loading", "surveyed"]
 
@@ -64,7 +65,7 @@ def broker_start(
     except StorageError as error:
         if error.errno is None:
             raise
-        detail = f"the broker's start could not be predicted: {error.strerror}"
+        detail = unpredicted_sentence(error)
         finding = Finding(FindingCode.BROKER_REFUSES, Severity.WARNING, None, None, detail, path)
         return BrokerStart(outcome=None, exception=None, message=detail), [finding]
     start = BrokerStart(outcome=str(result.outcome), exception=result.exception, message=result.message, node=node)
@@ -99,9 +100,9 @@ def loading(
     Nothing on disk is changed.
 
     Returns two results: the loaded logs, and the outcome with `meta.properties` taken into account. A `StorageError` is
-    returned instead of raised, also if it was passed as `seen`. Sets `seen.tables` and closes `seen`. `tables` has
-    headers of logs that were just read, `jobs` partitions are loaded at a time, and `facts` come from the broker's
-    metadata log.
+    returned instead of raised, also if it was passed as `seen`, and if a start reads something that cannot be read
+    here. Sets `seen.tables` and closes `seen`. `tables` has headers of logs that were just read, `jobs` partitions are
+    loaded at a time, and `facts` come from the broker's metadata log.
     """
     if isinstance(seen, StorageError):
         return seen
@@ -112,6 +113,8 @@ def loading(
         with seen as survey:
             workers.begin("", {path: file_facts.size for path, file_facts in survey.files.items()})
             loaded = load_directory(survey.tree(), rules, workers, keeps_files=False)
-            return loaded, with_identity(loaded, survey.tree(), survey.root, facts)
+            result = with_identity(loaded, survey.tree(), survey.root, facts)
+            error = None if result.is_before_logs else why_not_predicted(unreadable_directories(survey))
+            return (loaded, result) if error is None else error
     except StorageError as error:
         return error

@@ -85,7 +85,12 @@ from kafkalog.recovery.facts.own_identity import BY_HAND, directories_that_name
 from kafkalog.recovery.facts.recovery_request import Recovery, Rules
 from kafkalog.recovery.facts.survey import LINKED_DIRECTORY, Survey
 from kafkalog.recovery.facts.topic_facts import NO_FACTS, SettingsJson, TopicFacts
-from kafkalog.recovery.facts.unreadable import findings_of_unreadable, sentences_of_unreadable
+from kafkalog.recovery.facts.unreadable import (
+    findings_of_unreadable,
+    sentences_of_unreadable,
+    unpredicted_sentence,
+    why_not_predicted,
+)
 from kafkalog.recovery.modes.spec import Help
 from kafkalog.recovery.modes.table import Mode
 from kafkalog.recovery.safe.normalize import Checkpoints, read_high_watermarks
@@ -472,10 +477,10 @@ def _why_not_predicted(survey: Survey, kafka: BrokerResult) -> str | None:
     """Return why Kafka's start cannot be predicted, as a sentence: it would read a file or directory that cannot be
     read here. None if it can be predicted.
     """
-    if not survey.unreadable or (kafka.is_before_logs and META_PROPERTIES not in survey.unreadable):
+    if kafka.is_before_logs and META_PROPERTIES not in survey.unreadable:
         return None
-    first = findings_of_unreadable(survey)[0]
-    return f"the broker's start cannot be predicted: {os.path.join(survey.root, first.file or '')}: {first.detail}"
+    error = why_not_predicted(survey.unreadable)
+    return None if error is None else unpredicted_sentence(error)
 
 
 def _with_what_is_missing(

@@ -31,7 +31,15 @@ from kafkalog.log.disk.files import NotRegularFileError, unreadable
 from kafkalog.recovery.facts.survey import Survey
 from kafkalog.recovery.modes.table import Mode
 
-__all__ = ["around_unreadable", "findings_of_unreadable", "refusal_of_unreadable", "sentences_of_unreadable"]
+__all__ = [
+    "around_unreadable",
+    "findings_of_unreadable",
+    "refusal_of_unreadable",
+    "sentences_of_unreadable",
+    "unpredicted_sentence",
+    "unreadable_directories",
+    "why_not_predicted",
+]
 
 Made = TypeVar("Made")
 
@@ -105,9 +113,7 @@ def around_unreadable(survey: Survey, make: Callable[[Survey, Workers], Made], w
     something outside the surveyed directories cannot be read.
     """
     own = _own_files(survey)
-    survey = survey.without(
-        _with_companions(survey, {**_unreadable_beside_logs(survey), **_not_files(survey), **survey.unreadable})
-    )
+    survey = survey.without(unreadable_directories(survey))
     survey = survey.without(own)
     while True:
         try:
@@ -117,6 +123,26 @@ def around_unreadable(survey: Survey, make: Callable[[Survey, Workers], Made], w
             if name is None:
                 raise
             survey = survey.without(_with_companions(survey, {**_unreadable_alone(survey, make, workers), name: error}))
+
+
+def unreadable_directories(survey: Survey) -> dict[str, StorageError]:
+    """Return directory -> error for the directories that cannot be read, as far as that shows without reading a log,
+    and the other directories of their topic-partitions.
+    """
+    return _with_companions(survey, {**_unreadable_beside_logs(survey), **_not_files(survey), **survey.unreadable})
+
+
+def why_not_predicted(failed: Mapping[str, StorageError]) -> StorageError | None:
+    """Return the first error of `failed` (name -> error), by name: a broker's start reads these, and its result is
+    unknown if they are not read here. None if there is none.
+    """
+    return failed[min(failed)] if failed else None
+
+
+def unpredicted_sentence(error: StorageError) -> str:
+    """Sentence that the broker's start cannot be predicted because of the error."""
+    file = "" if error.filename is None else f"{os.fspath(error.filename)}: "
+    return f"the broker's start cannot be predicted: {file}{error.strerror}"
 
 
 def _own_files(survey: Survey) -> dict[str, StorageError]:

@@ -145,3 +145,14 @@ def test_what_to_do_about_a_disk_that_was_replaced_is_said() -> None:
     assert "mount the old disk, or, if it is lost, start the node" in done(lost)
     assert "do not start the node yet" in done(lost, other)
     assert "do not start the node yet" in done(other)
+
+
+@pytest.mark.parametrize("release", ["3.9.1", "4.1.0"])
+def test_files_of_a_later_release_need_that_release_and_no_repair(release: str, tmp_path: Path) -> None:
+    """Both ended on the files of 4.3.0, on which 4.3.0 itself started."""
+    data = own_copy(brokers("4.3.0/metadata")[0], tmp_path / "data")
+    finished = kafkalog("plan", "--release", release, data)
+    said = " ".join(finished.out.split())
+    assert f"Kafka {release} would NOT START on it" in said
+    assert "(Kafka 4.3 or later has written the files: start that)" in said
+    assert "--cluster-metadata" not in said

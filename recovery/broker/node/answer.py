@@ -13,13 +13,15 @@ from msgspec import Struct, field
 from kafkalog.recovery.broker.node.releases import Release, named
 
 __all__ = [
-    "REFUSED_SETTING", "AnswerJson", "ConsequenceKind", "Fault", "LostDirectoryConsequence", "NodeAnswer", "NodeStart",
-    "NodeStartJson", "Part", "Role", "StartConsequence", "StartOutcome",
+    "NEWER_FILES", "REFUSED_SETTING", "AnswerJson", "ConsequenceKind", "Fault", "LostDirectoryConsequence",
+    "NodeAnswer", "NodeStart", "NodeStartJson", "Part", "Role", "StartConsequence", "StartOutcome",
 ]  # fmt: skip
 
 
 REFUSED_SETTING = "setting"
 """kind of a fault that lies in no file"""
+NEWER_FILES = "newer_files"
+"""kind of a fault of a sound file that a later release has written"""
 
 
 class StartOutcome(enum.StrEnum):

@@ -202,6 +202,7 @@ def _unread_checkpoint(files: NodeFiles, root: str) -> str | None:
 
 
 def partition_consequences(
+    files: NodeFiles,
     directories: list[PartitionDirectory],
     image: MetadataImage | None,
     node_id: int,
@@ -216,7 +217,8 @@ def partition_consequences(
     directory inside another one. Return consequences and faults; both are empty if nothing is wrong.
 
     Raises `StartEndsError` if the start ends: a partition is in two log directories, 3.7.0 finds a directory without a
-    topic id, or the new name of a moved partition is not free.
+    topic id, the new name of a moved partition is not free, or a file has the name of a partition that is created again
+    in the only log directory, or in that of the metadata. Raises `StorageError` if a log directory cannot be listed.
 
     * `image`: the metadata; None if it is unknown, and then only directories without a topic id are strays (from 3.7.1
       on)
@@ -256,6 +258,10 @@ def partition_consequences(
     registered = image.brokers.get(node_id)
     if registered is not None and registered.directories:
         all_online = set(registered.directories) <= known
+    if all_online is True:
+        offline, wrong = _in_the_way(files, image, node_id, nowhere, directory_ids)
+        consequences += offline
+        faults += wrong
     if registered is not None and all_online is not False:
         consequences += _made_again(image, node_id, nowhere, put_away, is_certain=all_online is True)
     there = [directory for directory in directories if directory not in strays]
@@ -481,6 +487,40 @@ def _nowhere(image: MetadataImage, node_id: int, placed: set[tuple[str, int]]) -
         for number, partition in sorted(topic.partitions.items())
         if node_id in partition.replicas and (name, number) not in placed
     }
+
+
+def _in_the_way(
+    files: NodeFiles,
+    image: MetadataImage,
+    node_id: int,
+    nowhere: dict[tuple[str, int], PartitionImage],
+    directory_ids: Mapping[str, str | None],
+) -> tuple[list[StartConsequence], list[Fault]]:
+    """Return consequences and faults for log directories that go offline because a partition of `nowhere` cannot be
+    created in them (`LogManager.createLogDirectory`): a file, a dangling link or the like has its name. Remove these
+    partitions from `nowhere`. If the partition is assigned to another log directory, it is created there.
+
+    Raises `StartEndsError` if all directories go offline, or that of the metadata log. Raises `StorageError` if a
+    directory cannot be listed.
+    """
+    offline: dict[str, str] = {}
+    for root, identifier in directory_ids.items():
+        surveyed = files.surveyed(root)
+        taken = {*surveyed.files, *surveyed.special, *surveyed.dangling}
+        for (topic, number), partition in list(nowhere.items()):
+            is_here = len(directory_ids) == 1 or _directory_of(partition, node_id) == identifier
+            if is_here and f"{topic}-{number}" in taken:
+                offline.setdefault(root, os.path.join(root, f"{topic}-{number}"))
+                del nowhere[topic, number]
+    for root, path in offline.items():
+        if len(offline) == len(directory_ids) or root == files.metadata_root:
+            raise ends(Part.LOGS, "not_a_directory", path, "java.nio.file.FileAlreadyExistsException", path)
+    details = {path: f"{root} goes offline: {path} is not a directory" for root, path in offline.items()}
+    kind = ConsequenceKind.DIRECTORY_OFFLINE
+    return (
+        [StartConsequence(kind=kind, detail=detail, file=path) for path, detail in details.items()],
+        [Fault(part=Part.LOGS, kind="not_a_directory", file=path, detail=detail) for path, detail in details.items()],
+    )
 
 
 def _made_again(

@@ -275,7 +275,7 @@ def _colliding(inventory: Inventory, roots: Sequence[str]) -> frozenset[str]:
         return frozenset()
 
 
-_ABOUT_LOSSES = codes_with(Trait.OF_LOSSES)
+_ABOUT_LOSSES = codes_with(Trait.OF_LOSSES) | {FindingCode.PARTITION_MISSING}
 
 
 def _kept(path: str, plan: Plan) -> Planned:

@@ -35,8 +35,8 @@ __all__ = [
 
 TYPE_THIS: Final = "type this:"
 FIRST_END_THE_RUN: Final = (
-    "first end the run that was cut short, and then ask again: the first command completes it and does no more (if a "
-    "broker was started since, it sets the run aside), the second takes it back:"
+    "first end the run that was cut short, and then ask again: the first command completes it and does no more, the "
+    "second takes it back; if a broker was started since, the first sets the run aside, and the second refuses:"
 )
 NOT_NEEDED: Final = "the broker was stopped cleanly and would start on this as it is: a recovery is not needed"
 NOTHING_TO_DO: Final = "nothing to do"

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from kafkalog.codec.common.errors import UsageError
 from kafkalog.codec.common.shell import shell_line, shell_word
 from kafkalog.codec.names import CLUSTER_METADATA_DIRECTORY
-from kafkalog.recovery.broker.node.answer import ConsequenceKind, NodeStart, Part, StartOutcome
+from kafkalog.recovery.broker.node.answer import NEWER_FILES, ConsequenceKind, NodeStart, Part, StartOutcome
 
 __all__ = ["Mend", "mends"]
 
@@ -51,7 +51,8 @@ def mends(start: NodeStart | None, recovered: Iterable[str] = ()) -> Iterator[Me
     faults = (
         each
         for each in start.faults
-        if each.part in _OF_QUORUM or (not has_log and each.part is Part.METADATA_LOG and each.kind in damaged)
+        if each.kind != NEWER_FILES
+        and (each.part in _OF_QUORUM or (not has_log and each.part is Part.METADATA_LOG and each.kind in damaged))
     )
     fault = next(faults, None)
     if fault is None:

@@ -251,7 +251,7 @@ def _out_of_service(outlooks: Sequence[Outlook], *, are_alone: bool) -> str:
     stray = [name for outlook in outlooks for name in outlook.made_stray]
     if stray:
         return f"out of service after this plan: {first_names(stray)}"
-    if any(node.worst.outcome is StartOutcome.UNKNOWN for node in nodes):
+    if any(node.worst.outcome is StartOutcome.UNKNOWN for node in nodes) or _is_unknown(outlooks):
         return ""
     if are_alone or all(outlook.forecast is None for outlook in outlooks):
         return ""
@@ -260,6 +260,11 @@ def _out_of_service(outlooks: Sequence[Outlook], *, are_alone: bool) -> str:
     were = f"{counted(others, 'more log directory')} of this broker {'was' if others == 1 else 'were'} not given"
     more = f"; {were}" if others else ""
     return f"out of service after a start: nothing here{on}{more}"
+
+
+def _is_unknown(outlooks: Sequence[Outlook]) -> bool:
+    """Return whether the start on a directory is unknown, because something in it cannot be read."""
+    return any(outlook.forecast is not None and outlook.forecast.outcome is None for outlook in outlooks)
 
 
 def _begins_anew(outlook: Outlook) -> bool:
@@ -313,7 +318,10 @@ def _lost(outlooks: Sequence[Outlook], *, are_alone: bool) -> str:
         is_old = any(consequence.kind == "retention" for outlook in planned for consequence in outlook.consequences)
         nothing = "nothing but what retention deletes" if is_old else "nothing"
         others = "nothing here; what the directories named at the top had is not counted"
-        return f"lost with this plan: {'; '.join(beside) or (others if are_alone else nothing)}"
+        if not are_alone and _is_unknown(planned):
+            others = f"{nothing} that is counted; what cannot be read is not"
+        is_part = are_alone or _is_unknown(planned)
+        return f"lost with this plan: {'; '.join(beside) or (others if is_part else nothing)}"
     hurt = sum(len(_hurt(outlook.choice)) for outlook in planned)
     readable = f"; {readable_text(own)}" if own.sound_lost else ""
     where = f" in {counted(hurt, 'partition')}" if hurt else ""

@@ -161,6 +161,8 @@ def test_killed_and_what_is_said_then(moment: str, root: Path, measured: Callabl
     for finished in (listed, planned):
         assert ("was cut short" in finished.out) is begun, finished.out
         assert begun is False or f" --run {run}` reverses it" in finished.out
+    refuses = "if a broker was started since, the first sets the run aside, and the second refuses:"
+    assert (refuses in " ".join(planned.out.split())) is begun
     assert stamps(root) == left
     recovered = kafkalog("recover", "--yes", *words)
     assert recovered.code == (0 if is_done else 2), recovered

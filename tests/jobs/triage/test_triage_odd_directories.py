@@ -16,6 +16,7 @@ from kafkalog.codec.common.errors import RecoveryRefused, UsageError
 from kafkalog.codec.common.findings import FindingCode
 from kafkalog.jobs.triage.outcome import PartitionTriage
 from kafkalog.jobs.triage.run import Triage, triage
+from testkit.recorded.broker_dirs import brokers, own_copy
 from testkit.recorded.fixture_data import unpack_replicas
 from testkit.running.command import in_json, kafkalog
 
@@ -193,6 +194,38 @@ def test_a_file_that_cannot_be_opened_leaves_its_broker_down(
     unread = [each for each in found.findings if each.code is FindingCode.UNREADABLE]
     assert [Path(each.file or "").resolve() for each in unread] == [Path(place)]
     assert partition(found, "tale").leaders == (1, 3)
+
+
+def test_a_link_in_a_partition_to_an_empty_directory_is_no_disk(tmp_path: Path) -> None:
+    """A broker starts, and looks for no `meta.properties` there."""
+    root = own_copy(brokers("4.1.1/segments")[0], tmp_path / "data")
+    (tmp_path / "empty").mkdir()
+    partition_directory = next(each for each in root.iterdir() if each.name.endswith("-0") and each.name[0] != "_")
+    (partition_directory / "00000000000000099999.log").symlink_to(tmp_path / "empty")
+    found = triage(root)
+    assert [each.code for each in found.findings if each.code is FindingCode.BROKER_REFUSES] == []
+    assert "cannot be read" in " ".join(found.not_starting.values())
+
+
+def test_a_link_to_a_partitions_directory_is_followed_as_by_a_broker(disks: Path, tmp_path: Path) -> None:
+    ends = {node: log.end for node, log in partition(of(disks), "tale").logs.items()}
+    (disks / "broker-2" / "tale-0").rename(tmp_path / "tale-0")
+    (disks / "broker-2" / "tale-0").symlink_to(tmp_path / "tale-0")
+    assert {node: log.end for node, log in partition(of(disks), "tale").logs.items()} == ends
+
+
+def test_a_log_of_an_earlier_moment_is_not_called_whole(tmp_path: Path) -> None:
+    """4.1.0 served such a log without the records that it had acknowledged since."""
+    root = own_copy(brokers("4.1.1/segments")[0], tmp_path / "data")
+    assert "Nothing is lost" in kafkalog("triage", root).out
+    name = next(each.name for each in sorted(root.iterdir()) if each.name.endswith("-0") and each.name[0] != "_")
+    path = root / "replication-offset-checkpoint"
+    version, _count, *lines = path.read_text().splitlines()
+    kept = [line for line in lines if line.split()[:2] != name.rsplit("-", 1)]
+    path.write_text("\n".join([version, str(len(kept) + 1), *kept, f"{name.rsplit('-', 1)[0]} 0 987654321", ""]))
+    said = " ".join(kafkalog("triage", root).out.split())
+    assert f"Committed records of 1 partition ({name}) are in no copy here" in said
+    assert "Nothing that is on these disks is lost, and every partition gets a leader." in said
 
 
 def test_an_id_that_kafka_keeps_for_itself_makes_no_other_cluster(disks: Path) -> None:

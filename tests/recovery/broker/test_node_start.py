@@ -15,6 +15,7 @@ from kafkalog.codec.model import Record, TimestampType
 from kafkalog.codec.names import DirectoryState, PartitionName
 from kafkalog.recovery.broker.node.answer import ConsequenceKind, NodeAnswer, Part, Role, StartOutcome
 from kafkalog.recovery.broker.node.ending import StartEndsError
+from kafkalog.recovery.broker.node.node_files import node_files
 from kafkalog.recovery.broker.node.partition_directory import PartitionDirectory
 from kafkalog.recovery.broker.node.partitions import Explained, partition_consequences
 from kafkalog.recovery.broker.node.releases import GROUPS, named, release_of
@@ -194,13 +195,13 @@ def test_a_log_that_begins_late_needs_a_snapshot(node: Path) -> None:
 )
 def test_a_partition_without_its_topic_id(release: str, kind: ConsequenceKind | None) -> None:
     """KAFKA-16814: since 3.7.1 it is renamed; up to 3.6 nothing is removed, and the file is written again."""
-    found, _faults = partition_consequences([NAMELESS], None, 3, release_of(release), Explained(), {})
+    found, _faults = partition_consequences(node_files([]), [NAMELESS], None, 3, release_of(release), Explained(), {})
     assert [(each.kind, each.names) for each in found] == ([] if kind is None else [(kind, (NAMELESS.name,))])
 
 
 def test_3_7_0_stops_on_a_partition_without_its_topic_id() -> None:
     with pytest.raises(StartEndsError, match="not allowed when running in KRaft mode"):
-        partition_consequences([NAMELESS], None, 3, release_of("3.7.0"), Explained(), {})
+        partition_consequences(node_files([]), [NAMELESS], None, 3, release_of("3.7.0"), Explained(), {})
 
 
 def test_a_lost_topic_id_is_an_error_with_exit_code_1(node: Path) -> None:

@@ -359,6 +359,24 @@ def test_what_is_no_file_keeps_recovery_from_its_own_partition_only(
     assert kafkalog("index", "rebuild", "--yes", root / VICTIM).code == 4
 
 
+@pytest.mark.parametrize("name", ["00000000000000099999.log", "partition.metadata"])
+@pytest.mark.parametrize("what", ["a FIFO", "a link"])
+def test_every_command_says_that_the_start_is_not_known(what: str, name: str, root: Path) -> None:
+    """Brokers of 3.9.1, 4.1.0 and 4.3.0 followed a link to a file, cut that file, and started or ended; at a FIFO in
+    place of a checkpoint they waited forever.
+    """
+    path = root / VICTIM / name
+    path.unlink(missing_ok=True)
+    SPECIAL[what][0](path)
+    for words in (["verify"], ["plan"], ["report", "-o", "-", "--format", "text"]):
+        said = " ".join(kafkalog(*words, root).out.split())
+        assert f"what Kafka would do is unknown: the broker's start cannot be predicted: {path}: a " in said
+        assert ("would start" in said, "out of service" in said) == (False, False)
+    foreseen = kafkalog("triage", root)
+    said = " ".join(foreseen.out.split())
+    assert (foreseen.code, "is taken to stay down" in said, "cannot be read: a " in said) == (4, True, True)
+
+
 def test_a_copy_that_cannot_be_written_is_an_error(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Only what cannot be read of the original is left out."""
 

@@ -19,7 +19,7 @@ __all__ = ["print_triage"]
 
 _UNKNOWN: list[str | Column] = ["topic", "partition", "broker", "offsets", Column("why", wraps=True)]
 _PLACES = 3
-_WHY_NONE = ", because a broker that does not come up may be the last one in the ISR"
+_WHY_NONE = ", because a broker that is taken to stay down may be the last one in the ISR"
 
 
 def _words(nodes: Iterable[int]) -> str:
@@ -127,11 +127,17 @@ def _summary(found: Triage) -> list[str]:
     total = counted(len(found.partitions), "partition")
     lines = [f"{total}, foreseen from {found.source}"]
     for node, why in sorted(found.not_starting.items()):
-        lines.append(f"broker {node} does not come up: {why}")
+        lines.append(f"broker {node} is taken to stay down: {why}")
     if found.cut_by_start:
         lines.append(_cut_by_start(found.cut_by_start))
+    below = [f"{each.topic}-{each.partition}" for each in found.partitions if each.ends_below_high_watermark]
+    if below:
+        lines.append(
+            f"Committed records of {first_names(below)} are in no copy here: all end below a high watermark that a "
+            "broker wrote down (`kafkalog verify`)."
+        )
     if found.is_clean:
-        lost = "Nothing that is on these disks is lost" if found.without_disks else "Nothing is lost"
+        lost = "Nothing that is on these disks is lost" if found.without_disks or below else "Nothing is lost"
         by = " by the elections" if found.cut_by_start else ""
         return [*lines, f"{lost}{by}, and every partition gets a leader."]
     lines += _of_unknown(found)
@@ -149,7 +155,7 @@ def _summary(found: Triage) -> list[str]:
     if later:
         lines.append(f"What {', '.join(later)} would lose, starting later than these, is not shown.")
     if not found.best_order:
-        return [*lines, "No broker can be started with these directories."]
+        return [*lines, "No broker is known to start with these directories."]
     order = ", ".join(map(str, found.best_order))
     rest = found.worse_in_best_order
     if any(partition.advice.elect is not None for partition in found.partitions):

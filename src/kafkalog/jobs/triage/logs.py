@@ -23,16 +23,18 @@ from kafkalog.copies.volumes import reason
 from kafkalog.log.directories.directory import LogDir
 from kafkalog.log.directories.log_settings import LogSettings
 from kafkalog.log.directories.workers import OnProgress, Workers
+from kafkalog.log.disk.files import absolute
 from kafkalog.log.storage.java import as_printed
 from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.broker.forecast import load_directory
 from kafkalog.recovery.broker.identity import with_identity
 from kafkalog.recovery.broker.manager import LoadedPartition, StartResult
-from kafkalog.recovery.broker.node.answer import ConsequenceKind, StartOutcome
+from kafkalog.recovery.broker.node.answer import ConsequenceKind, StartConsequence, StartOutcome
 from kafkalog.recovery.broker.node.sentences import node_findings, node_sentences
 from kafkalog.recovery.broker.node_start import node_start
 from kafkalog.recovery.facts.recovery_request import Recovery, Rules, settled
-from kafkalog.recovery.facts.survey import survey
+from kafkalog.recovery.facts.survey import LINKED_DIRECTORY, Survey, survey
+from kafkalog.recovery.facts.unreadable import unreadable_directories, why_not_predicted
 from kafkalog.recovery.modes.table import Mode
 
 __all__ = ["BrokerDisks", "ReplicaLog", "read_brokers", "unread"]
@@ -146,9 +148,10 @@ def read_brokers(
 
 def _ask_node(disks: BrokerDisks, rules: Rules, findings: list[Finding]) -> None:
     """Simulate the start of the whole node without its logs, and change `disks`. If no release starts, set `refusal`.
-    Otherwise apply what a start does to `-future`, `-delete` and `-stray` directories: add promoted logs to `logs`, and
-    sentences about losses to `lost_by_start`. Findings are appended to `findings` if the broker never starts or its
-    start loses logs. Raises `StorageError` if the metadata log cannot be read.
+    Otherwise remove the directories that go offline, with their logs, and apply what a start does to `-future`,
+    `-delete` and `-stray` directories: add promoted logs to `logs`, and sentences about losses to `lost_by_start`.
+    Findings are appended to `findings` if the broker never starts, or if its start loses logs or takes a directory
+    offline. Raises `StorageError` if the metadata log cannot be read.
     """
     roots = [log_dir.path for log_dir in disks.directories]
     start = node_start([*roots, *disks.beside], loads_others=False, now_ms=rules.at)
@@ -157,6 +160,7 @@ def _ask_node(disks: BrokerDisks, rules: Rules, findings: list[Finding]) -> None
         findings += node_findings(start)
         return
     answer = next(answer for answer in start.answers if answer.outcome is not StartOutcome.FAILS)
+    _take_offline(disks, [each for each in answer.consequences if each.kind is ConsequenceKind.DIRECTORY_OFFLINE])
     for consequence in answer.consequences:
         name = None if consequence.file is None else parse_partition_directory(os.path.basename(consequence.file))
         if name is None or not name.state.value or consequence.file is None:
@@ -169,8 +173,22 @@ def _ask_node(disks: BrokerDisks, rules: Rules, findings: list[Finding]) -> None
             disks.logs[key] = log
         if consequence.kind in _TAKES:
             disks.lost_by_start.append(f"broker {disks.node}: {consequence.detail}")
-    if disks.lost_by_start:
+    if disks.lost_by_start or answer.outcome is StartOutcome.DIRECTORY_OFFLINE:
         findings += node_findings(start)
+
+
+def _take_offline(disks: BrokerDisks, offline: Sequence[StartConsequence]) -> None:
+    """Remove the directories that a start takes offline from `disks.online`, and their logs from `disks.logs`. Each of
+    `offline` is about such a directory, or about what lies in it.
+    """
+    files = {absolute(consequence.file) for consequence in offline if consequence.file is not None}
+    for log_dir in list(disks.online):
+        root = absolute(log_dir.path)
+        if root in files or any(os.path.dirname(file) == root for file in files):
+            disks.online.remove(log_dir)
+            disks.logs = {
+                key: log for key, log in disks.logs.items() if os.path.dirname(log.path or "") != log_dir.path
+            }
 
 
 def unread(path: str, error: StorageError) -> Finding:
@@ -180,7 +198,7 @@ def unread(path: str, error: StorageError) -> Finding:
 
 
 def _read(disks: BrokerDisks, log_dir: LogDir, rules: Rules, workers: Workers, findings: list[Finding]) -> None:
-    with survey(log_dir.path, on_read=workers.read) as listed:
+    with _surveyed(log_dir.path, workers) as listed:
         workers.begin("reading", {path: facts.size for path, facts in listed.files.items()})
         result = with_identity(load_directory(listed.tree(), rules, workers), listed.tree(), listed.root)
         if result.outcome != StartResult.LOADED:
@@ -205,6 +223,20 @@ def _read(disks: BrokerDisks, log_dir: LogDir, rules: Rules, workers: Workers, f
                 disks.futures[os.path.join(listed.root, partition.name)] = key, log
             else:
                 disks.logs[key] = log
+
+
+def _surveyed(path: str, workers: Workers) -> Survey:
+    """Survey a log directory; a link to a directory is followed, as by a broker. Raises `StorageError` if something
+    that a start reads cannot be read, such as a link in place of a file.
+    """
+    listed = survey(path, on_read=workers.read)
+    error = why_not_predicted(unreadable_directories(listed))
+    if error is None and LINKED_DIRECTORY not in listed.special.values():
+        return listed
+    listed.close()
+    if error is not None:
+        raise error
+    return survey(path, on_read=workers.read, follows=True)
 
 
 def _segment_bytes(sizes: Mapping[str, int]) -> dict[str, dict[int, int]]:

@@ -136,6 +136,14 @@ class PartitionTriage(Struct, kw_only=True):
         return tuple(leader for leader in self.leaders if self.flaws.get(leader, 0) > least)
 
     @property
+    def ends_below_high_watermark(self) -> bool:
+        """Whether all copies end below a high watermark that one of their brokers wrote down, although no start cuts
+        them: records that were committed are in none of them.
+        """
+        marks = [log.high_watermark for log in self.logs.values() if log.high_watermark is not None]
+        return bool(marks) and max(log.end for log in self.logs.values()) < max(marks) and not self.cut_by_start
+
+    @property
     def cut_by_start(self) -> list[ReplicaLog]:
         """Best copies that their own brokers' starts truncate. No other copy is known to have the removed part."""
         return [self.logs[node] for node in self.best if node in self.up and self.logs[node].cut_bytes]

@@ -265,7 +265,8 @@ def _nameless(shelf: Shelf, by_broker: Mapping[int, Sequence[LogDir]], memory: M
     roots = [path for path, meta in metas.items() if meta is None or meta.node_id is None]
     roots += [finding.file or "" for finding in shelf.findings
               if finding.code is FindingCode.UNREADABLE and _is_empty(finding.file)]  # fmt: skip
-    roots += [path for path, _why in shelf.unreadable if _is_empty(path)]
+    inside = tuple(f"{log_dir.path}{os.sep}" for log_dir in shelf.log_dirs)
+    roots += [path for path, _why in shelf.unreadable if not path.startswith(inside) and _is_empty(path)]
     lacking = []
     for node, log_dirs in by_broker.items():
         ids = {meta.directory_id for log_dir in log_dirs if (meta := metas[log_dir.path]) is not None}

@@ -154,6 +154,37 @@ def test_a_partition_that_is_gone_is_lost_with_every_plan(data: Path) -> None:
     assert f"What was in 1 partition ({name}) is lost" in " ".join(triage.out.split())
 
 
+@pytest.mark.parametrize("what", ["file", "link"])
+def test_a_file_in_place_of_a_partition_ends_the_only_directory(what: str, data: Path) -> None:
+    """As 3.9.1, 4.1.0 and 4.3.0 did: `Files.createDirectories` fails, and the log directory with it."""
+    path = data / live(data).name
+    shutil.rmtree(path)
+    path.symlink_to("nothing") if what == "link" else path.write_bytes(b"")
+    found = answer(data)
+    assert (found.outcome, found.exception) == (StartOutcome.FAILS, "java.nio.file.FileAlreadyExistsException")
+    assert (found.message, found.consequences) == (str(path), ())
+    for words in (["verify"], ["plan"], ["report", "-o", "-", "--format", "text"]):
+        said = " ".join(kafkalog(*words, data).out.split())
+        assert f"would NOT START on it: java.nio.file.FileAlreadyExistsException: {path}" in said
+        if words != ["verify"]:
+            assert f"lost with this plan: what was in 1 partition ({path.name})" in said
+    assert "is taken to stay down" in kafkalog("triage", data).out
+
+
+def test_a_file_in_place_of_a_partition_takes_one_of_two_directories_offline(data: Path, tmp_path: Path) -> None:
+    """As 4.1.0 did: the partitions of that directory had no leader, and the others were served."""
+    name = assigned_elsewhere(data)
+    other = with_identity(tmp_path / "other", data, OTHER_ID)
+    shutil.rmtree(data / name)
+    (other / name).write_bytes(b"")
+    found = answer(data, other)
+    (offline,) = [each for each in found.consequences if each.kind is ConsequenceKind.DIRECTORY_OFFLINE]
+    assert (found.outcome, offline.file) == (StartOutcome.DIRECTORY_OFFLINE, str(other / name))
+    foreseen = kafkalog("triage", data, other)
+    assert foreseen.code == 1
+    assert "1 may have no leader" in " ".join(foreseen.out.split())
+
+
 def test_what_a_start_deletes_is_lost_with_the_plan_before_it(data: Path) -> None:
     name = live(data).name
     (data / name).rename(data / f"{name}.{'0' * 32}-delete")
