@@ -72,6 +72,8 @@ _TAIL = 256
 """bytes at the end of a journal that contain its version: its keys are sorted"""
 _FIRST = re.compile(r"kafkalog-quarantine ([0-9a-f]{32})", re.ASCII)
 _AT_WORK = "run "
+_IF_UNTOUCHED = ", unless a broker was started since"
+"""condition of advice on an interrupted execution: a start changes the files, and then the execution cannot go on"""
 _RUN_ID = re.compile(r"\d{8}T\d{6}\.\d{6}Z-[0-9a-f]{8}", re.ASCII)
 
 
@@ -104,7 +106,7 @@ def cut_short(root: str, run_id: str, *, is_foreign: bool = False, is_undo: bool
     if is_undo:
         begin = f"the undo of run {run_id}{where} was cut short: "
         return Sentence(begin, replace(complete, text="{}"), " or ", replace(reverse, text="{} completes it"))
-    return Sentence(f"run {run_id}{where} was cut short: ", complete, ", ", reverse)
+    return Sentence(f"run {run_id}{where} was cut short: ", complete, ", ", reverse, _IF_UNTOUCHED)
 
 
 class Pointer(Struct, frozen=True):
