@@ -79,8 +79,8 @@ def sentence_of_loss(choice: RecoveryChoice) -> str:
 
 
 def advice_on_loss(choice: RecoveryChoice) -> Iterator[Advice]:
-    """Yield advice about the recommended way if it loses fewer records than the plan. Then yield advice about how to
-    consent to the loss, in any case.
+    """Yield advice about the recommended way if it loses fewer records than the plan (hidden ones count as lost), or as
+    many and fewer transaction markers. Then yield advice about how to consent to the loss, in any case.
     """
     best = choice.recommended
     if best is not None and _lost(best.measured) < _lost(choice.own):

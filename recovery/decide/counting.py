@@ -331,8 +331,8 @@ class Comparer:
 
     @staticmethod
     def damaged(partitions: Iterable[CountedPartition]) -> list[Finding]:
-        """Return an error for each damaged place in the logs of these partitions. Incomplete writes at a log's end and
-        damage below the log start offset are left out; partitions without a census are skipped.
+        """Return an error for each damaged place in the logs of these partitions. Incomplete batches and zeros at a
+        log's end and damage below the log start offset are left out; partitions without a census are skipped.
         """
         return [
             Finding(damage.code, Severity.ERROR, damage.position, damage.first_offset, damage.detail, damage.path)
