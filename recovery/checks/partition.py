@@ -546,8 +546,8 @@ class _PartitionVerifier:
     def _snapshot_beyond_end(self) -> None:
         """Add a SNAPSHOT_MISMATCH warning if a producer snapshot was written at an offset beyond the end of the log,
         which shows that the log was longer. The finding names the snapshot with the largest such offset that the last
-        segment could reach. Nothing is added if the partition is not live, has no segment, or has a damaged log, whose
-        end is unknown.
+        segment could reach. Nothing is added if the partition is not live or has no segment, or if a finding makes the
+        end of the log doubtful (`offset_reached`).
         """
         segments, end = self.partition.segments, self.report.offset_reached
         if not (segments and self._is_live) or end is None:

@@ -94,6 +94,21 @@ def test_a_file_that_is_not_kafkas_is_looked_into(command: str, root: Path) -> N
     assert f"copy it to {last}" in finding["detail"]
 
 
+@pytest.mark.parametrize("command", ["ls", "verify", "plan"])
+@pytest.mark.parametrize("which", [0, -1])
+def test_a_copy_of_a_segment_beside_it_is_nothing_lost_whatever_its_name(command: str, which: int, root: Path) -> None:
+    log = logs(root)[which]
+    copy = log.with_name("copy.log")
+    copy.write_bytes(log.read_bytes())
+    assert outside(command, root) == []
+    data = log.read_bytes()
+    log.chmod(0o600)
+    log.write_bytes(b"")
+    (finding,) = outside(command, root)
+    assert f"copy it to {log}, which holds no sound batch now" in finding["detail"]
+    log.write_bytes(data)
+
+
 def test_an_unreadable_partition_is_a_row_and_counted(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     count = len(kafkalog("ls", "--json", root).objects[0]["partitions"])
     real = os.scandir
