@@ -355,9 +355,9 @@ def _later_epoch(tree: Tree, directory: PartitionDirectory, known: int) -> int |
     """Return the last leader epoch in `leader-epoch-checkpoint` that starts at or before the log's end, if it is later
     than the epoch `known`. None if there is no such epoch, or if the log was not loaded.
 
-    An epoch that starts before the log's end counts only if the last batch has it or a later one, or has no known
-    epoch: otherwise the checkpoint is wrong, not the metadata. Only to decide this, batch headers of the last segment
-    are read. Raises `StorageError` if a file cannot be read.
+    An epoch that starts before the log's end counts only if the last batch has it or a later one: otherwise the
+    checkpoint is wrong, not the metadata. It also counts if the last segment does not end in a batch of magic 2. Only
+    to decide this, batch headers of the last segment are read. Raises `StorageError` if a file cannot be read.
     """
     if directory.end is None:
         return None
