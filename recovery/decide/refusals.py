@@ -101,8 +101,8 @@ def _nobody_named(decision: Decision) -> str | None:
 
 
 def _beyond_strict(decision: Decision) -> str | None:
-    """Return the sentence with which mode strict declines, if the recovery would remove or change more than incomplete
-    writes and zeros at the ends of logs. None if it would not, and in other modes.
+    """Return the sentence with which mode strict declines, if the recovery finds more (`SafeResult.findings`) than
+    incomplete writes and zeros at the ends of logs. None if it does not, and in other modes.
     """
     if not decision.rules.mode.spec.leaves_worse_to_person or decision.own is None:
         return None

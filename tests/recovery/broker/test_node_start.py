@@ -65,6 +65,19 @@ def partitions(root: Path) -> list[Path]:
     return [each for each in live if each.name != METADATA]
 
 
+def test_without_a_metadata_log_no_quorum_state_of_the_working_directory_is_read(
+    node: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.rmtree(node / METADATA)
+    voters = '"currentVoters":[{"voterId":77}],"data_version":0'
+    state = f'{{"clusterId":"","leaderId":77,"leaderEpoch":1,"votedId":-1,"appliedOffset":0,{voters}}}'
+    (tmp_path / "quorum-state").write_text(state)
+    before = node_start([str(node)], release="4.3")
+    monkeypatch.chdir(tmp_path)
+    assert node_start([str(node)], release="4.3") == before
+    assert not before.fetches_metadata
+
+
 def test_a_sound_node_starts_and_loses_nothing_by_every_release_from_the_floor_on(node: Path) -> None:
     start = node_start([str(node)])
     assert (start.role, start.loses_nothing) == (Role.COMBINED, True)
