@@ -126,8 +126,10 @@ def load_metadata_log(files: NodeFiles, now_ms: int) -> LoadedMetadata:
     directory = os.path.join(files.metadata_root, _NAME)
     if files.metadata_directory is None:
         return LoadedMetadata(directory, 0, 0, None, None, (), None)
-    survey = files.surveyed(files.metadata_root).only([_NAME])
-    tree = survey.tree()
+    survey = files.surveyed(files.metadata_root)
+    if _NAME in survey.unreadable:
+        raise survey.unreadable[_NAME]
+    tree = survey.only([_NAME]).tree()
     last_base = max((base for base, _path in tree.logs(_NAME)), default=0)
     written_end = max(within_reach(last_base, snapshot_offsets(tree.names(_NAME))), default=0)
     result = load_log_directory(

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from kafkalog.codec.common.errors import StorageError
 from kafkalog.codec.common.findings import FindingCode, Severity
 from kafkalog.codec.encode import build_batch
 from kafkalog.codec.model import Record, TimestampType
@@ -76,6 +79,22 @@ def test_without_a_metadata_log_no_quorum_state_of_the_working_directory_is_read
     monkeypatch.chdir(tmp_path)
     assert node_start([str(node)], release="4.3") == before
     assert not before.fetches_metadata
+
+
+def test_a_metadata_log_that_cannot_be_listed_is_not_taken_for_an_empty_one(
+    node: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = os.scandir
+
+    def scandir(path: Any = ".") -> Any:
+        if path == str(node / METADATA):
+            raise OSError(errno.EIO, os.strerror(errno.EIO), path)
+        return real(path)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "scandir", scandir)
+        with pytest.raises(StorageError, match=METADATA):
+            node_start([str(node)])
 
 
 def test_a_sound_node_starts_and_loses_nothing_by_every_release_from_the_floor_on(node: Path) -> None:
