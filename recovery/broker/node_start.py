@@ -152,10 +152,12 @@ class _Context(Struct, kw_only=True):
     def logs(self, roots: Sequence[str]) -> dict[str, BrokerResult]:
         """Return the results of loading the logs of these log directories, by directory. Results that the caller gave
         are used, other directories are loaded once and then cached. Without `loads_others` their segments are not read,
-        and their results have no partitions. Raises `StorageError` if a directory cannot be read.
+        and their results have no partitions. Raises `StorageError` if a directory, or one in it, cannot be read.
         """
         results = {}
         for root in roots:
+            for error in self.files.surveyed(root).unreadable.values():
+                raise error  # else what is in it counts as missing
             result = self.results.get(root) or self._loaded.get(root)
             if result is None:
                 result = loaded_logs(self.files, root, self.now_ms, is_outline=not self.loads_others)

@@ -97,6 +97,22 @@ def test_a_metadata_log_that_cannot_be_listed_is_not_taken_for_an_empty_one(
             node_start([str(node)])
 
 
+def test_a_partition_that_cannot_be_listed_is_not_taken_for_a_missing_one(
+    node: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lost, real = partitions(node)[0], os.scandir
+
+    def scandir(path: Any = ".") -> Any:
+        if path == str(lost):
+            raise OSError(errno.EIO, os.strerror(errno.EIO), path)
+        return real(path)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "scandir", scandir)
+        found = answer(node)
+    assert (found.outcome, found.consequences) == (StartOutcome.UNKNOWN, ())
+
+
 def test_a_sound_node_starts_and_loses_nothing_by_every_release_from_the_floor_on(node: Path) -> None:
     start = node_start([str(node)])
     assert (start.role, start.loses_nothing) == (Role.COMBINED, True)
