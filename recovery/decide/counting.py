@@ -120,7 +120,7 @@ class WayResult(Struct, kw_only=True):
         return NO_END if loaded is None or loaded.stray is not None else loaded.log_end_offset
 
     def makes_stray(self, partition: PartitionFacts) -> bool:
-        """Whether a live partition with records is renamed to `-stray`, which no broker serves."""
+        """Whether a live partition whose log ends above offset 0 is renamed to `-stray`, which no broker serves."""
         loaded = self.partitions.get(partition.name)
         return partition.is_live and loaded is not None and loaded.stray is not None and loaded.log_end_offset > 0
 

@@ -85,7 +85,7 @@ def refuse_small_segments(files: NodeFiles, image: MetadataImage, release: Relea
         for name in sorted(image.topics)
     ]
     for name, value, owner in settings:
-        if value.strip().isdigit() and int(value) < _LEAST_SEGMENT_BYTES:
+        if value.strip().isdecimal() and int(value) < _LEAST_SEGMENT_BYTES:
             message = (
                 f"Invalid value {value.strip()} for configuration {name}: Value must be at least {_LEAST_SEGMENT_BYTES}"
             )

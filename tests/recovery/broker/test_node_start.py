@@ -341,7 +341,7 @@ def test_directories_that_contradict_each_other(node: Path, tmp_path: Path) -> N
     assert "Found unexpected metadata location" in (node_start(roots, release="4.3").answers[0].message or "")
 
 
-@pytest.mark.parametrize(("value", "ends"), [("4096", True), ("1048575", True), ("1048576", False)])
+@pytest.mark.parametrize(("value", "ends"), [("4096", True), ("1048575", True), ("1048576", False), ("²", False)])
 def test_segments_below_1_mib_end_the_start_since_4_0(value: str, ends: bool, tmp_path: Path) -> None:
     """KIP-1030; Kafka 4.1.1 and 4.4.0 on a node of 3.9.1: `LogConfig` refuses the topic's setting."""
     root = own_copy(brokers("3.9.1/metadata")[0], tmp_path / "data")

@@ -10,6 +10,7 @@ import pytest
 from kafkalog.codec.model import BATCH
 from kafkalog.log import open_segment
 from kafkalog.recovery import Recovery, Undo, plan, recover, undo
+from kafkalog.recovery.broker.node.node_files import node_files
 from testkit.judging.trees import stamps
 from testkit.recorded.broker_dirs import brokers, own_copy
 from testkit.running.command import kafkalog
@@ -151,3 +152,14 @@ def test_a_start_without_the_metadata_log_is_foreseen_on_a_condition(root: Path)
     assert "if the metadata log, which is not in these directories, agrees" in first
     assert "a controller that has lost it makes every partition -stray" in first
     assert "nothing here, on the condition above" in first
+
+
+@pytest.mark.parametrize(
+    ("properties", "expected"),
+    [
+        ({"node.id": "7", "broker.id": "8"}, 7), ({"node.id": "--7", "broker.id": "8"}, 8), ({"node.id": "²"}, None),
+        ({"broker.id": " -1 "}, -1), ({}, None),
+    ],
+)  # fmt: skip
+def test_a_node_id_that_is_no_number_names_nobody(properties: dict[str, str], expected: int | None) -> None:
+    assert node_files([], properties).stated_node_id == expected
