@@ -22,7 +22,7 @@ from kafkalog.codec.names import LOST_AND_FOUND, DirectoryState, FileKind, segme
 from kafkalog.codec.plain.scanner import Scanner
 from kafkalog.log.directories.directory import LogDir
 from kafkalog.log.directories.partition import Partition, open_segment
-from kafkalog.log.disk.files import FileSource, is_directory, unreadable
+from kafkalog.log.disk.files import FileSource, is_directory, status_of, unreadable
 
 __all__ = ["EndsAt", "batches_outside", "known_ends", "lost_places", "misnamed_segments"]
 
@@ -154,7 +154,8 @@ def _foreign(log_dir: LogDir) -> Iterator[str]:
 
 
 def _held(path: str) -> _Held | None:
-    if os.lstat(path).st_size < _SMALLEST_BATCH:
+    status = status_of(path)
+    if status is None or status.st_size < _SMALLEST_BATCH:
         return None
     batches, first, last, epoch = 0, 0, -1, -1
     with FileSource(path) as source:

@@ -52,7 +52,7 @@ class RecoveryChoice(Struct, frozen=True, kw_only=True):
     @property
     def recommended(self) -> RecoveryWay | None:
         """The way that loses least; None if it would lose metadata that other nodes have or records that another
-        directory has, or none is known.
+        directory has, or if no way has a known loss and is not declined.
         """
         return None if self.loses_metadata or self.better_copies else recommended(self.ways)
 

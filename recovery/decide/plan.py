@@ -177,9 +177,8 @@ class Plan:
 
     @property
     def needs_consent(self) -> bool:
-        """Whether recovery asks for consent: it would lose readable records, or make a partition with records stray.
-
-        Always False for mode kafka, which does what the broker would do.
+        """Whether recovery asks for consent: it would lose readable records or sound transaction markers, or make a
+        partition with records stray. Always False for mode kafka, which does what the broker would do.
         """
         return not self.mode.spec.is_as_broker and (self.choice.own.drops_sound or bool(self.made_stray))
 

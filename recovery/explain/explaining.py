@@ -65,7 +65,7 @@ def explain(
     * `path`: the file
     * `position`: byte in the file, from 0; not together with `offset`
     * `offset`: offset of a record; only for a log or a KRaft snapshot
-    * `max_fields`: how many fields are shown at most
+    * `max_fields`: about how many fields are shown at most
     * `records`: give the records of a batch too, those before the damage if it is damaged
     * `limits`: what a batch or file may hold at most (`Limits`)
     """

@@ -46,14 +46,15 @@ class Contents(Struct):
     def read(self, source: Callable[[], Iterator[MetaBatch]]) -> Iterator[MetaBatch]:
         """Yield the batches of `source()` in order. They are decoded at the first call and kept; later calls yield the
         kept ones and do not use `source`. If decoding failed, every call raises the `ReaderError` after the batches
-        before it.
+        before it. Nothing is kept if `source` raises another exception.
         """
         if self.batches is None:
-            self.batches = []
+            batches: list[MetaBatch] = []
             try:
-                self.batches.extend(source())
+                batches.extend(source())
             except ReaderError as error:
                 self.error = error
+            self.batches = batches
         yield from self.batches
         if self.error is not None:
             raise ReaderError(self.error.exception, self.error.message)
