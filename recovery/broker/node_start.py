@@ -401,7 +401,7 @@ def _with_zookeeper(context: _Context, release: Release) -> NodeAnswer:
     gone = {start_consequence.file for start_consequence in offline}
     online = [root for root in online if root not in gone]
     directories = with_ends_of_moves(files, list_partitions(files, online, results), context.now_ms)
-    refuse_twice(directories, has_strays=False)
+    refuse_twice(directories)
     other, wrong = consequences_of_topic_ids(directories, facts)
     moves = consequences_of_moves(
         directories, lambda directory: False if facts.may_have(directory.parsed.topic) else None

@@ -215,8 +215,8 @@ def partition_consequences(
     strays, partitions created again, partitions without a leader, directories of another topic, moves, and a log
     directory inside another one. Return consequences and faults; both are empty if nothing is wrong.
 
-    Raises `StartEndsError` if the start ends: a partition is in two log directories, 3.7.0 finds a directory without a
-    topic id, or the new name of a moved partition is not free.
+    Raises `StartEndsError` if the start ends: a partition is in two log directories (from 3.7.1 on, strays do not
+    count), 3.7.0 finds a directory without a topic id, or the new name of a moved partition is not free.
 
     * `image`: the metadata; None if it is unknown, and then only directories without a topic id are strays (from 3.7.1
       on)
@@ -226,7 +226,12 @@ def partition_consequences(
     * `all_online`: whether `directory_ids` has all log directories of the node; None if unknown. If the metadata has
       the broker's registered directories, these decide instead
     """
-    refuse_twice(directories)
+    are_renamed_first = release.at_least("3.7.1")
+    refuse_twice(
+        directory
+        for directory in directories
+        if not (are_renamed_first and _is_stray(directory, image, node_id, release))
+    )
     nameless = [directory for directory in directories if directory.topic_id is None]
     if nameless and release.at_least("3.7.0") and not release.at_least("3.7.1"):
         path = os.path.join(nameless[0].path, PARTITION_METADATA)
@@ -381,16 +386,15 @@ def _epoch_of_last_batch(tree: Tree, directory: PartitionDirectory) -> int | Non
     return last.header.partition_leader_epoch if last is not None and isinstance(last.header, BatchHeader) else None
 
 
-def refuse_twice(directories: list[PartitionDirectory], *, has_strays: bool = True) -> None:
+def refuse_twice(directories: Iterable[PartitionDirectory]) -> None:
     """Raise `StartEndsError` if two directories have one topic, partition number and state (current log or future
-    copy). With `has_strays`, directories without a topic id become strays, and are not compared.
+    copy). Leave out directories that the start renames to strays before it compares.
     """
     seen: dict[tuple[str, int, DirectoryState], PartitionDirectory] = {}
     for directory in directories:
         key = directory.parsed.topic, directory.parsed.partition, directory.parsed.state
         other = seen.setdefault(key, directory)
-        is_compared = not has_strays or (directory.topic_id is not None and other.topic_id is not None)
-        if other is not directory and is_compared:
+        if other is not directory:
             name = f"{directory.parsed.topic}-{directory.parsed.partition}"
             first, second = sorted((other.path, directory.path))
             message = f"Duplicate log directories for {name} are found in both {first} and {second}"

@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
+from kafkalog.cluster.kraft.metadata_image import MetadataImage, PartitionImage, TopicImage
 from kafkalog.codec.common.errors import StorageError
 from kafkalog.codec.common.findings import FindingCode, Severity
 from kafkalog.codec.encode import build_batch
@@ -249,6 +251,28 @@ def test_a_partition_without_its_topic_id(release: str, kind: ConsequenceKind | 
 def test_3_7_0_stops_on_a_partition_without_its_topic_id() -> None:
     with pytest.raises(StartEndsError, match="not allowed when running in KRaft mode"):
         partition_consequences([NAMELESS], None, 3, release_of("3.7.0"), Explained(), {})
+
+
+def test_an_older_topic_s_directory_is_no_second_one_of_its_partition() -> None:
+    """Since 3.7.1 `LogManager.loadLog` renames a stray before it looks for another log of the partition."""
+    ours, older = (
+        structs.replace(NAMELESS, root=f"/{topic_id}", topic_id=topic_id) for topic_id in (f"{'A' * 20}BQ", NOBODY)
+    )
+    replica = PartitionImage((3,), (3,), 3, 0, 0, ())
+    image = MetadataImage()
+    image.topics["orders"] = TopicImage("orders", f"{'A' * 20}BQ", {0: replica})
+    image.topic_names[f"{'A' * 20}BQ"] = "orders"
+    for others in ([older, ours], [ours, older]):
+        found, _faults = partition_consequences(others, image, 3, release_of("4.3"), Explained(), {})
+        assert [each.names for each in found if each.kind is ConsequenceKind.STRAY] == [(older.name,)]
+        with pytest.raises(StartEndsError, match="Duplicate log directories"):
+            partition_consequences(others, image, 3, release_of("3.7.0"), Explained(), {})
+
+
+def test_a_nameless_directory_hides_no_two_others_of_its_partition() -> None:
+    others = [structs.replace(NAMELESS, root=f"/data-{number}", topic_id=NOBODY) for number in range(2)]
+    with pytest.raises(StartEndsError, match="Duplicate log directories"):
+        partition_consequences([NAMELESS, *others], None, 3, release_of("4.3"), Explained(), {})
 
 
 def test_a_lost_topic_id_is_an_error_with_exit_code_1(node: Path) -> None:
