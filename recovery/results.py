@@ -37,8 +37,8 @@ class RecoveryResult(Struct, frozen=True, kw_only=True):
 
     @property
     def leaves_a_fault(self) -> bool:
-        """Whether, with some release, the node does not start, does not serve or loses something on the directory as it
-        is now.
+        """Whether the node does not start, does not serve or loses something on the directory as it is now, by one of
+        its answers that count (`NodeStart.judged`). False if no prediction was requested.
         """
         return self.node is not None and not self.node.loses_nothing
 

@@ -45,7 +45,7 @@ def refuse_copy(runs: Runs) -> str | None:
       `runs.moved`, return a sentence as below instead.
     * Otherwise the directory was moved: return a sentence for the operator about that.
 
-    Documents that cannot be read are ignored. Raises `StorageError` if a quarantine cannot be listed.
+    Damaged documents are ignored. Raises `StorageError` if a quarantine or a document cannot be read.
     """
     elsewhere = [run for run in runs.legible() if run.place != runs.beside and run.journal.owner == runs.owner]
     if not elsewhere:

@@ -235,7 +235,7 @@ class Runs:
         """Add an execution, or its undo, to those in progress in the pointer file of the log directory `root`. The file
         then also names its quarantine `place`. Entries of executions that have ended are dropped. Call this before the
         execution's journal says that it is in progress. Raises `StorageError` if the file cannot be written,
-        `RecoveryRefused` if a journal in the quarantines cannot be read.
+        `RecoveryRefused` if a journal in the quarantines is damaged.
         """
         known = self._pointer or Pointer(self.owner_of_new)
         places = known.places if place in (self.beside, *known.places) else (*known.places, place)
@@ -257,7 +257,7 @@ class Runs:
         count.
 
         A half-written pointer file is removed. Without a pointer file, nothing else is done. Raises `StorageError` if a
-        file cannot be written, `RecoveryRefused` if a document cannot be read.
+        file cannot be read or written, `RecoveryRefused` if a document is damaged.
         """
         self._clear(root)
         if self._pointer is None:
@@ -270,7 +270,7 @@ class Runs:
     def tidy(self, root: FileSystem) -> None:
         """Remove executions that have ended from the pointer file, and remove a half-written pointer file. A process
         leaves these if it is killed after its last change. Raises `StorageError`, and `RecoveryRefused` if a document
-        cannot be read.
+        is damaged.
         """
         unfinished = {run.run_id for run in self.all() if run.name in (PREPARING, *_UNFINISHED)}
         for run_id in self.at_work:
@@ -325,21 +325,20 @@ class Runs:
 
     def all(self) -> list[KeptRun]:
         """Executions on this directory in the order in which they began, without those that are undone, superseded or
-        being purged. Cached until `reload`. Raises `RecoveryRefused` if any document in the quarantines cannot be
-        read.
+        being purged. Cached until `reload`. Raises `RecoveryRefused` if any document in the quarantines is damaged.
         """
         if self._runs is None:
             self._runs = _in_order(run for run in self._readable() if self.is_ours(run))
         return self._runs
 
     def legible(self) -> list[KeptRun]:
-        """Executions as in `all`, without those whose document cannot be read."""
+        """Executions as in `all`, without those whose document is damaged."""
         return _in_order(run for run in self._kept() if isinstance(run, KeptRun) and self.is_ours(run))
 
     def _kept(self) -> list[KeptRun | RecoveryRefused]:
         """Return the executions of any directory in the quarantines, without those that are undone, superseded or being
-        purged. A document that cannot be read is represented by a `RecoveryRefused`, which is not raised. The result is
-        cached until `reload`.
+        purged. A document that is damaged, too large or no regular file is represented by a `RecoveryRefused`, which is
+        not raised. The result is cached until `reload`.
         """
         if self._found is None:
             kept = [self._read(place, run_id) for place in self._places for run_id in run_ids_in(place)]
@@ -347,7 +346,7 @@ class Runs:
         return self._found
 
     def _readable(self) -> Iterator[KeptRun]:
-        """Yield the executions of `_kept`. Raises `RecoveryRefused` at one that cannot be read."""
+        """Yield the executions of `_kept`. Raises `RecoveryRefused` at one whose document is damaged."""
         for run in self._kept():
             if isinstance(run, RecoveryRefused):
                 raise run
@@ -389,7 +388,7 @@ class Runs:
 
     def strangers(self) -> list[KeptRun]:
         """Unfinished executions that are kept beside this directory or were begun at its path, but belong to another
-        directory. Raises `RecoveryRefused` if a document cannot be read.
+        directory. Raises `RecoveryRefused` if a document is damaged.
         """
         near = (run for run in self._readable() if run.place == self.beside or run.journal.root == self.root)
         return [run for run in near if run.name in _AT_WORK and not self.is_ours(run)]
@@ -421,7 +420,7 @@ class Runs:
         """Return the execution with the id `run_id`. Without an id, return the latest one for which `concerns` returns
         True (None: the latest of all). Executions that are undone, superseded or being purged do not count. Neither do
         executions that were interrupted before they were announced. Raises `RecoveryRefused` if there is none, or if a
-        document cannot be read.
+        document is damaged.
         """
         candidates = [
             run

@@ -155,8 +155,8 @@ def _as_before(root: FileSystem, run: KeptRun) -> Located | None:
 def settle(root: FileSystem, runs: Runs, earlier: Earlier) -> CompletedRuns:
     """Mark interrupted executions that no longer fit as superseded, and remove the copies of executions that had
     changed nothing. Both are removed from the pointer file. Executions that can be completed are left unchanged. Return
-    the ids of the superseded ones with the reasons, in `superseded`. Raises `StorageError` if a file cannot be written,
-    `RecoveryRefused` if a document cannot be read.
+    the ids of the superseded ones with the reasons, in `superseded`. Raises `StorageError` if a file cannot be read or
+    written, `RecoveryRefused` if a document is damaged.
     """
     for run, _why in earlier.stale:
         with _quarantine_of(run) as quarantine:
@@ -175,8 +175,8 @@ def _discard(root: FileSystem, runs: Runs, run: KeptRun, located: Located | None
     """Remove the quarantine directory of an execution that was interrupted before its first change, and its entry in
     the pointer file. Does nothing if another process holds the execution's lock, or if the execution has begun since.
     If it had an entry and `located` is given, the log directory gets back the modification time from before the
-    execution, and `root.mtime_before` is set to it. Raises `StorageError` if a file cannot be changed,
-    `RecoveryRefused` if a document cannot be read.
+    execution, and `root.mtime_before` is set to it. Raises `StorageError` if a file cannot be read or
+    changed, `RecoveryRefused` if a document is damaged.
     """
     with _quarantine_of(run) as quarantine, quarantine.locked_directory(run.run_id) as is_stopped:
         if not is_stopped or document_of(run.place, run.run_id) != PREPARING:
@@ -441,7 +441,7 @@ def refuse_out_of_order(runs: Runs, run: KeptRun) -> None:
     """Raise `RecoveryRefused` if a later execution touched or relied on a path that this execution touched: the later
     one must be undone first. If the later one found another size or content than this one had left, the directory was
     replaced in between, and the message says so. Reads the documents of later executions, but no other files. Raises
-    `RecoveryRefused` too if a document cannot be read. Raises `StorageError` if a quarantine cannot be listed.
+    `RecoveryRefused` too if a document is damaged. Raises `StorageError` if a quarantine or a document cannot be read.
     """
     later = next((later_run for later_run in runs.after(run) if _relied_on(later_run) & _touched(run)), None)
     other = None if later is None else _found_otherwise(run, later)

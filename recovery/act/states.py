@@ -177,7 +177,7 @@ class Timeline:
 
     def at(self, place: Place, position: int) -> State:
         """Return the state of a place after `position` operations; absent if unknown."""
-        for first, last, state in self.spans(place):
+        for first, last, state in self.spans(place) if self.knows(place) else ():
             if first <= position <= last:
                 return state
         return ABSENT

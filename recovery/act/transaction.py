@@ -125,7 +125,7 @@ class Transaction:
     def settle(self) -> CompletedRuns:
         """Supersede interrupted executions that no longer fit the files, and remove the copies of those that had not
         begun. Return the superseded ones with the reasons. Raises `StorageError`, and `RecoveryRefused` if a document
-        cannot be read.
+        is damaged.
         """
         done = settle(self.fs, self.runs, self.earlier)
         self._earlier = Earlier(self.earlier.fitting)

@@ -51,8 +51,8 @@ def changed_files(before: Tree, after: Tree, loaded: LoadedPartition) -> Changed
     names of removed files. Equal files are not listed. The content of a file that was only truncated is a slice of the
     old one.
 
-    Logs are not read: a `.log` file with another content object counts as changed. Raises `StorageError` if another
-    file cannot be read.
+    Logs are not read: a `.log` file whose content is described otherwise counts as changed, even if the bytes are
+    equal. Raises `StorageError` if another file cannot be read.
     """
     directory, its_name = loaded.name, loaded.stray or loaded.name
     names = before.all_names(directory)

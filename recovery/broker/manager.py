@@ -241,10 +241,10 @@ class _Directory:
 
     def checkpoint(self, name: str) -> dict[tuple[str, int], int]:
         """Read an offset checkpoint file of the log directory; return (topic, partition) -> offset. Empty if the file
-        is missing or malformed, or if a broker cannot read it. For an `IOException`, or a directory or link of that
-        name, a broker takes the directory offline: the error is stored in `offline`, unless an earlier one is there.
-        Other errors are ignored. Raises `TooLargeError` if the file exceeds a broker's memory. Raises `StorageError` if
-        the original file cannot be read now.
+        is missing or malformed, or if a broker cannot read it. For an `IOException`, or a directory or dangling link of
+        that name, a broker takes the directory offline: the error is stored in `offline`, unless an earlier one is
+        there. Other errors are ignored. Raises `TooLargeError` if the file exceeds a broker's memory. Raises
+        `StorageError` if the original file cannot be read now.
         """
         if name in self.tree.directories or name in self.tree.links:
             self.offline = self.offline or KafkaStorageError(f"Error while reading checkpoint file {name}", file=name)
@@ -318,9 +318,9 @@ class _Directory:
 
     def close(self) -> None:
         """Stop cleanly, as a broker does after all partitions are loaded: write leader epochs, close logs, delete
-        temporary checkpoint files (the target of a symbolic link is emptied instead), and rename stray directories.
-        Changes the tree. If a partition has a future copy, only that is closed, as in the broker; strays are not
-        closed. Raises a `JavaError` if the broker would throw an exception.
+        temporary checkpoint files (the target of a dangling link becomes an empty file instead), and rename stray
+        directories. Changes the tree. If a partition has a future copy, only that is closed, as in the broker; strays
+        are not closed. Raises a `JavaError` if the broker would throw an exception.
         """
         by_partition = {(topic, partition): name for (topic, partition, _future), name in sorted(self.live.items())}
         closing = frozenset(by_partition.values())
@@ -404,7 +404,7 @@ def load_log_directory(
 
 def read_checkpoints(tree: Tree) -> tuple[Offsets, Offsets] | None:
     """Return recovery points and log start offsets from the two checkpoint files, each as (topic, partition) -> offset.
-    A missing file gives an empty dict. None if one of them is malformed, too large, a directory or a symbolic link.
+    A missing file gives an empty dict. None if one of them is malformed, too large, a directory or a dangling link.
     Raises `StorageError` if a file cannot be read.
     """
     names = RECOVERY_POINT_CHECKPOINT, LOG_START_OFFSET_CHECKPOINT

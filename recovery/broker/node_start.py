@@ -155,10 +155,12 @@ class _Context(Struct, kw_only=True):
     def logs(self, roots: Sequence[str]) -> dict[str, BrokerResult]:
         """Return the results of loading the logs of these log directories, by directory. Results that the caller gave
         are used, other directories are loaded once and then cached. Without `loads_others` their segments are not read,
-        and their results have no partitions. Raises `StorageError` if a directory cannot be read.
+        and their results have no partitions. Raises `StorageError` if a directory, or one in it, cannot be read.
         """
         results = {}
         for root in roots:
+            for error in self.files.surveyed(root).unreadable.values():
+                raise error  # else what is in it counts as missing
             result = self.results.get(root) or self._loaded.get(root)
             if result is None:
                 result = loaded_logs(self.files, root, self.now_ms, is_outline=not self.loads_others)
@@ -415,7 +417,7 @@ def _with_zookeeper(context: _Context, release: Release) -> NodeAnswer:
     gone = {start_consequence.file for start_consequence in offline}
     online = [root for root in online if root not in gone]
     directories = with_ends_of_moves(files, list_partitions(files, online, results), context.now_ms)
-    refuse_twice(directories, has_strays=False)
+    refuse_twice(directories)
     other, wrong = consequences_of_topic_ids(directories, facts)
     moves = consequences_of_moves(
         directories, lambda directory: False if facts.may_have(directory.parsed.topic) else None

@@ -37,10 +37,9 @@ class Told(Struct, frozen=True, kw_only=True):
 
     def findings(self, partition: Partition, report: PartitionReport) -> Iterator[Finding]:
         """Yield findings about contradictions between these offsets and `report`, the report of the same partition.
-        They are about a log end below the log start offset, below the high watermark, or beyond the end at a clean
-        shutdown. Others are about lost offsets below the first segment, and about blanks in the directory name. Yields
-        nothing for a partition without a name, or if one of its logs could not be read. Raises `StorageError` if a file
-        cannot be read.
+        They are about a log end that is too low (`checkpoint_findings`) or too high (`too_high_end`), lost offsets
+        below the first segment, and blanks in the directory name. Yields nothing for a partition without a name, or if
+        one of its logs could not be read. Raises `StorageError` if a file cannot be read.
         """
         if partition.name is None or not report.is_log_read:
             return

@@ -34,12 +34,12 @@ class Beginning(NamedTuple):
 def untrue_beginnings(
     partition: Partition, beginnings: Collection[Beginning], *, limits: Limits = DEFAULT_LIMITS
 ) -> set[Beginning]:
-    """Return the beginnings that the log contradicts: another producer's batch has their offset, or their producer
-    wrote something else after it.
+    """Return the beginnings that the log contradicts: a batch has their offset, or their producer wrote another
+    transactional batch between it and the first batch of the transaction.
 
     All `beginnings` must be of transactions in the log, see `Partition.transactions`. The log is read from the lowest
     to the highest of their offsets; memory grows only with the number of beginnings. Empty, and nothing is read,
-    without beginnings.
+    without beginnings. Raises `StorageError` if a log cannot be read.
     """
     return _Walk(beginnings, limits).over(partition) if beginnings else set()
 

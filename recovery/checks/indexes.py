@@ -221,7 +221,7 @@ class TimeIndexCheck(_EntryCheck):
         """Finish the check at the end of the valid batches; `last_offset` is their highest offset. Moves behind the
         entries up to `last_offset`; an entry that does not increase adds a finding. A timestamp in the last of these
         entries that is later than in all batches is a mismatch, with an error. A further entry, with an offset above
-        `last_offset`, is a mismatch with a warning; it and later ones are not read. Only the first mismatch of the
+        `last_offset`, is a mismatch with a warning; entries after it are not checked. Only the first mismatch of the
         index becomes a finding.
         """
         self._entries.pass_up_to(last_offset - self._base)

@@ -22,7 +22,7 @@ from kafkalog.codec.names import LOST_AND_FOUND, DirectoryState, FileKind, segme
 from kafkalog.codec.plain.scanner import Scanner
 from kafkalog.log.directories.directory import LogDir
 from kafkalog.log.directories.partition import Partition, open_segment
-from kafkalog.log.disk.files import FileSource, is_directory, unreadable
+from kafkalog.log.disk.files import FileSource, is_directory, status_of, unreadable
 
 __all__ = ["EndsAt", "batches_outside", "known_ends", "lost_places", "misnamed_segments"]
 
@@ -63,9 +63,9 @@ def batches_outside(log_dir: LogDir, ends_at: EndsAt) -> list[Finding]:
     that no partition fits.
 
     Reads at most 1000 files of each `lost+found`, and the files that `log_dir` reports as foreign. A file in a
-    partition directory gives no finding if a segment of that partition holds all of its batches. A file that cannot be
-    read gives an UNREADABLE finding. `ends_at(partition, offset)` says whether the partition's log ends at that offset;
-    it is called only if such a file exists.
+    partition directory gives no finding if the segment that begins at its first offset holds all of its batches. A file
+    that cannot be read gives an UNREADABLE finding. `ends_at(partition, offset)` says whether the partition's log ends
+    at that offset; it is called only if such a file exists.
     """
     findings = []
     lost = (path for place in lost_places(log_dir.path) for path in islice(_files(place), _MOST_FILES))
@@ -154,7 +154,8 @@ def _foreign(log_dir: LogDir) -> Iterator[str]:
 
 
 def _held(path: str) -> _Held | None:
-    if os.lstat(path).st_size < _SMALLEST_BATCH:
+    status = status_of(path)
+    if status is None or status.st_size < _SMALLEST_BATCH:
         return None
     batches, first, last, epoch = 0, 0, -1, -1
     with FileSource(path) as source:
@@ -172,8 +173,8 @@ def _where(held: _Held, path: str, log_dir: LogDir, ends_at: EndsAt) -> str | No
     the file lies comes first. If no partition fits, the text names the file that already holds these batches, or other
     batches in their place. Otherwise it says that no partition fits.
 
-    Return None if the file lies in a partition directory and a segment of that partition holds all of its batches.
-    Reads existing segments with the same base offset; raises `StorageError` if this fails.
+    Return None if the file lies in the directory of a live partition whose segment at the file's first offset holds all
+    of its batches. Reads existing segments with the same base offset; raises `StorageError` if this fails.
     """
     own = os.path.dirname(path)
     homes, taken = [], []
@@ -230,8 +231,8 @@ def _fits(held: _Held, path: str, partition: Partition, log_dir: LogDir, ends_at
     """Return why the file at `path` with the batches `held` may be a segment of a partition, as text; None if it cannot
     be one. `ends_at` is as in `batches_outside`. The reasons, in this order: a segment begins at the offset after the
     file's last; the log ends at the file's first offset; the partition has no segment; or the file lies in the
-    partition's directory, and its name has the base offset of its first batch. Without segments, the file must lie in
-    the partition's directory or end below the high watermark.
+    partition's directory, and its name or a segment has the base offset of its first batch. Without segments, the file
+    must lie in the partition's directory or end below the high watermark.
 
     If the file begins at or above the high watermark, only the first reason counts. All reasons count if the file lies
     in the partition's directory and a segment begins at the same offset.
@@ -248,4 +249,5 @@ def _fits(held: _Held, path: str, partition: Partition, log_dir: LogDir, ends_at
         return f"{partition.name} ends at {held.first}{known}"
     if not partition.segments and (is_own or (mark is not None and mark > held.last)):
         return f"{partition.name} has no segment{known}"
-    return f"it lies in {partition.name}{known}" if is_own and _base_of(path) == held.first else None
+    is_named_so = _base_of(path) == held.first or held.first in bases
+    return f"it lies in {partition.name}{known}" if is_own and is_named_so else None

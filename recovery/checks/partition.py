@@ -529,8 +529,8 @@ class _PartitionVerifier:
     def _compare_snapshots(self) -> None:
         """Add a SNAPSHOT_MISMATCH finding for each of the two newest producer snapshots that contradicts the batches
         before it. Only snapshots above the log start offset and up to the log end offset are compared; a start deletes
-        all others. A snapshot at the log end must also list every open transaction of the log, unless it lists no
-        producers.
+        all others. A snapshot at the log end must also list every transaction that is open in the log after its last
+        gap in the offsets, unless it lists no producers.
         """
         end = self.report.log_end_offset
         for path, check in self._snapshots.items():
@@ -546,8 +546,8 @@ class _PartitionVerifier:
     def _snapshot_beyond_end(self) -> None:
         """Add a SNAPSHOT_MISMATCH warning if a producer snapshot was written at an offset beyond the end of the log,
         which shows that the log was longer. The finding names the snapshot with the largest such offset that the last
-        segment could reach. Nothing is added if the partition is not live, has no segment, or has a damaged log, whose
-        end is unknown.
+        segment could reach. Nothing is added if the partition is not live or has no segment, or if a finding makes the
+        end of the log doubtful (`offset_reached`).
         """
         segments, end = self.partition.segments, self.report.offset_reached
         if not (segments and self._is_live) or end is None:

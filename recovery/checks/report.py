@@ -55,7 +55,7 @@ class PartitionReport(Struct, kw_only=True):
 
     @property
     def offset_reached(self) -> int | None:
-        """Offset up to which the log may have been written; None if it is damaged."""
+        """Offset up to which the log may have been written; None if there is an error or damage at the log's end."""
         return offset_reached(max(self.log_end_offset, self.end_behind_damage), self.findings)
 
 

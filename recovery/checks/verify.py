@@ -74,8 +74,8 @@ def verify(
 
 
 def _settle(directory: DirectoryReport, look: Callable[[frozenset[str]], VerifyReport]) -> None:
-    """Examine again, up to three times (`look_again`), a directory that a broker has open. All findings that do not
-    persist and all partitions that no longer exist are removed from its report. `look` checks the partition and log
+    """Examine again, up to three times (`look_again`), a directory that a broker has open. Warnings and errors that do
+    not persist and partitions that no longer exist are removed from its report. `look` checks the partition and log
     directories with the paths passed to it and returns their report.
     """
 

@@ -131,12 +131,12 @@ class Census(Struct, kw_only=True):
 
     @property
     def is_damaged(self) -> bool:
-        """Whether there is damage other than an incomplete write at the log's end."""
+        """Whether there is damage other than an incomplete batch or zeros at the log's end."""
         return any(not damage.is_tail for damage in self.damages)
 
     @property
     def ends_in_damage(self) -> bool:
-        """Whether the log ends in bytes that held an unknown number of records."""
+        """Whether the log ends in an incomplete batch, in zeros, or in damage whose last offset is unknown."""
         return any(damage.is_tail or damage.last_offset is None for damage in self.damages)
 
     @property

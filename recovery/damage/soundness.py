@@ -314,10 +314,11 @@ def end_of_last_sound(tree: Tree, directory: str) -> int | None:
         for segment in with_next(segments, number):
             if not walk.segment(*segment):
                 break
+        end = walk.result.end_offset
         if walk.misplaced is not None:
-            return sound_prefix(tree, directory, start=segments[number][0]).end_offset
-        if walk.result.end_offset is not None:
-            return walk.result.end_offset
+            end = sound_prefix(tree, directory, start=segments[number][0]).end_offset
+        if end is not None:
+            return end
     return None
 
 

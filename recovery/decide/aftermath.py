@@ -84,7 +84,7 @@ def consequences(
     """Yield the consequences for others of a plan that leaves the tree `after` of the tree `before`, partition by
     partition in the order of `results`: consumer groups beyond the log's end, transactions without end marker, older
     values of a compacted topic, segments that retention deletes soon, and deleted records that return. Raises
-    `StorageError` if a file in `after` cannot be read.
+    `StorageError` if a file in `before` or `after` cannot be read.
 
     Groups are examined only if the partition loses something, or if `__consumer_offsets` is small; older values only if
     it loses something and keeps some records. `results` are the partition directories as a start loads them; only live
@@ -344,9 +344,9 @@ def _stops(
     is_hurt: bool,
 ) -> Iterator[_Stop]:
     """Yield each transaction that is open at the log's end although it has ended. It has ended if its coordinator has
-    committed or aborted it, or if a producer snapshot of the tree `before` shows this. The open transactions are listed
-    in the producer snapshot at the log end offset; without one, nothing is yielded. A producer that also has an
-    undecided transaction is skipped.
+    committed or aborted it and its producer has no undecided one, or if a producer snapshot of the tree `before` shows
+    this. The open transactions are listed in the producer snapshot at the log end offset; without one, nothing is
+    yielded.
 
     `is_hurt` means that the log loses something. If it is False, the snapshots in `before` do not count, and two kinds
     of transactions are skipped. The transaction log does not list this partition for the producer; or the transaction

@@ -52,7 +52,7 @@ class RecoveryChoice(Struct, frozen=True, kw_only=True):
     @property
     def recommended(self) -> RecoveryWay | None:
         """The way that loses least; None if it would lose metadata that other nodes have or records that another
-        directory has, or none is known.
+        directory has, or if no way has a known loss and is not declined.
         """
         return None if self.loses_metadata or self.better_copies else recommended(self.ways)
 
@@ -79,8 +79,8 @@ def sentence_of_loss(choice: RecoveryChoice) -> str:
 
 
 def advice_on_loss(choice: RecoveryChoice) -> Iterator[Advice]:
-    """Yield advice about the recommended way if it loses fewer records than the plan. Then yield advice about how to
-    consent to the loss, in any case.
+    """Yield advice about the recommended way if it loses fewer records than the plan (hidden ones count as lost), or as
+    many and fewer transaction markers. Then yield advice about how to consent to the loss, in any case.
     """
     best = choice.recommended
     if best is not None and _lost(best.measured) < _lost(choice.own):

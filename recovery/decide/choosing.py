@@ -42,7 +42,7 @@ _SAFE = RecoveryRequest()
 
 def compare_ways(directory: SurveyedDirectory, forecasts: Forecasts) -> RecoveryChoice:
     """Simulate the ways of recovering that are not simulated yet, and compare all: the records that each keeps and
-    loses, in total and for each partition that loses something. Nothing on disk is changed.
+    loses, in total and for each partition in which they may differ. Nothing on disk is changed.
 
     `forecasts` must have counts, else `AssertionError` is raised. Reads the partitions' logs and other copies of them;
     raises `StorageError` if that fails.
@@ -80,7 +80,7 @@ def _carried_out(
     """Return the results of the broker's start, which comes first, and of the recoveries that use neither other copies
     nor the remote tier. They include the requested recovery if plans compare its mode. The other recoveries are
     simulated in memory, only for the partitions in `hurt`. If `hurt` is empty, nothing is simulated, and mode safe gets
-    the result of the requested recovery.
+    the result of the requested recovery, or the unchanged tree if mode kafka was requested.
 
     A recovery with bit repair is left out if it repairs nothing. Examination below the recovery point (`full`) is
     simulated only if mode safe leaves something that it could repair. Raises `StorageError` if a file cannot be read.
@@ -187,8 +187,8 @@ def _compared(
     partitions, `hurt` those that lose something. `with_help` are ways that use other copies or the remote tier; they
     have counts only for the partitions that they help.
 
-    Ways that combine options are left out if they do not lose less than the single options. Raises `StorageError` if a
-    log cannot be read.
+    Ways that combine options are left out if they are not better than the single options (`_gains`, `_mends`). Raises
+    `StorageError` if a log cannot be read.
     """
     names = {partition.name for partition in hurt}
     for way in ways:
@@ -337,8 +337,9 @@ class _WayDescriber:
 
     def way(self, result: WayResult, found: Measured, partitions: Sequence[PartitionFacts]) -> RecoveryWay:
         """Describe one way of recovering for these partitions, which lose something; `found` are its counts for them.
-        `how` is None if no recovery carries the way out, or if it is the broker's start and the start fails. If
-        recovery leaves all of these partitions unchanged, there is a refusal, and the consequence says so.
+        `how` is None if no recovery carries the way out, or if it is the broker's start and the logs do not load. If
+        recovery leaves all of these partitions unchanged, there is a refusal, and the consequence says so; never for a
+        way that is applied to one partition at a time.
 
         The way needs consent if its mode takes whole partitions away. It also needs consent if it drops sound records
         or markers, or makes a partition stray; the broker's start does not need it for this.

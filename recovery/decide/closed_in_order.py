@@ -114,11 +114,11 @@ def _worse_than_info(findings: Iterable[Finding]) -> Iterator[Finding]:
 def checks_of(survey: Survey, tiering: Tiering) -> tuple[InOrder, Look | None]:
     """Return two functions that run the checks on partition directories of the survey.
 
-    The first takes a directory and a base offset, and checks the segments from this offset on. It returns True if the
-    checks find nothing, or only findings with codes in `_BELIEVED`. It returns False if the checks cannot be run or
-    there is no clean-shutdown marker. The second (`Look`) returns the warnings and errors of a directory. It is None if
-    there is no marker, or if there are more logs than a plan counts (1 GiB). Raises `StorageError` if a checkpoint
-    cannot be read.
+    The first takes a directory and a base offset. It returns True if the checks find no warnings and errors, or only
+    those with codes in `_BELIEVED`. It checks all segments, or those from the base offset on if there are more logs
+    than a plan counts (1 GiB). It returns False if the checks cannot be run or there is no clean-shutdown marker. The
+    second (`Look`) returns the warnings and errors of a directory. It is None if there is no marker, or if there are
+    more logs than a plan counts. Raises `StorageError` if a checkpoint cannot be read.
     """
     if CLEAN_SHUTDOWN_FILE not in survey.files:
         return no_checks, None

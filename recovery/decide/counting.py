@@ -120,7 +120,7 @@ class WayResult(Struct, kw_only=True):
         return NO_END if loaded is None or loaded.stray is not None else loaded.log_end_offset
 
     def makes_stray(self, partition: PartitionFacts) -> bool:
-        """Whether a live partition with records is renamed to `-stray`, which no broker serves."""
+        """Whether a live partition whose log ends above offset 0 is renamed to `-stray`, which no broker serves."""
         loaded = self.partitions.get(partition.name)
         return partition.is_live and loaded is not None and loaded.stray is not None and loaded.log_end_offset > 0
 
@@ -331,8 +331,8 @@ class Comparer:
 
     @staticmethod
     def damaged(partitions: Iterable[CountedPartition]) -> list[Finding]:
-        """Return an error for each damaged place in the logs of these partitions. Incomplete writes at a log's end and
-        damage below the log start offset are left out; partitions without a census are skipped.
+        """Return an error for each damaged place in the logs of these partitions. Incomplete batches and zeros at a
+        log's end and damage below the log start offset are left out; partitions without a census are skipped.
         """
         return [
             Finding(damage.code, Severity.ERROR, damage.position, damage.first_offset, damage.detail, damage.path)

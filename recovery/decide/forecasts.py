@@ -186,7 +186,7 @@ class _PartitionForecast(Struct, frozen=True, kw_only=True):
 def examine_apart(directory: SurveyedDirectory, workers: Workers, *, counts: bool) -> Forecasts | None:
     """Simulate the start and the recovery for each topic-partition by itself, and combine the results. Return None if
     the log directory has to be simulated as a whole: partitions depend on each other or on files of the log directory,
-    or plans do not compare the mode with others.
+    or the mode is not safe, salvage or strict.
 
     In the result, `counted` is None if `counts` is False, if a start failed, or if the logs exceed 1 GiB in total.
     `workers` run partitions in parallel and report progress. Raises `StorageError` if a file cannot be read.

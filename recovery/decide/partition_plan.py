@@ -69,9 +69,10 @@ def partition_plans(
     actions: list[RecoveryAction],
     gaps: Mapping[str, list[tuple[int, int]]],
 ) -> list[PartitionPlan]:
-    """Return a summary for each partition directory: names of truncated, removed and rebuilt files, kept and removed
-    bytes of logs, and lost offsets. The summaries are in the order of `results`, the directories as a start loads them
-    afterwards. A directory that waits for deletion has no log end offset; only a live one has a high watermark.
+    """Return a summary for each partition directory: names of truncated, removed and rebuilt files and of removed
+    directories in it, kept and removed bytes of logs, and lost offsets. The summaries are in the order of `results`,
+    the directories as a start loads them afterwards. A directory that waits for deletion has no log end offset; only a
+    live one has a high watermark.
 
     `actions` are those of the plan, `gaps` lost offset ranges by directory, both ends inclusive. Reads removed parts of
     logs to find their last offsets; raises `StorageError` if that fails.
@@ -107,7 +108,7 @@ def partition_plans(
             if _is_log(name) and before > (action.size or 0):  # pieces are left out of it
                 plan.cut_bytes += before - (action.size or 0)
                 plan.kept_bytes -= before - (action.size or 0)
-        elif action.kind is ActionKind.REMOVE:
+        elif action.kind in (ActionKind.REMOVE, ActionKind.REMOVE_DIRECTORY):
             plan.quarantined.append(name)
         elif action.kind is ActionKind.TRUNCATE:
             (plan.cut_files if _is_log(name) else plan.rebuilt).append(name)

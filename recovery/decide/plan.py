@@ -128,7 +128,7 @@ class BrokerForecast:
 
     @property
     def starts_and_loses_nothing(self) -> bool:
-        """Whether the node starts, serves and loses nothing with every release that was asked about."""
+        """Whether the logs load, and the whole node, if it was asked about, starts, serves and loses nothing."""
         return self.outcome == StartResult.LOADED and (self.node is None or self.node.loses_nothing)
 
 
@@ -182,9 +182,8 @@ class Plan:
 
     @property
     def needs_consent(self) -> bool:
-        """Whether recovery asks for consent: it would lose readable records, or make a partition with records stray.
-
-        Always False for mode kafka, which does what the broker would do.
+        """Whether recovery asks for consent: it would lose readable records or sound transaction markers, or make a
+        partition with records stray. Always False for mode kafka, which does what the broker would do.
         """
         return not self.mode.spec.is_as_broker and (self.choice.own.drops_sound or bool(self.made_stray))
 
@@ -213,7 +212,9 @@ class Plan:
 
     @property
     def is_not_needed(self) -> bool:
-        """Whether only indexes and snapshots would change, which a broker rebuilds by itself if necessary."""
+        """Whether the plan changes only indexes and snapshots, which a broker rebuilds by itself if necessary. False if
+        the broker's start does not find a clean-shutdown marker, or if anything is wrong or lost.
+        """
         starts = self.broker.starts_and_loses_nothing and self.broker.clean_shutdown
         harmless = not (self.is_hurt or self.findings or any(partition.cut_bytes for partition in self.partitions))
         hides = any(way.spec.is_start and way.measured.records_hidden for way in self.choice.ways)
@@ -500,8 +501,9 @@ def _with_what_is_missing(
 
 def _of_segments(plan: Plan) -> Iterator[Finding]:
     """Yield the findings about segments, with paths relative to the log directory: about segment files whose names were
-    exchanged, in partitions that have a batch below its segment's base offset; and about aborted transactions in
-    segments that overlap the next one. Reads the logs of these partitions again; raises `StorageError` if that fails.
+    exchanged, and about aborted transactions in segments that overlap the next one. Only partitions with a batch below
+    its segment's base offset or with overlapping segments are examined; their logs are read again. Raises
+    `StorageError` if that fails.
     """
     root = plan.survey.root
     below = (finding.file or "" for finding in plan.findings if finding.code is FindingCode.OFFSET_BELOW_SEGMENT)
@@ -524,8 +526,8 @@ def _unfinished_moves(survey: Survey, topics: TopicFacts) -> list[Finding]:
 
 def _outside(survey: Survey, ends: Mapping[str, int]) -> list[Finding]:
     """Return the findings about batches in files that belong to no partition, with paths relative to the root. `ends`
-    are log end offsets by partition directory. Empty if there is no `lost+found` and no unusual file name, or if the
-    root is not a log directory. Raises `StorageError` if the directory cannot be listed.
+    are log end offsets by partition directory. Empty if there is no `lost+found` and no `.log` file with an unusual
+    name, or if the root is not a log directory. Raises `StorageError` if the directory cannot be listed.
     """
     names = (os.path.basename(path) for path in survey.files if FileKind.LOG.value in path)
     if not lost_places(survey.root) and all(map(_is_segments_name, names)):
@@ -571,7 +573,8 @@ def _of_different_moments(survey: Survey, ends: Mapping[str, int], damaged: Iter
 
 def _too_high_ends(survey: Survey, ends: Mapping[str, int]) -> Iterator[Finding]:
     """Yield the findings about live partitions whose logs end beyond their checkpoints, with relative paths. `ends` are
-    log end offsets by partition directory. Raises `StorageError` while iterating if a checkpoint cannot be read.
+    log end offsets by partition directory. Raises `StorageError` while iterating if a checkpoint or a log cannot be
+    read.
     """
     tree = survey.tree()
     closed_at = Checkpoints.read(tree).closed_at(tree)

@@ -62,7 +62,7 @@ class PartitionPlanFields(Struct, frozen=True, kw_only=True):
     cut_files: list[str]
     """logs that are truncated"""
     quarantined: list[str]
-    """files that are removed completely"""
+    """files and directories in it that are removed completely"""
     rebuilt: list[str]
     """files that are rebuilt"""
     renamed_to: str | None

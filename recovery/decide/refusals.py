@@ -89,9 +89,8 @@ def _every_partition_declined(decision: Decision) -> str | None:
     """Return the reason of the first declined partition, if partitions are declined and the plan does nothing for any
     other; else None.
     """
-    reaches_others = any(
-        "/" in action.path or action.kind is ActionKind.REMOVE_DIRECTORY for action in decision.actions
-    )
+    of_directories = (ActionKind.REMOVE_DIRECTORY, ActionKind.RENAME_DIRECTORY)
+    reaches_others = any("/" in action.path or action.kind in of_directories for action in decision.actions)
     return None if decision.own is None or reaches_others else next(iter(decision.own.refusals.values()), None)
 
 
@@ -102,8 +101,8 @@ def _nobody_named(decision: Decision) -> str | None:
 
 
 def _beyond_strict(decision: Decision) -> str | None:
-    """Return the sentence with which mode strict declines, if the recovery would remove or change more than incomplete
-    writes and zeros at the ends of logs. None if it would not, and in other modes.
+    """Return the sentence with which mode strict declines, if the recovery finds more (`SafeResult.findings`) than
+    incomplete writes and zeros at the ends of logs. None if it does not, and in other modes.
     """
     if not decision.rules.mode.spec.leaves_worse_to_person or decision.own is None:
         return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kafkalog.codec.files.text import LeaderEpoch
-from kafkalog.codec.names import CLUSTER_METADATA_TOPIC, DirectoryState, PartitionName
+from kafkalog.codec.names import CLUSTER_METADATA_TOPIC, LEADER_EPOCH_CHECKPOINT, DirectoryState, PartitionName
 from kafkalog.log.storage.java import JavaError
 from kafkalog.log.storage.leader_epochs import LeaderEpochCheckpointFile
 from kafkalog.log.storage.tree import Tree
@@ -80,6 +80,8 @@ def _damaged(tree: Tree, directory: str, bases: list[int]) -> Iterator[int]:
 
 
 def _epochs(tree: Tree, directory: str) -> list[LeaderEpoch]:
+    if f"{directory}/{LEADER_EPOCH_CHECKPOINT}" not in tree.files:  # else reading makes it
+        return []
     try:
         epochs = LeaderEpochCheckpointFile(tree, directory).read()
     except JavaError:

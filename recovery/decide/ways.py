@@ -60,8 +60,9 @@ class RecoveryRequest(Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, rules: Rules) -> RecoveryRequest:
-        """Return the recovery that `rules` describe. Mode strict becomes mode safe, because strict leaves the same or
-        does nothing. The proof is None for a mode that plans do not compare.
+        """Return the recovery that `rules` describe, with their mode and proof; `full` and `copies` keep their
+        defaults. Mode strict becomes mode safe, because strict leaves the same or does nothing. The proof is None if
+        plans do not compare the resulting mode.
         """
         spec = rules.mode.spec
         mode = Mode.SAFE if spec.way is None else rules.mode
@@ -208,7 +209,7 @@ class Measured(Struct, kw_only=True):
     @property
     def may_lose(self) -> bool:
         """Whether anything is lost, hidden or left damaged, or may be because the counts are unknown or not exact."""
-        lost = self.records_lost or self.records_hidden or self.lost or self.markers_damaged or self.damage_left
+        lost = self.records_lost or self.records_hidden or self.lost or self.markers_out_of_reach or self.damage_left
         return bool(lost or self.overlaps or self.epoch_falls or self.records_lost is None or not self.is_exact)
 
     @property

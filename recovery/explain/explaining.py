@@ -57,15 +57,15 @@ def explain(
     Without a position and an offset, it is the first damage, with the entries before and after it; in a sound log, it
     is the start. In an index it is the entry at `position`.
 
-    Raises `UsageError` if the file is a directory or not Kafka's by its name. Also raises it if the place is negative,
-    not in the file or does not suit the kind of file, or for `records` of a file without batches. In a text file any
-    position is accepted and ignored. Raises `StorageError` if a file with a name of Kafka's is missing or cannot be
-    read.
+    Raises `UsageError` if the file is a directory or not Kafka's by its name. Also raises it if the position is
+    negative, if the place is not in the file or does not suit the kind of file, or for `records` of a file without
+    batches. In a text file any other position is accepted and ignored. Raises `StorageError` if a file with a name of
+    Kafka's is missing or cannot be read, `LimitExceeded` if a text file is larger than `limits.checkpoint_bytes`.
 
     * `path`: the file
     * `position`: byte in the file, from 0; not together with `offset`
     * `offset`: offset of a record; only for a log or a KRaft snapshot
-    * `max_fields`: how many fields are shown at most
+    * `max_fields`: about how many fields are shown at most
     * `records`: give the records of a batch too, those before the damage if it is damaged
     * `limits`: what a batch or file may hold at most (`Limits`)
     """

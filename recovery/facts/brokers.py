@@ -57,7 +57,7 @@ def facts_of_each(roots: Sequence[str], lost: Sequence[str] = ()) -> Mapping[str
     are missing or empty directories; they become the facts' `lost` if all `roots` belong to one broker.
 
     Damage is described in `problem` of the facts and raises no exception. Raises `StorageError` if a directory cannot
-    be listed.
+    be listed, or a log of `__remote_log_metadata` cannot be read.
     """
     brokers = of_one_broker([real(root) for root in roots])
     known = [read_topic_facts(broker) for broker in brokers]

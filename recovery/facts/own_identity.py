@@ -12,7 +12,7 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from kafkalog.codec.common.errors import RecoveryRefused, StorageError, UsageError
+from kafkalog.codec.common.errors import LimitExceeded, RecoveryRefused, StorageError
 from kafkalog.codec.common.limits import DEFAULT_LIMITS
 from kafkalog.codec.files.text import MetaProperties, encode_meta_properties, meta_properties
 from kafkalog.codec.names import CLUSTER_METADATA_DIRECTORY, META_PROPERTIES, DirectoryState, parse_partition_directory
@@ -112,6 +112,6 @@ def _in_damaged_file(root: str) -> frozenset[str]:
     """
     try:
         data = read_small(os.path.join(root, META_PROPERTIES), DEFAULT_LIMITS.checkpoint_bytes)
-    except (StorageError, UsageError, OSError):
+    except (StorageError, LimitExceeded):
         return frozenset()
     return frozenset(directory_id.decode() for directory_id in _DIRECTORY_ID.findall(data))

@@ -12,7 +12,7 @@ import stat
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from kafkalog.codec.common.errors import UsageError
+from kafkalog.codec.common.errors import LimitExceeded, UsageError
 from kafkalog.codec.common.limits import DEFAULT_LIMITS
 from kafkalog.codec.names import LOCK_FILE, META_PROPERTIES, parse_partition_directory, parse_segment_file
 from kafkalog.log.directories.directory import OFFSET_CHECKPOINTS
@@ -80,7 +80,10 @@ def _is_lock_of_ours(path: str) -> bool:
     """
     if os.path.basename(path) != LOCK_FILE or not os.path.isfile(path):
         return False
-    return read_small(path, DEFAULT_LIMITS.checkpoint_bytes).startswith(b"kafkalog ")
+    try:
+        return read_small(path, DEFAULT_LIMITS.checkpoint_bytes).startswith(b"kafkalog ")
+    except LimitExceeded:  # which holds one line
+        return False
 
 
 def _is_closed(path: str, status: os.stat_result, user: User) -> bool:

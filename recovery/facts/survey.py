@@ -183,7 +183,7 @@ class Survey:
 
     @property
     def partition_directories(self) -> frozenset[str]:
-        """Names of the surveyed directories directly below the root, including unreadable ones."""
+        """Names of the surveyed directories directly below the root, and of everything there that cannot be read."""
         return frozenset(path for path in (*self.directories, *self.unreadable) if "/" not in path)
 
     def first_change(self, other: Survey) -> str | None:

@@ -112,7 +112,8 @@ class TopicFacts:
 
     def cleaner_config(self, topic: str, given: Mapping[str, str]) -> CleanerConfig:
         """Return the cleaner's settings of a topic: each from the metadata if it has it, else from `given`, else
-        Kafka's default. Raises `UsageError` for a value that Kafka would refuse.
+        Kafka's default. What Kafka itself sets for its internal topics precedes `given` too. Raises `UsageError` for a
+        value that Kafka would refuse.
         """
         own = {**INTERNAL_TOPIC_SETTINGS.get(topic, {}), **self.cleaner_configs.get(topic, {})}
         return CleanerConfig.from_names({**known_settings(given), **self.cleaner_broker_configs, **own})

@@ -43,7 +43,7 @@ def states_behind(
     original: Tree, rebuilt: Tree, directory: str, lost: Sequence[Span] = ()
 ) -> Iterator[KnownState]:
     """Yield copies of `rebuilt` from which the log can be recovered without leaving ended transactions open. Each has
-    an original producer snapshot after lost batches, and the original transaction indexes up to it. At most four are
+    an original producer snapshot after lost batches, and the original transaction indexes up to it. At most three are
     yielded, first those that prove more. Nothing is yielded if these files show no more than the batches do, or do not
     prove how the transactions ended.
 

@@ -109,7 +109,7 @@ def can_go_on(tree: Tree, directory: str, end_offset: int) -> bool:
 
 
 def parse_base(path: str) -> int:
-    """Return the base offset in the name of a log. Raises `AssertionError` for other names."""
+    """Return the base offset in the name of a segment's file. Raises `AssertionError` for other names."""
     parsed = parse_segment_file(path.rpartition("/")[2])
     if parsed is None:
         raise AssertionError(path)

@@ -215,8 +215,8 @@ class PartitionRecovery:
 
     def as_written(self, result: BrokerResult) -> BrokerResult | None:
         """Start the model of the broker on the tree of `result`, from the recovery point that is written with it (the
-        log end offset); return the new result. Return None if such a start would scan as much as a full one. Return
-        None too if the partition is the metadata log, is not live, or became stray.
+        log end offset); return the new result. Return None if the log has a single segment, or not all segments are
+        examined. Return None too if the partition is the metadata log, is not live, or became stray.
         """
         if self.is_metadata or self.name.state.value or self.directory_of(result) != self.directory:
             return None
@@ -319,7 +319,7 @@ class PartitionRecovery:
 
     def goes_on_above_log_start(self, sound: SoundLog) -> bool:
         """Whether the sound part ends in damage below the log start offset and `above_log_start` keeps a salvaged log
-        in its place.
+        in its place; then `repairs` is set too.
         """
         kept = self.above_log_start(sound)
         return kept is not sound and bool(kept.sizes)
@@ -508,9 +508,9 @@ class PartitionRecovery:
         return rest
 
     def with_true_epochs(self, rest: BrokerResult) -> BrokerResult:
-        """Return a result whose epoch checkpoint agrees with the leader epochs of the batches. Return `rest` if its
-        checkpoint already agrees, if a start would change the new checkpoint again, or for a metadata log or stray
-        directory.
+        """Return a result whose epoch checkpoint agrees with the leader epochs of the batches. Return `rest` if nothing
+        proves its checkpoint wrong (`true_epochs`), if a start would change the new checkpoint again, or for a metadata
+        log or stray directory.
         """
         directory, loaded = self.directory_of(rest), self.loaded_of(rest)
         epochs = None if self.is_metadata else true_epochs(rest.tree, directory, loaded.log_start_offset)

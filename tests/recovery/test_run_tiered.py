@@ -10,9 +10,17 @@ import pytest
 
 import kafkalog
 from kafkalog.codec.common.findings import Finding
-from kafkalog.codec.files.text import decode_leader_epochs, decode_offset_checkpoint, encode_offset_checkpoint
+from kafkalog.codec.files.text import (
+    OffsetCheckpointEntry,
+    decode_leader_epochs,
+    decode_offset_checkpoint,
+    encode_offset_checkpoint,
+)
 from kafkalog.recovery import Recovery, plan, recover, undo
 from kafkalog.recovery.checks.verify import verify
+from kafkalog.recovery.decide.remote_part import held_remotely
+from kafkalog.recovery.facts.survey import survey
+from kafkalog.recovery.facts.topic_facts import read_topic_facts
 from testkit.judging.trees import stamps
 from testkit.recorded.fixture_data import tiered_case, tiered_volumes, unpack_tiered
 from testkit.running.command import kafkalog as command
@@ -149,6 +157,30 @@ def test_offsets_in_neither_tier_are_a_finding(tmp_path: Path) -> None:
     made = plan(root)[0]
     assert made.choice.own.records_lost == bases[-1] - first
     assert [each.code for each in worse_than_info(made.findings)] == ["tier_gap"]
+
+
+def test_an_index_left_below_the_log_start_hides_no_loss(tmp_path: Path) -> None:
+    """Its log went with the records below the log start: nothing is missing that a consumer could get."""
+    root = unpacked("pair", "broker-1", tmp_path)
+    first, second, *_later = sorted((root / "kept-0").glob("*.log"))
+    checkpoint = root / "log-start-offset-checkpoint"
+    others = [each for each in decode_offset_checkpoint(checkpoint.read_bytes()) if each.topic != "kept"]
+    own = OffsetCheckpointEntry("kept", 0, int(second.stem))
+    checkpoint.write_bytes(encode_offset_checkpoint([*others, own]))
+    first.unlink()
+    assert first.with_suffix(".index").exists()
+    assert [each for each in verify(root).findings if each.code in ("tier_gap", "segment_missing")] == []
+    assert plan(root)[0].choice.missing == []
+
+
+def test_to_look_into_the_tier_makes_no_epoch_checkpoint(tmp_path: Path) -> None:
+    root = unpacked("pair", "broker-1", tmp_path)
+    (root / "kept-0" / "leader-epoch-checkpoint").unlink()
+    with survey(str(root), tolerant=True) as found:
+        tree, tiering = found.tree(), read_topic_facts([str(root)]).tiering
+        assert tiering.is_tiered(("kept", 0))
+        held_remotely(tree, "kept-0", ("kept", 0), tiering)
+        assert tree.names("kept-0") == found.tree().names("kept-0")
 
 
 def test_local_segments_that_were_copied_can_go(tmp_path: Path) -> None:

@@ -255,18 +255,18 @@ class NodeStart(Struct, frozen=True, kw_only=True):
 
     @property
     def changes_nothing(self) -> bool:
-        """Whether the node starts with every release, serves, and changes only what every start changes."""
+        """Whether the node starts, serves, and changes only what every start changes, by all answers in `judged`."""
         return all(answer.loses_nothing and not answer.consequences for answer in self.judged)
 
     @property
     def worst(self) -> NodeAnswer:
-        """Most serious answer of all releases."""
+        """Most serious of the answers in `judged`."""
         order = list(StartOutcome)
         return min(self.judged, key=lambda answer: order.index(answer.outcome))
 
     @property
     def loses_nothing(self) -> bool:
-        """Whether every release that was asked about starts, serves and loses nothing."""
+        """Whether the node starts, serves and loses nothing, by all answers in `judged`."""
         return all(answer.loses_nothing for answer in self.judged)
 
     @property
@@ -276,12 +276,12 @@ class NodeStart(Struct, frozen=True, kw_only=True):
 
     @property
     def faults(self) -> Sequence[Fault]:
-        """Faults for any of the releases, each once, in the order of the start."""
+        """Faults in the answers in `judged`, each once, in the order of the start."""
         return list(dict.fromkeys(fault for answer in self.judged for fault in answer.faults))
 
     @property
     def lost(self) -> tuple[str, ...]:
-        """Partitions that a start by any of the releases loses, wholly or in part, sorted."""
+        """Partitions that a start loses, wholly or in part, by one of the answers in `judged`; sorted."""
         consequences = (consequence for answer in self.judged for consequence in answer.consequences)
         return tuple(sorted({name for consequence in consequences for name in consequence.lost}))
 

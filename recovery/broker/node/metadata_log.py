@@ -46,14 +46,15 @@ class Contents(Struct):
     def read(self, source: Callable[[], Iterator[MetaBatch]]) -> Iterator[MetaBatch]:
         """Yield the batches of `source()` in order. They are decoded at the first call and kept; later calls yield the
         kept ones and do not use `source`. If decoding failed, every call raises the `ReaderError` after the batches
-        before it.
+        before it. Nothing is kept if `source` raises another exception.
         """
         if self.batches is None:
-            self.batches = []
+            batches: list[MetaBatch] = []
             try:
-                self.batches.extend(source())
+                batches.extend(source())
             except ReaderError as error:
                 self.error = error
+            self.batches = batches
         yield from self.batches
         if self.error is not None:
             raise ReaderError(self.error.exception, self.error.message)
@@ -126,8 +127,10 @@ def load_metadata_log(files: NodeFiles, now_ms: int) -> LoadedMetadata:
     directory = os.path.join(files.metadata_root, _NAME)
     if files.metadata_directory is None:
         return LoadedMetadata(directory, 0, 0, None, None, (), None)
-    survey = files.surveyed(files.metadata_root).only([_NAME])
-    tree = survey.tree()
+    survey = files.surveyed(files.metadata_root)
+    if _NAME in survey.unreadable:
+        raise survey.unreadable[_NAME]
+    tree = survey.only([_NAME]).tree()
     last_base = max((base for base, _path in tree.logs(_NAME)), default=0)
     written_end = max(within_reach(last_base, snapshot_offsets(tree.names(_NAME))), default=0)
     result = load_log_directory(

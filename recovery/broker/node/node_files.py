@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from kafkalog.codec.common.errors import FormatError, StorageError, UsageError
 from kafkalog.codec.common.limits import DEFAULT_LIMITS
 from kafkalog.codec.files.text import MetaProperties, decode_meta_properties
-from kafkalog.codec.names import CLUSTER_METADATA_DIRECTORY, META_PROPERTIES, parse_segment_file
+from kafkalog.codec.names import CLUSTER_METADATA_DIRECTORY, META_PROPERTIES, parse_java_long, parse_segment_file
 from kafkalog.log.disk.files import read_small
 from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.broker.node.answer import Role
@@ -67,11 +67,8 @@ class NodeFiles:
     @property
     def stated_node_id(self) -> int | None:
         """Node id in the properties: `node.id`, else `broker.id`; None if neither is a number."""
-        for name in ("node.id", "broker.id"):
-            text = self.properties.get(name, "").strip()
-            if text.lstrip("-").isdigit():
-                return int(text)
-        return None
+        numbers = (parse_java_long(self.properties.get(name, "").strip(), 32) for name in ("node.id", "broker.id"))
+        return next((number for number in numbers if number is not None), None)
 
     @property
     def node_id(self) -> int | None:

@@ -216,9 +216,10 @@ def partition_consequences(
     strays, partitions created again, partitions without a leader, directories of another topic, moves, and a log
     directory inside another one. Return consequences and faults; both are empty if nothing is wrong.
 
-    Raises `StartEndsError` if the start ends: a partition is in two log directories, 3.7.0 finds a directory without a
-    topic id, the new name of a moved partition is not free, or a file has the name of a partition that is created again
-    in the only log directory, or in that of the metadata. Raises `StorageError` if a log directory cannot be listed.
+    Raises `StartEndsError` if the start ends: a partition is in two log directories (from 3.7.1 on, strays do not
+    count), 3.7.0 finds a directory without a topic id, the new name of a moved partition is not free, or a file has the
+    name of a partition that is created again in the only log directory, or in that of the metadata. Raises
+    `StorageError` if a log directory cannot be listed.
 
     * `image`: the metadata; None if it is unknown, and then only directories without a topic id are strays (from 3.7.1
       on)
@@ -228,7 +229,12 @@ def partition_consequences(
     * `all_online`: whether `directory_ids` has all log directories of the node; None if unknown. If the metadata has
       the broker's registered directories, these decide instead
     """
-    refuse_twice(directories)
+    are_renamed_first = release.at_least("3.7.1")
+    refuse_twice(
+        directory
+        for directory in directories
+        if not (are_renamed_first and _is_stray(directory, image, node_id, release))
+    )
     nameless = [directory for directory in directories if directory.topic_id is None]
     if nameless and release.at_least("3.7.0") and not release.at_least("3.7.1"):
         path = os.path.join(nameless[0].path, PARTITION_METADATA)
@@ -361,9 +367,9 @@ def _later_epoch(tree: Tree, directory: PartitionDirectory, known: int) -> int |
     """Return the last leader epoch in `leader-epoch-checkpoint` that starts at or before the log's end, if it is later
     than the epoch `known`. None if there is no such epoch, or if the log was not loaded.
 
-    An epoch that starts before the log's end counts only if the last batch has it or a later one, or has no known
-    epoch: otherwise the checkpoint is wrong, not the metadata. Only to decide this, batch headers of the last segment
-    are read. Raises `StorageError` if a file cannot be read.
+    An epoch that starts before the log's end counts only if the last batch has it or a later one: otherwise the
+    checkpoint is wrong, not the metadata. It also counts if the last segment does not end in a batch of magic 2. Only
+    to decide this, batch headers of the last segment are read. Raises `StorageError` if a file cannot be read.
     """
     if directory.end is None:
         return None
@@ -387,16 +393,15 @@ def _epoch_of_last_batch(tree: Tree, directory: PartitionDirectory) -> int | Non
     return last.header.partition_leader_epoch if last is not None and isinstance(last.header, BatchHeader) else None
 
 
-def refuse_twice(directories: list[PartitionDirectory], *, has_strays: bool = True) -> None:
+def refuse_twice(directories: Iterable[PartitionDirectory]) -> None:
     """Raise `StartEndsError` if two directories have one topic, partition number and state (current log or future
-    copy). With `has_strays`, directories without a topic id become strays, and are not compared.
+    copy). Leave out directories that the start renames to strays before it compares.
     """
     seen: dict[tuple[str, int, DirectoryState], PartitionDirectory] = {}
     for directory in directories:
         key = directory.parsed.topic, directory.parsed.partition, directory.parsed.state
         other = seen.setdefault(key, directory)
-        is_compared = not has_strays or (directory.topic_id is not None and other.topic_id is not None)
-        if other is not directory and is_compared:
+        if other is not directory:
             name = f"{directory.parsed.topic}-{directory.parsed.partition}"
             first, second = sorted((other.path, directory.path))
             message = f"Duplicate log directories for {name} are found in both {first} and {second}"

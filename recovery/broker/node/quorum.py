@@ -137,12 +137,13 @@ def _updated(batch: MetaBatch, known: Voters) -> Voters:
 
 
 def state_of_start(loaded: LoadedMetadata, release: Release) -> StateFile:
-    """Read `quorum-state` as a start does. If the file is missing, the node continues without its vote. Before 3.8 it
-    does so also if the file is empty, is not JSON, or lacks `data_version`. The result then has `is_there` False, a
-    consequence and a fault. Raises `StartEndsError` for any other damage, `StorageError` if the file cannot be read.
+    """Read `quorum-state` as a start does. If the file or the metadata log is missing, the node continues without its
+    vote. Before 3.8 it does so also if the file is empty, is not JSON, or lacks `data_version`. The result then has
+    `is_there` False, a consequence and a fault. Raises `StartEndsError` for any other damage, `StorageError` if the
+    file cannot be read.
     """
     path = os.path.join(loaded.directory, QUORUM_STATE)
-    if not os.path.exists(path):
+    if not loaded.directory or not os.path.exists(path):  # else it is looked for in the working directory
         forgotten = StartConsequence(
             kind=ConsequenceKind.EPOCH_FORGOTTEN,
             detail="quorum-state is missing: the node has forgotten whom it voted for and in which epoch",

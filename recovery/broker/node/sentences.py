@@ -139,7 +139,8 @@ def _listed(names: Sequence[str]) -> str:
 
 def node_findings(start: NodeStart) -> list[Finding]:
     """Return one finding for each group of releases that do not start, do not serve, lose something, or leave something
-    in doubt; oldest first. The code is START_LOSES if partitions or metadata are lost, else BROKER_REFUSES.
+    in doubt; oldest first. An answer that is UNKNOWN without a consequence gives none. The code is START_LOSES if
+    partitions or metadata are lost, else BROKER_REFUSES.
 
     The severity is INFO if only a later release would refuse a setting. It is WARNING if the node starts or may start,
     but something is in doubt or not served. Otherwise it is ERROR, as for a failed start or an offline directory. The

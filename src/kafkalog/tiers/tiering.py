@@ -105,9 +105,10 @@ class Tiering:
 
     def of(self, key: Key, names: Iterable[str], begins: int, epochs: Sequence[int], end: int = 0) -> LocalStart:
         """Return where a log and its local part begin, with the evidence that it is tiered. The result also has the
-        offsets below the local part that are in neither tier (`lost`; None: nothing is missing). `begins` is the base
-        offset of the first local segment, `names` are the files of the partition directory, `epochs` the start offsets
-        of its leader epochs, and `end` is the log end offset, or 0 if unknown.
+        offsets below the local part that are in neither tier (`lost`; None: nothing is missing, or only offsets below
+        the start of a tiered log). `begins` is the base offset of the first local segment, `names` are the files of the
+        partition directory, `epochs` the start offsets of its leader epochs, and `end` is the log end offset, or 0 if
+        unknown.
 
         If there is evidence, the log begins at its checkpointed start. Without a checkpoint, it begins at its first
         leader epoch (0 without epochs), or at the larger of `begins` and `end` if that is lower. If there is no
@@ -123,7 +124,8 @@ class Tiering:
         if checkpointed is None and epochs:
             start = max(min(epochs), 0)
         start = min(start, max(begins, end)) if checkpointed is None else start
-        lost, is_certain = (gone, True) if start >= begins else self._between(key, start, begins, gone)
+        # what is missing below the log start was deleted
+        lost, is_certain = (None, True) if start >= begins else self._between(key, start, begins, gone)
         return LocalStart(
             log_start=start, local_log_start=max(start, begins), known_from=known_from, lost=lost, is_certain=is_certain
         )

@@ -17,6 +17,7 @@ import pytest
 from kafkalog import RecoveryRefused
 from kafkalog.recovery import Recovery, Undo, recover, undo
 from kafkalog.recovery.act.journal import JOURNAL, SUPERSEDED
+from kafkalog.recovery.act.states import A_DIRECTORY, ABSENT, Place, Timeline
 from testkit.judging.every_byte import Originals
 from testkit.judging.trees import copy_tree, first_difference, stamps
 from testkit.recorded.fixture_data import RecoveryCase, recovery_cases
@@ -94,3 +95,10 @@ def test_a_broker_started_on_a_run_that_was_cut_short(
 def not_ours(root: Path) -> dict[str, object]:
     """Everything but what kafkalog itself keeps there, and the root's time, which that changes."""
     return {path: held for path, held in stamps(root).items() if path != "." and not path.startswith(".kafkalog")}
+
+
+def test_a_place_that_a_timeline_does_not_know_is_absent() -> None:
+    timeline = Timeline()
+    known, unknown = Place(False, "t-0"), Place(False, "t-1")
+    timeline.begin(known, A_DIRECTORY)
+    assert (timeline.at(known, 0), timeline.at(unknown, 0)) == (A_DIRECTORY, ABSENT)

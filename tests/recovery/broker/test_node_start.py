@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+from msgspec import structs
 
+from kafkalog.cluster.kraft.metadata_image import MetadataImage, PartitionImage, TopicImage
+from kafkalog.codec.common.errors import StorageError
 from kafkalog.codec.common.findings import FindingCode, Severity
 from kafkalog.codec.encode import build_batch
 from kafkalog.codec.model import Record, TimestampType
@@ -64,6 +69,51 @@ def partitions(root: Path) -> list[Path]:
     """Live ones, without the metadata log."""
     live = (each.parent for each in sorted(root.glob("*/partition.metadata")) if "." not in each.parent.name)
     return [each for each in live if each.name != METADATA]
+
+
+def test_without_a_metadata_log_no_quorum_state_of_the_working_directory_is_read(
+    node: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.rmtree(node / METADATA)
+    voters = '"currentVoters":[{"voterId":77}],"data_version":0'
+    state = f'{{"clusterId":"","leaderId":77,"leaderEpoch":1,"votedId":-1,"appliedOffset":0,{voters}}}'
+    (tmp_path / "quorum-state").write_text(state)
+    before = node_start([str(node)], release="4.3")
+    monkeypatch.chdir(tmp_path)
+    assert node_start([str(node)], release="4.3") == before
+    assert not before.fetches_metadata
+
+
+def test_a_metadata_log_that_cannot_be_listed_is_not_taken_for_an_empty_one(
+    node: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = os.scandir
+
+    def scandir(path: Any = ".") -> Any:
+        if path == str(node / METADATA):
+            raise OSError(errno.EIO, os.strerror(errno.EIO), path)
+        return real(path)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "scandir", scandir)
+        with pytest.raises(StorageError, match=METADATA):
+            node_start([str(node)])
+
+
+def test_a_partition_that_cannot_be_listed_is_not_taken_for_a_missing_one(
+    node: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lost, real = partitions(node)[0], os.scandir
+
+    def scandir(path: Any = ".") -> Any:
+        if path == str(lost):
+            raise OSError(errno.EIO, os.strerror(errno.EIO), path)
+        return real(path)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "scandir", scandir)
+        found = answer(node)
+    assert (found.outcome, found.consequences) == (StartOutcome.UNKNOWN, ())
 
 
 def test_a_sound_node_starts_and_loses_nothing_by_every_release_from_the_floor_on(node: Path) -> None:
@@ -204,6 +254,28 @@ def test_3_7_0_stops_on_a_partition_without_its_topic_id() -> None:
         partition_consequences(node_files([]), [NAMELESS], None, 3, release_of("3.7.0"), Explained(), {})
 
 
+def test_an_older_topic_s_directory_is_no_second_one_of_its_partition() -> None:
+    """Since 3.7.1 `LogManager.loadLog` renames a stray before it looks for another log of the partition."""
+    ours, older = (
+        structs.replace(NAMELESS, root=f"/{topic_id}", topic_id=topic_id) for topic_id in (f"{'A' * 20}BQ", NOBODY)
+    )
+    replica = PartitionImage((3,), (3,), 3, 0, 0, ())
+    image = MetadataImage()
+    image.topics["orders"] = TopicImage("orders", f"{'A' * 20}BQ", {0: replica})
+    image.topic_names[f"{'A' * 20}BQ"] = "orders"
+    for others in ([older, ours], [ours, older]):
+        found, _faults = partition_consequences(others, image, 3, release_of("4.3"), Explained(), {})
+        assert [each.names for each in found if each.kind is ConsequenceKind.STRAY] == [(older.name,)]
+        with pytest.raises(StartEndsError, match="Duplicate log directories"):
+            partition_consequences(others, image, 3, release_of("3.7.0"), Explained(), {})
+
+
+def test_a_nameless_directory_hides_no_two_others_of_its_partition() -> None:
+    others = [structs.replace(NAMELESS, root=f"/data-{number}", topic_id=NOBODY) for number in range(2)]
+    with pytest.raises(StartEndsError, match="Duplicate log directories"):
+        partition_consequences([NAMELESS, *others], None, 3, release_of("4.3"), Explained(), {})
+
+
 def test_a_lost_topic_id_is_an_error_with_exit_code_1(node: Path) -> None:
     first = partitions(node)[0]
     (first / "partition.metadata").unlink()
@@ -294,7 +366,7 @@ def test_directories_that_contradict_each_other(node: Path, tmp_path: Path) -> N
     assert "Found unexpected metadata location" in (node_start(roots, release="4.3").answers[0].message or "")
 
 
-@pytest.mark.parametrize(("value", "ends"), [("4096", True), ("1048575", True), ("1048576", False)])
+@pytest.mark.parametrize(("value", "ends"), [("4096", True), ("1048575", True), ("1048576", False), ("²", False)])
 def test_segments_below_1_mib_end_the_start_since_4_0(value: str, ends: bool, tmp_path: Path) -> None:
     """KIP-1030; Kafka 4.1.1 and 4.4.0 on a node of 3.9.1: `LogConfig` refuses the topic's setting."""
     root = own_copy(brokers("3.9.1/metadata")[0], tmp_path / "data")

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from kafkalog import verify
-from kafkalog.log import open_segment
+from kafkalog.log import open_log_dir, open_segment
+from kafkalog.recovery.checks.lost_and_found import batches_outside, known_ends
 from testkit.recorded.broker_dirs import brokers, own_copy
 from testkit.running.command import kafkalog
 
@@ -92,6 +93,38 @@ def test_a_file_that_is_not_kafkas_is_looked_into(command: str, root: Path) -> N
     (finding,) = outside(command, root)
     assert finding["file"] == (os.path.relpath(saved, root) if command == "plan" else str(saved))
     assert f"copy it to {last}" in finding["detail"]
+
+
+@pytest.mark.parametrize("command", ["ls", "verify", "plan"])
+@pytest.mark.parametrize("which", [0, -1])
+def test_a_copy_of_a_segment_beside_it_is_nothing_lost_whatever_its_name(command: str, which: int, root: Path) -> None:
+    log = logs(root)[which]
+    copy = log.with_name("copy.log")
+    copy.write_bytes(log.read_bytes())
+    assert outside(command, root) == []
+    data = log.read_bytes()
+    log.chmod(0o600)
+    log.write_bytes(b"")
+    (finding,) = outside(command, root)
+    assert f"copy it to {log}, which holds no sound batch now" in finding["detail"]
+    log.write_bytes(data)
+
+
+def test_what_cannot_be_examined_in_lost_and_found_is_a_finding(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lost, real = root.parent / "lost+found" / "#1", os.lstat
+    lost.parent.mkdir()
+    lost.write_bytes(bytes(100))
+
+    def lstat(path: Any, **options: Any) -> os.stat_result:
+        if path == str(lost):
+            raise OSError(errno.EIO, os.strerror(errno.EIO), path)
+        return real(path, **options)
+
+    log_dir = open_log_dir(root)
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "lstat", lstat)
+        (finding,) = batches_outside(log_dir, known_ends({}))
+    assert (finding.code, finding.file) == ("unreadable", str(lost))
 
 
 def test_an_unreadable_partition_is_a_row_and_counted(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,12 +28,12 @@ from kafkalog.log.storage.tree import Tree
 from kafkalog.log.walk.summary import summarize
 from kafkalog.recovery.broker.manager import load_log_directory
 from kafkalog.recovery.checks.indexes import OffsetIndexCheck, TimeIndexCheck
-from kafkalog.recovery.damage.soundness import sound_prefix
+from kafkalog.recovery.damage.soundness import end_of_last_sound, sound_prefix
 from kafkalog.recovery.facts.recovery_request import Rules
 from kafkalog.recovery.safe.recovery import recover_safely
 from testkit.judging.executions import choose_execution
 from testkit.made import damage
-from testkit.made.batches import batch, fix_crc, message, patch, record
+from testkit.made.batches import batch, fix_crc, message, patch, record, simple
 from testkit.recorded import recovery_settings
 from testkit.recorded.fixture_data import recovery_cases
 from testkit.running.examples import examples
@@ -322,3 +322,12 @@ def test_every_recorded_case_is_planned_the_same(tmp_path: Path) -> None:
                 found = kafkalog.verify(root, deep=False).as_dicts()
                 answers.append(STRAY.sub("stray", repr((made.as_dict(), made.actions, found))))
         assert answers[0] == answers[1], case.id
+
+
+def test_the_end_of_a_log_whose_last_segment_begins_with_an_impossible_offset() -> None:
+    """The index of the segment cannot hold it and lower ones follow: the log ends in the segment before."""
+    names = (f"{DIRECTORY}/{base:020}.log" for base in (0, 10))
+    files = dict(zip(names, (simple(3), simple(1, 10 + 2**31) + simple(2, 12)), strict=True))
+    tree = Tree({path: len(data) for path, data in files.items()}, {DIRECTORY}, lambda path: BufferSource(files[path]))
+    assert sound_prefix(tree, DIRECTORY).end_offset == 3
+    assert end_of_last_sound(tree, DIRECTORY) == 3

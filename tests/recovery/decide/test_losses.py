@@ -55,6 +55,12 @@ def test_a_sum_with_an_unknown_in_it_is_a_lower_bound(torn: Path) -> None:
     assert re.search(r"; \d+ or more are lost", kept), kept
 
 
+def test_a_way_that_drops_only_a_transaction_marker_may_lose_something() -> None:
+    """Recovery asks for consent to it, so the ways are shown."""
+    assert Measured(records_lost=0, markers_lost=1).may_lose
+    assert not Measured(records_lost=0).may_lose
+
+
 def test_a_total_is_as_sure_as_its_parts() -> None:
     whole = Measured(records_lost=12)
     offsets = Measured(records_lost=1752, is_exact=False, is_estimate=True, of_offsets=1752)

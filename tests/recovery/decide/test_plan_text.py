@@ -11,6 +11,10 @@ import pytest
 from kafkalog.codec.common.errors import RecoveryRefused
 from kafkalog.log import open_partition
 from kafkalog.recovery import Recovery, plan, recover
+from kafkalog.recovery.broker.manager import LoadedPartition
+from kafkalog.recovery.decide.actions import ActionKind, RecoveryAction
+from kafkalog.recovery.decide.partition_plan import partition_plans
+from kafkalog.recovery.facts.survey import survey
 from testkit.recorded.broker_dirs import brokers, own_copy
 from testkit.running.command import kafkalog
 
@@ -54,6 +58,14 @@ def test_a_name_that_only_ends_like_a_segment_counts_as_none(name: str, stops_a_
     assert partition["offsets_lost"] is None
     assert way(line)["records_lost"] == 0
     assert "0 B of log go to quarantine" in kafkalog("plan", root).out
+
+
+def test_a_partition_that_only_loses_a_directory_changes(root: Path) -> None:
+    with survey(str(root)) as found:
+        loaded = LoadedPartition(name="stock-41-0", log_start_offset=0, log_end_offset=10)
+        action = RecoveryAction(kind=ActionKind.REMOVE_DIRECTORY, path="stock-41-0/leader-epoch-checkpoint.tmp")
+        (made,) = partition_plans(found, [loaded], [action], {})
+    assert (made.changes, made.quarantined) == (True, ["leader-epoch-checkpoint.tmp"])
 
 
 @pytest.mark.parametrize("name", ["notes.txt", "7notes.txt", "hello.log.gz"])

@@ -14,14 +14,17 @@ import pytest
 from msgspec.structs import replace
 
 import kafkalog
+from kafkalog.codec.names import PartitionName
 from kafkalog.log.directories.workers import Workers
 from kafkalog.recovery import Mode, plan, recover
+from kafkalog.recovery.decide.actions import ActionKind, RecoveryAction
 from kafkalog.recovery.decide.forecasts import SurveyedDirectory, forecast
 from kafkalog.recovery.decide.plan import Plan, plan_of
 from kafkalog.recovery.decide.refusals import REFUSALS, Decision, refusal_of
 from kafkalog.recovery.facts.recovery_request import Recovery, Rules, settled
 from kafkalog.recovery.facts.survey import survey
 from kafkalog.recovery.run import plan_one
+from kafkalog.recovery.safe.result import RecoveredPartition, SafeResult
 from testkit.recorded.broker_dirs import brokers, own_copy
 from testkit.recorded.fixture_data import recovery_case, recovery_cases
 from testkit.recorded.recovery_settings import given
@@ -114,6 +117,20 @@ def test_a_marker_is_for_all(tmp_path: Path) -> None:
         )  # fmt: skip
         assert refusal_of(decision) == ("marker_for_some", "it cannot be read")
         assert refusal_of(replace(decision, mark_clean=False)) is None
+
+
+def test_what_is_only_renamed_is_another_partition_too(tmp_path: Path) -> None:
+    """A partition that becomes stray is recovered, whatever becomes of the one that is left as it is."""
+    root = damaged(tmp_path / "root")
+    rules = settled(Recovery(**given(recovery_case("bit_flip/length"))), [str(root)])
+    with survey(str(root), tolerant=True) as found:
+        forecasts = forecast(SurveyedDirectory(found, rules), Workers(), counts=False)
+        own = SafeResult(tree=found.tree())
+        own.add(RecoveredPartition(directory="t-1", name=PartitionName("t", 1), refusal="it never settles"))
+        decision = Decision(survey=found, rules=rules, kafka=forecasts.kafka, own=own, actions=[], declined={})
+        assert refusal_of(decision) == ("every_partition_declined", "it never settles")
+        renamed = RecoveryAction(kind=ActionKind.RENAME_DIRECTORY, path="t-0", target="t-0.0-stray")
+        assert refusal_of(replace(decision, actions=[renamed])) is None
 
 
 def test_a_link_in_the_same_directory_is_named(tmp_path: Path) -> None:

@@ -7,7 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from kafkalog.codec.common.limits import DEFAULT_LIMITS
 from kafkalog.codec.files.text import MetaProperties, decode_meta_properties
+from kafkalog.recovery.facts.own_identity import lost_identity
+from kafkalog.recovery.facts.topic_facts import NO_FACTS
 from testkit.judging.trees import stamps
 from testkit.made.scenes import metadata_elsewhere
 from testkit.recorded.broker_dirs import brokers, own_copy
@@ -26,6 +29,14 @@ def disks(tmp_path: Path) -> list[Path]:
     (source,) = brokers(SOURCE)
     first = own_copy(source, tmp_path / "a")
     return [first, metadata_elsewhere(first, tmp_path / "b")]
+
+
+def test_a_file_that_is_far_too_large_names_no_directory_id(disks: list[Path]) -> None:
+    with (disks[0] / "meta.properties").open("r+b") as lost:
+        lost.truncate(DEFAULT_LIMITS.checkpoint_bytes + 1)
+    made = lost_identity(str(disks[0]), [str(disks[1])], NO_FACTS)
+    assert made is not None
+    assert decode_meta_properties(made).directory_id is None
 
 
 @pytest.mark.parametrize("content", [None, b"", b"version=7\n", b"\0" * 50])

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from kafkalog.codec.common.limits import DEFAULT_LIMITS
+from kafkalog.recovery.facts.owners import closed_files
 from testkit.made.scenes import metadata_elsewhere
 from testkit.recorded.broker_dirs import brokers, own_copy
 from testkit.running.command import kafkalog
@@ -36,6 +38,16 @@ def told(command: str, *paths: Path) -> list[str]:
     assert finished.code == (1 if found else 0), finished.err
     assert {each["severity"] for each in found} <= {"warning"}
     return [each["detail"] for each in found]
+
+
+def test_a_lock_file_of_any_size_is_a_broker_s(data: Path) -> None:
+    lock = data / ".lock"
+    with lock.open("wb") as file:
+        file.truncate(DEFAULT_LIMITS.checkpoint_bytes + 1)
+    os.chown(lock, BROKER, BROKER)
+    assert closed_files(str(data), []) is None
+    os.chown(lock, 0, 0)
+    assert closed_files(str(data), []) == ((BROKER, BROKER), [str(lock)])
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import errno
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from kafkalog.codec.common.errors import StorageError
 from kafkalog.codec.model import BATCH
 from kafkalog.log import open_segment
 from kafkalog.recovery import Recovery, Undo, plan, recover, undo
+from kafkalog.recovery.broker.node.metadata_log import Contents
+from kafkalog.recovery.broker.node.node_files import node_files
+from kafkalog.recovery.broker.node.reading import MetaBatch
 from testkit.judging.trees import stamps
 from testkit.recorded.broker_dirs import brokers, own_copy
 from testkit.running.command import kafkalog
@@ -151,3 +157,28 @@ def test_a_start_without_the_metadata_log_is_foreseen_on_a_condition(root: Path)
     assert "if the metadata log, which is not in these directories, agrees" in first
     assert "a controller that has lost it makes every partition -stray" in first
     assert "nothing here, on the condition above" in first
+
+
+@pytest.mark.parametrize(
+    ("properties", "expected"),
+    [
+        ({"node.id": "7", "broker.id": "8"}, 7), ({"node.id": "--7", "broker.id": "8"}, 8), ({"node.id": "²"}, None),
+        ({"broker.id": " -1 "}, -1), ({}, None),
+    ],
+)  # fmt: skip
+def test_a_node_id_that_is_no_number_names_nobody(properties: dict[str, str], expected: int | None) -> None:
+    assert node_files([], properties).stated_node_id == expected
+
+
+def test_batches_that_could_not_be_read_once_are_not_taken_for_all() -> None:
+    batch = MetaBatch(base_offset=0, next_offset=1, epoch=0, is_control=False, records=())
+    contents = Contents()
+
+    def broken() -> Iterator[MetaBatch]:
+        yield batch
+        raise StorageError(errno.EIO, "the disk fails")
+
+    for _ in range(2):
+        with pytest.raises(StorageError):
+            list(contents.read(broken))
+    assert list(contents.read(lambda: iter([batch, batch]))) == [batch, batch]
