@@ -19,7 +19,7 @@ from kafkalog.codec.common.findings import Finding
 from kafkalog.codec.common.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.common.source import Source
 from kafkalog.codec.headers.one_batch import AnyRun, OneBatch
-from kafkalog.codec.model import AnyHeader, RecordBatch
+from kafkalog.codec.model import NO_PARTITION_LEADER_EPOCH, AnyHeader, RecordBatch
 from kafkalog.codec.plain.scanner import offsets_behind
 from kafkalog.codec.rules.batches import BatchVerdict, Continuity, highest_offset
 from kafkalog.log.walk.ending import EndOfWalk, FinishedWalk, end_of_walk
@@ -111,9 +111,12 @@ class Cursor:
         """Yield the batches of a scanner in order, as runs with their findings: see the function `judged`."""
         return judged(scanned, self.continuity, self.one, gaps=gaps)
 
-    def took(self, next_offset: int) -> None:
-        """Record that batches up to `next_offset` (exclusive) are certainly in order."""
+    def took(self, next_offset: int, leader_epoch: int = NO_PARTITION_LEADER_EPOCH) -> None:
+        """Record that batches up to `next_offset` (exclusive) are certainly in order. `leader_epoch` is the last one's;
+        -1 if it has none.
+        """
         self.continuity.took(next_offset - 1)
+        self.continuity.leader_epoch = max(self.continuity.leader_epoch, leader_epoch)
 
     def ended(self, walk: FinishedWalk, *, through_damage: bool, end: int | None = None) -> EndOfWalk:
         """Return how the log ends at bytes that are not a batch, and where it continues before byte position `end`."""
