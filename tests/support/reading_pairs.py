@@ -27,6 +27,7 @@ import pyarrow as pa
 import kafkalog
 from kafkalog.codec import Codec, Record, TimestampType
 from kafkalog.codec.common.errors import FormatError
+from kafkalog.codec.common.finding_codes import Trait, codes_with
 from kafkalog.codec.common.findings import Finding, FindingCode
 from kafkalog.codec.encode import ProducerState, build_batch, build_messages
 from kafkalog.codec.native import thresholds
@@ -282,7 +283,8 @@ COLUMNS = ["offset", "key", "value"]
 
 READS_ON = "a consumer reads on"
 """In the warning of what ends nobody's reading."""
-_PASSED = REPORTED_AND_READ - {FindingCode.OFFSET_DISPLACED} | {FindingCode.CONTROL_RECORD_INVALID}
+_PASSED = codes_with(Trait.READ_PAST | Trait.LISTED) - {FindingCode.OFFSET_DISPLACED}
+_PASSED |= {FindingCode.CONTROL_RECORD_INVALID}
 """Told where there is a list, of a batch that is read all the same, or that is not opened."""
 
 

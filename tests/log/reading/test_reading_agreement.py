@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import random
 import struct
 import warnings
@@ -31,6 +32,7 @@ from kafkalog.spark.schema import Layout
 from testkit.judging.executions import choose_execution
 from testkit.judging.second_opinion import NO_END
 from testkit.made import damage
+from testkit.made.batches import message
 from testkit.running.command import kafkalog as command
 from testkit.running.shares import EACH
 
@@ -456,6 +458,31 @@ def test_batches_below_the_name_of_their_segment_are_told_by_all_readers(
     assert {each.code for each in listed} == {each.code for each in reader.findings} == below
 
 
+@pytest.mark.parametrize("enough", [pytest.param(0, marks=pytest.mark.compiled), 1 << 62])
+@pytest.mark.parametrize("magic", [0, 1])
+@pytest.mark.parametrize("base", [2, 4, 7])
+def test_a_wrapper_that_begins_below_the_name_of_its_segment_is_told_by_all_readers(
+    base: int, magic: int, enough: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its header has its last offset alone, which is not below."""
+    choose_execution(monkeypatch, enough)
+    wrappers = []
+    for first in range(0, 15, 3):
+        inner = [message(first + at if magic == 0 else at, magic=magic) for at in range(3)]
+        packed = gzip.compress(b"".join(inner))
+        wrappers.append(message(first + 2, None, packed, magic=magic, attributes=1))
+    directory = partition_of(tmp_path, wrappers)
+    (directory / f"{0:020}.log").rename(directory / f"{base:020}.log")
+    listed: list[Finding] = []
+    table = open_partition(directory).to_arrow(["offset"], findings=listed).read_all()
+    reader = open_partition(directory).records()
+    assert table["offset"].to_pylist() == [each.offset for each in reader] == [*range(base, 15)]
+    below = [(FindingCode.OFFSET_BELOW_SEGMENT, first) for first in (2, 5) if first < base]
+    below.append((FindingCode.OFFSET_BELOW_SEGMENT, base // 3 * 3))
+    assert [(each.code, each.offset) for each in listed] == below
+    assert [(each.code, each.offset) for each in reader.findings] == below
+
+
 def _marker_of_no_version() -> bytes:
     marker = damage.record(0, key=b"\xff\xff\0\x01", value=bytes(6))
     return damage.batch(3, [marker], damage.Header(attributes=0x30, producer_id=7, producer_epoch=0))
@@ -496,6 +523,30 @@ def test_records_and_columns_have_the_same_findings_about_a_header(
         told = [(each.code, each.file, each.position) for each in listed]
         assert sorted(told) == sorted((each.code, each.file, each.position) for each in reader.findings)
         assert code in {each.code for each in listed}
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "wanted", "first"),
+    [
+        ("max_timestamp", 1001, kafkalog.RecordFilter(start_timestamp=1001), 1),
+        ("max_timestamp", 1001, kafkalog.RecordFilter(start_timestamp=1002), 3),
+        ("last_offset_delta", 1, kafkalog.RecordFilter(start_offset=1), 1),
+        ("last_offset_delta", 1, kafkalog.RecordFilter(start_offset=2), 3),
+    ],
+)
+def test_a_bound_goes_by_what_headers_claim_as_in_a_broker(
+    field: str, value: int, wanted: kafkalog.RecordFilter, first: int, tmp_path: Path
+) -> None:
+    """What Kafka 4.1 has for `FileRecords.searchForTimestamp` and `searchForOffsetFromPosition` of the same bytes."""
+    records = [damage.record(delta, ts=delta) for delta in range(3)]
+    batches = [damage.batch(3 * number, records, damage.Header(timestamp=1000 + 10 * number)) for number in range(3)]
+    batches = [damage.with_crc(damage.put(each, "max_timestamp", 1002 + 10 * n)) for n, each in enumerate(batches)]
+    batches[0] = damage.with_crc(damage.put(batches[0], field, value))
+    directory = partition_of(tmp_path, batches)
+    offsets = [each.offset for each in open_partition(directory).records(wanted)]
+    assert offsets == [*range(first, 9)]
+    table = open_partition(directory).to_arrow(["offset"], wanted, findings=[]).read_all()
+    assert table["offset"].to_pylist() == offsets
 
 
 def test_a_fault_that_a_consumer_reads_past_hides_no_record_of_a_time(tmp_path: Path) -> None:

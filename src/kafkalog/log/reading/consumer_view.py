@@ -69,6 +69,7 @@ __all__ = [
 
 REPORTED_AND_READ = codes_with(Trait.READ_PAST)
 """Codes of findings about a header that do not end a consumer's reading, but should be reported."""
+_READ_ON = codes_with(Trait.READ_PAST | Trait.LISTED)
 
 
 class ConsumerView(Struct, frozen=True, kw_only=True):
@@ -197,7 +198,7 @@ def hiding(findings: Iterable[Finding]) -> Iterator[Finding]:
     return (
         finding
         for finding in findings
-        if finding.severity is Severity.ERROR and finding.code not in REPORTED_AND_READ
+        if finding.severity is Severity.ERROR and finding.code not in _READ_ON
     )
 
 
@@ -305,7 +306,7 @@ class BatchSelection:
             highest = NO_END if cursor is None else cursor.highest
             epoch = NO_PARTITION_LEADER_EPOCH if cursor is None else cursor.continuity.leader_epoch
             singly = self._aborted is not None and self._aborted.holds_back_of(run)
-            if cursor is not None and not self.is_in_order(cursor):
+            if cursor is not None and (not self.is_in_order(cursor) or (not run.has_producers and cursor.is_at_base)):
                 singly = True
             count = 0 if singly else run.consecutive(self.next_offset, highest, self.end_offset, epoch, lows)
             if count == len(run) and cursor is not None and not run.has_producers:
