@@ -351,7 +351,7 @@ class _TopicExport(Struct, frozen=True, kw_only=True):
                 if stopped.is_set():
                     raise _StoppedError
                 if count >= _ROWS_OF_A_ROUND:
-                    is_whole = end >= span.end_offset
+                    is_whole = False  # even at the end of the span: the next round reports why it ends there
                     break
             finished = files.finish()
         except BaseException:
