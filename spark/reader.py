@@ -146,7 +146,8 @@ class _Task:
             for part in reader:
                 if isinstance(part, Damage):
                     if part.goes_on:
-                        self._telling(part.finding)
+                        if not part.is_beside:
+                            self._telling(part.finding)
                     else:
                         yield from self._damage(piece, part)
                     continue

@@ -16,6 +16,7 @@ from kafkalog.codec.columnar.decompressed import Decompressed, decompress_batche
 from kafkalog.codec.common.buffer_pool import Block
 from kafkalog.codec.common.limits import Limits
 from kafkalog.codec.headers.runs import BatchRun
+from kafkalog.codec.model import NO_PARTITION_LEADER_EPOCH
 from kafkalog.codec.native.functions import decode_batches, decode_window, fitting_batches, same_codec
 from kafkalog.codec.native.handed_back import HandedBack
 from kafkalog.codec.native.tables import (
@@ -58,6 +59,8 @@ class Order(Struct, kw_only=True):
     """end of the wanted offsets, exclusive"""
     flags: int
     """attribute bits of batches that compiled code must leave to Python"""
+    leader_epoch: int = NO_PARTITION_LEADER_EPOCH
+    """leader epoch before the next batch; batches with a lower one are left to Python"""
     position: int = 0
     """position of the window in the file"""
 
@@ -134,14 +137,15 @@ class RunDecoder:
         """Call the compiled `decode_window` once on the window from byte `start`. Return the number of batches decoded,
         the byte position after them, and the reason for the stop. The reason is `MEMORY_IS_FULL` if the decompression
         memory is full. It is the size of the next batch's record bytes if the buffers lack room for them. Otherwise it
-        is 0. Sets `order.next_offset`, and passes header values and viewed memory to the builder.
+        is 0. Sets `order.next_offset` and `order.leader_epoch`, and passes header values and viewed memory to the
+        builder.
         """
         headers, buffers, limits = self._headers, self.builder.buffers, self._limits
         self._capacity[:] = buffers.capacity
         self._capacity[Filled.ROWS] = min(self._capacity[Filled.ROWS], self.rows_bound)
         count, size, order.next_offset, total, lacking = decode_window(
             memory.address + start, memory.size - start, limits.batch_bytes, headers, order.next_offset, order.highest,
-            order.end, order.flags, limits.records_per_batch, limits.headers_per_record,
+            order.end, order.flags, order.leader_epoch, limits.records_per_batch, limits.headers_per_record,
             self.bytes_bound - self._bytes, decompressor, viewed, self._capacity, buffers.addresses, buffers.filled,
             self._rows,
         )  # fmt: skip
@@ -151,6 +155,8 @@ class RunDecoder:
                 if viewed[used]:
                     buffers.keep(int(viewed[number]))
         self._bytes += total
+        if count:
+            order.leader_epoch = int(headers[HeaderColumn.PARTITION_LEADER_EPOCH, count - 1])
         self.builder.add_headers(headers[:, :count], self._rows[:count], order.position + start)
         return count, start + size, lacking
 

@@ -285,6 +285,8 @@ class Trait(enum.Flag):
     """a batch with a valid checksum that no consumer reads past"""
     READ_PAST = enum.auto()
     """consumers read past it, so readers report it and go on"""
+    LISTED = enum.auto()
+    """consumers read past it, and only a list of findings has it, not a warning"""
     NORMAL = enum.auto()
     """healthy logs have it, as after compaction"""
     MISPLACED = enum.auto()
@@ -404,6 +406,7 @@ SPECS: Mapping[FindingCode, FindingSpec] = {
             FindingCode.LAST_OFFSET_DELTA_INVALID,
             Severity.ERROR,
             Family.HEADER,
+            traits=Trait.LISTED,
             header_field="last_offset_delta",
             advice=_HEADER,
         ),
@@ -462,7 +465,7 @@ SPECS: Mapping[FindingCode, FindingSpec] = {
             FindingCode.SEGMENT_OVERLAP,
             Severity.ERROR,
             Family.CONTINUITY,
-            traits=Trait.MISPLACED,
+            traits=Trait.LISTED | Trait.MISPLACED,
             header_field="base_offset",
             advice=_PLACE,
         ),
@@ -470,7 +473,7 @@ SPECS: Mapping[FindingCode, FindingSpec] = {
             FindingCode.LEADER_EPOCH_DECREASES,
             Severity.ERROR,
             Family.CONTINUITY,
-            traits=Trait.MISPLACED,
+            traits=Trait.LISTED | Trait.MISPLACED,
             header_field="partition_leader_epoch",
             advice=_PLACE,
         ),

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from kafkalog.codec.common.limits import KIB
-from kafkalog.codec.model import LOG_OVERHEAD, LegacyHeader, RecordBatch
+from kafkalog.codec.model import LOG_OVERHEAD, NO_PARTITION_LEADER_EPOCH, LegacyHeader, RecordBatch
 from kafkalog.codec.native import functions
 from kafkalog.codec.native.cells import Cells
 from kafkalog.codec.native.tables import MessageColumn, Table, names
@@ -84,12 +84,16 @@ class MessageRun:
         start = self.window_start + value(MessageColumn.POSITION, last)
         return start + value(MessageColumn.SIZE, last) + LOG_OVERHEAD.size
 
-    def consecutive(self, next_offset: int, highest: int, end: int, lows: Int64s) -> int:
+    final_epoch = NO_PARTITION_LEADER_EPOCH
+    """entries of this format have no leader epoch"""
+
+    def consecutive(self, next_offset: int, highest: int, end: int, leader_epoch: int, lows: Int64s) -> int:
         """Return the number of entries at the start of the run that follow each other from `next_offset` on and need
         not be examined one by one.
 
         The count ends before an entry that repeats an offset, ends above offset `highest`, or begins at `end` or later.
-        Writes the first wanted offset of each counted entry to `lows`.
+        Writes the first wanted offset of each counted entry to `lows`. `leader_epoch` is not used: only `BatchRun`
+        needs it.
         """
         return functions.consecutive_messages(self.cells, next_offset, highest, end, lows)
 

@@ -222,6 +222,11 @@ class BatchRun:
             yield bases[number - 1] + deltas[number - 1], bases[number], self._window_start + positions[number]
 
     @property
+    def final_epoch(self) -> int:
+        """Leader epoch of the last batch."""
+        return self.row(HeaderColumn.PARTITION_LEADER_EPOCH)[-1]
+
+    @property
     def final_base(self) -> int:
         """First offset of the last batch by its header; for an entry of magic 0 or 1 its offset."""
         return self.row(HeaderColumn.BASE_OFFSET)[-1]
@@ -292,14 +297,15 @@ class BatchRun:
         number = bisect_right(self.row(HeaderColumn.BASE_OFFSET), offset) - 1
         return number >= 0 and offset <= self.last_offset(number)
 
-    def consecutive(self, next_offset: int, highest: int, end: int, lows: Int64s) -> int:
+    def consecutive(self, next_offset: int, highest: int, end: int, leader_epoch: int, lows: Int64s) -> int:
         """Return the number of batches at the start of the run that follow each other from `next_offset` on and need
         not be examined one by one.
 
-        The count ends before a batch that repeats an offset, is a control batch, ends above offset `highest`, or begins
-        at `end` or later. Writes the first wanted offset of each counted batch to `lows`.
+        The count ends before a batch that repeats an offset, is a control batch, ends above offset `highest`, begins at
+        `end` or later, or has a lower leader epoch than the one before; `leader_epoch` is that before the run.
+        Writes the first wanted offset of each counted batch to `lows`.
         """
-        return functions.consecutive_batches(self.cells, next_offset, highest, end, CONTROL_FLAG, lows)
+        return functions.consecutive_batches(self.cells, next_offset, highest, end, CONTROL_FLAG, leader_epoch, lows)
 
     def behind_last_gap(self) -> int:
         """Return the number of the last batch before which offsets are missing; 0 if none are missing in the run."""

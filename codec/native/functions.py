@@ -201,17 +201,20 @@ def scan_messages(address: int, size: int, largest: int, check: bool, headers: A
     return _call("scan_messages", address, size, largest, check, *_table(MessageColumn, headers))
 
 
-def consecutive_batches(headers: AnyTable, expected: int, highest: int, end: int, flags: int, lows: Int64s) -> int:
+def consecutive_batches(
+    headers: AnyTable, expected: int, highest: int, end: int, flags: int, epoch: int, lows: Int64s
+) -> int:
     """Return the number of batches at the start of `headers` that are in order, have none of the attribute bits
     `flags`, and begin below offset `end`.
 
-    `expected` is the offset that should come first, `highest` the last one that the segment can have. The first wanted
-    offset of each counted batch is written to `lows`.
+    `expected` is the offset that should come first, `highest` the last one that the segment can have, `epoch` the
+    leader epoch before them. The first wanted offset of each counted batch is written to `lows`.
     """
     table = _table(HeaderColumn, headers)
     return _call(
-        "consecutive_batches", *table, _offset(expected), _reachable(highest), end, flags, _numbers(lows, table[2])
-    )
+        "consecutive_batches", *table, _offset(expected), _reachable(highest), end, flags, epoch,
+        _numbers(lows, table[2]),
+    )  # fmt: skip
 
 
 def consecutive_messages(headers: AnyTable, expected: int, highest: int, end: int, lows: Int64s) -> int:
@@ -324,8 +327,8 @@ def decode_batches(
 
 def decode_window(
     address: int, size: int, largest: int, headers: Table, expected: int, highest: int, end: int, flags: int,
-    most_records: int, most_headers: int, most_bytes: int, decompressor: Int64s, viewed: Int64s, capacity: Int64s,
-    buffers: Int64s, filled: Int64s, rows: Int64s,
+    epoch: int, most_records: int, most_headers: int, most_bytes: int, decompressor: Int64s, viewed: Int64s,
+    capacity: Int64s, buffers: Int64s, filled: Int64s, rows: Int64s,
 ) -> tuple[int, int, int, int, int]:  # fmt: skip
     """Append the records of the batches in `size` bytes at an address to the buffers, up to the first batch that is not
     sound or not in order.
@@ -336,13 +339,14 @@ def decode_window(
 
     `largest` is the most bytes of a batch; the batches' headers are written to `headers`. `expected` is the offset that
     should come first, `highest` the last one that the segment can have, `end` the end of the wanted offsets
-    (exclusive). A batch with any of the attribute bits `flags` ends the call. So does a batch with more than
-    `most_records` records, a record with more than `most_headers` headers, and record bytes of more than `most_bytes`
-    in total. `capacity` bounds the counters in `filled`; the number of rows of each batch is written to `rows`.
+    (exclusive), `epoch` the leader epoch before them. A batch with any of the attribute bits `flags` ends the call. So
+    does a batch with a lower leader epoch than the one before, or with more than `most_records` records, a record with
+    more than `most_headers` headers, and record bytes of more than `most_bytes` in total. `capacity` bounds the
+    counters in `filled`; the number of rows of each batch is written to `rows`.
     """
     to, table = _Numbers(), _table(HeaderColumn, headers)
     count = _call(
-        "decode_window", address, size, largest, *table, _offset(expected), _reachable(highest), end, flags,
+        "decode_window", address, size, largest, *table, _offset(expected), _reachable(highest), end, flags, epoch,
         most_records, most_headers, most_bytes, _struct(Decompressor, decompressor), _struct(Viewed, viewed),
         _struct(Filled, capacity), _struct(ArrowBuffer, buffers), _struct(Filled, filled), _numbers(rows, table[2]),
         ctypes.addressof(to),

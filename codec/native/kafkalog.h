@@ -207,7 +207,7 @@ INLINE bool is_header_sound(const struct batches *batches, int64_t number) {
 }
 
 bool is_next(const struct batches *batches, int64_t number, int64_t following, int64_t low, int64_t highest, int64_t end,
-             int64_t flags);
+             int64_t flags, int64_t epoch);
 const byte *skip_headers(const byte *cursor, const byte *end, int64_t count);
 int64_t decode_run(const byte *first, const byte *end, int64_t most_records, int64_t most_bytes,
                    const struct batches *batches, int64_t number, int64_t low, int64_t high, int64_t largest,

@@ -485,14 +485,14 @@ struct window_end {
  * processor's cache. Return the number of batches.
  *
  * Only batches that are sound and in order are decoded (`largest` and the table as in `scan_batches`, `expected`,
- * `highest`, `end` and `flags` as in `consecutive_batches`); it stops before any other. If there is no room for the
- * next batch, its header is in the column after those of the decoded batches. No batch may have more than
+ * `highest`, `end`, `flags` and `epoch` as in `consecutive_batches`); it stops before any other. If there is no room for
+ * the next batch, its header is in the column after those of the decoded batches. No batch may have more than
  * `most_records` records, no record more than `most_headers` headers, and all record bytes together no more than
  * `most_bytes`. If `viewed` names memory of `decompressor`, each batch is decompressed after the one before.
  * `capacity` bounds the counters; the number of rows of each batch is written to `rows`. */
 EXPORTED int64_t decode_window(const byte *address, int64_t size, int64_t largest, int64_t *cells, int64_t stride,
                                int64_t columns, int64_t expected, int64_t highest, int64_t end, int64_t flags,
-                               int64_t most_records, int64_t most_headers, int64_t most_bytes,
+                               int64_t epoch, int64_t most_records, int64_t most_headers, int64_t most_bytes,
                                struct decompressor *decompressor, struct viewed *viewed, const struct filled *capacity,
                                struct arrow_buffers *buffers, struct filled *filled, int64_t *rows, struct window_end *to) {
     const struct batches batches = batches_of(cells, stride, columns);
@@ -507,7 +507,7 @@ EXPORTED int64_t decode_window(const byte *address, int64_t size, int64_t larges
         int64_t following = -1;
         if (batches.base_offset[count] != low && size - position - whole >= 8)
             following = big64(here + whole);
-        if (!is_next(&batches, count, following, low, highest, end, flags))
+        if (!is_next(&batches, count, following, low, highest, end, flags, epoch))
             break;
         const byte *first = here + BATCH_SIZE, *behind;
         int64_t record_bytes = whole - BATCH_SIZE;
@@ -554,6 +554,7 @@ EXPORTED int64_t decode_window(const byte *address, int64_t size, int64_t larges
         rows[count] = filled->rows - before.rows;
         total += record_bytes;
         low = batches.base_offset[count] + batches.last_offset_delta[count] + 1;
+        epoch = batches.partition_leader_epoch[count];
         position += whole;
         count++;
     }

@@ -46,15 +46,16 @@ EXPORTED int64_t scan_messages(const byte *address, int64_t size, int64_t larges
     return count;
 }
 
-/* Whether a batch is certainly at its place: it has none of `flags`, begins below `end` and ends at or below
- * `highest`. `low` is the offset that should come next. If a batch begins with another offset, the next batch must
- * begin after it, with the offset `following`; `codec.rules.batches` decides the other cases. */
+/* Whether a batch is certainly at its place: it has none of `flags`, begins below `end`, ends at or below `highest`, and
+ * has no leader epoch below `epoch`, that of the batch before. `low` is the offset that should come next. If a batch
+ * begins with another offset, the next batch must begin after it, with the offset `following`; `codec.rules.batches`
+ * decides the other cases. */
 bool is_next(const struct batches *batches, int64_t number, int64_t following, int64_t low, int64_t highest, int64_t end,
-             int64_t flags) {
+             int64_t flags, int64_t epoch) {
     const int64_t first = batches->base_offset[number], last = first + batches->last_offset_delta[number];
     if (!is_header_sound(batches, number) || first < 0 || first > last || last > highest)
         return false;
-    if ((batches->attributes[number] & flags) != 0)
+    if ((batches->attributes[number] & flags) != 0 || batches->partition_leader_epoch[number] < epoch)
         return false;
     if (first != low && (first < low || following <= last))
         return false;
@@ -62,17 +63,18 @@ bool is_next(const struct batches *batches, int64_t number, int64_t following, i
 }
 
 /* Return the number of batches from the first one on that are in order, have none of `flags`, and begin below `end`.
- * `expected` is the offset that should come first, `highest` the last one that the segment may have. The first
- * wanted offset of each batch is written to `lows`. */
+ * `expected` is the offset that should come first, `highest` the last one that the segment may have, `epoch` the leader
+ * epoch before them. The first wanted offset of each batch is written to `lows`. */
 EXPORTED int64_t consecutive_batches(int64_t *cells, int64_t stride, int64_t columns, int64_t expected, int64_t highest,
-                                     int64_t end, int64_t flags, int64_t *lows) {
+                                     int64_t end, int64_t flags, int64_t epoch, int64_t *lows) {
     const struct batches batches = batches_of(cells, stride, columns);
     int64_t low = expected;
     for (int64_t number = 0; number < columns; number++) {
         const int64_t following = number + 1 < columns ? batches.base_offset[number + 1] : -1;
-        if (!is_next(&batches, number, following, low, highest, end, flags))
+        if (!is_next(&batches, number, following, low, highest, end, flags, epoch))
             return number;
         lows[number] = low;
+        epoch = batches.partition_leader_epoch[number];
         low = batches.base_offset[number] + batches.last_offset_delta[number] + 1;
     }
     return columns;

@@ -20,8 +20,8 @@ from kafkalog.codec.model import (
 )
 
 __all__ = [
-    "MAGICS", "MAX_RELATIVE_OFFSET", "NO_OFFSET_LIMIT", "BatchVerdict", "Continuity", "ends_reading", "gap",
-    "header_findings", "highest_offset", "is_displaced", "out_of_place",
+    "MAGICS", "MAX_RELATIVE_OFFSET", "NO_OFFSET_LIMIT", "BatchVerdict", "Continuity", "below_segment",
+    "ends_reading", "gap", "header_findings", "highest_offset", "is_displaced", "out_of_place",
 ]  # fmt: skip
 
 MAX_RELATIVE_OFFSET = 2**31 - 1
@@ -43,6 +43,11 @@ def ends_reading(header: AnyHeader, base_offset: int) -> bool:
     return header.magic not in MAGICS or header.last_offset - base_offset > MAX_RELATIVE_OFFSET
 
 
+def below_segment(offset: int, base_offset: int) -> tuple[FindingCode, str]:
+    """Return code and detail of a finding about an offset below the base offset of its segment."""
+    return FindingCode.OFFSET_BELOW_SEGMENT, f"offset {offset} in a segment that begins at {base_offset}"
+
+
 def out_of_place(magic: int, first: int, last: int, base_offset: int) -> tuple[FindingCode, str] | None:
     """Return the finding code and detail that show why a batch with offsets `first` to `last` (inclusive) cannot be in
     the segment with this base offset: an unknown magic, impossible offsets, a last offset below the base offset, or the
@@ -53,7 +58,7 @@ def out_of_place(magic: int, first: int, last: int, base_offset: int) -> tuple[F
     if last < first or first < 0:
         return FindingCode.LAST_OFFSET_DELTA_INVALID, f"offsets {first} to {last}"
     if last < base_offset:
-        return FindingCode.OFFSET_BELOW_SEGMENT, f"offset {last} in a segment that begins at {base_offset}"
+        return below_segment(last, base_offset)
     if last >= NO_OFFSET_LIMIT:
         return FindingCode.OFFSET_ABOVE_SEGMENT, f"offset {last} in a segment that begins at {base_offset}"
     return None
@@ -235,7 +240,7 @@ class Continuity:
         problems = []
         base, before, epoch = self.base_offset, self.last_offset, header.partition_leader_epoch
         if base is not None and first < base:
-            problems.append((FindingCode.OFFSET_BELOW_SEGMENT, f"offset {first} in a segment that begins at {base}"))
+            problems.append(below_segment(first, base))
         if base is not None and last - base > MAX_RELATIVE_OFFSET:
             problems.append((FindingCode.OFFSET_ABOVE_SEGMENT, f"offset {last} in a segment that begins at {base}"))
         if self.next_segment is not None and last >= self.next_segment:

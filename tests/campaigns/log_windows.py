@@ -179,7 +179,7 @@ def next_ones(rng: random.Random) -> tuple[object, object]:
     end, next_base = rng.choice([(NO_END, None), (9, None), (NO_END, 9), (12, 15)])
     cursor = Cursor(BufferSource(data), BASE, next_base)
     lows = np.empty(len(run), np.int64)
-    count = run.consecutive(BASE, cursor.highest, end, lows)
+    count = run.consecutive(BASE, cursor.highest, end, cursor.continuity.leader_epoch, lows)
     found, expected = [], []
     next_offset, is_plain = BASE, True
     for number in range(len(run)):
@@ -189,6 +189,7 @@ def next_ones(rng: random.Random) -> tuple[object, object]:
         if isinstance(header, LegacyHeader):
             first = last if header.codec else first
         is_plain &= first == next_offset <= last <= cursor.highest and first < end
+        is_plain &= header.partition_leader_epoch >= cursor.continuity.leader_epoch
         is_plain &= not header.is_control and (is_old or next(header_findings(header, 0), None) is None)
         if number < count or is_plain:
             found.append((number < count, [] if number >= count else int(lows[number])))

@@ -67,7 +67,7 @@ def test_it_has_the_first_offset_that_is_lost(codec: Codec, kind: str, tmp_path:
         _ = [part for task in plain.partitions() for part in plain.read(task)]
 
 
-@pytest.mark.filterwarnings("ignore:.*offset_displaced")
+@pytest.mark.filterwarnings("ignore:.*offset_displaced", "ignore:.*offset_below_segment")
 @pytest.mark.parametrize("enough_bytes", [pytest.param(0, marks=pytest.mark.compiled), 1 << 62])
 def test_behind_the_highest_offset_it_has_that_one(
     enough_bytes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

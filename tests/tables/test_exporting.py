@@ -17,6 +17,8 @@ import kafkalog
 from kafkalog.codec.common.findings import FindingCode
 from kafkalog.codec.encode.batch import build_batch
 from kafkalog.codec.model import Record, TimestampType
+from kafkalog.tables import exporting
+from kafkalog.tables.rows import TopicRows
 from testkit.judging.table_rows import (
     DAY,
     FORMATS,
@@ -247,6 +249,52 @@ def test_an_export_ends_at_damage_and_goes_on_when_it_is_repaired(format: str, t
     path.write_bytes(whole)
     assert kafkalog.export(kafkalog.Export(format=format), data, target=out).findings == []
     assert places(out, format) == in_log(data)
+
+
+def test_damage_is_told_if_a_round_is_full_just_before_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exporting, "_ROWS_OF_A_ROUND", 2)
+    (tmp_path / "data").mkdir()
+    with kafkalog.Log.open(tmp_path / "data" / "t-0") as log:
+        for number in range(4):
+            log.append([b"%d" % number])
+    path = tmp_path / "data" / "t-0" / f"{0:020}.log"
+    content = bytearray(path.read_bytes())
+    content[list(kafkalog.open_partition(path.parent).batches())[2].position + 65] ^= 1
+    path.write_bytes(content)
+    wanted = kafkalog.Export(format="parquet", select=kafkalog.Selection.of(["t"]))
+    result = kafkalog.export(wanted, tmp_path / "data", target=tmp_path / "table")
+    assert [(each.records, each.next_offset) for each in result.partitions] == [(2, 2)]
+    assert {each.code for each in result.findings} == {FindingCode.CRC_MISMATCH}
+
+
+@pytest.mark.parametrize("damage", ["cut", "inside a batch", "size"])
+def test_what_is_cut_while_an_export_runs_is_not_taken_for_exported(
+    damage: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The end of the log was planned before that."""
+    (tmp_path / "data").mkdir()
+    with kafkalog.Log.open(tmp_path / "data" / "t-0") as log:
+        for number in range(4):
+            log.append([b"%d" % number * 50])
+    path = tmp_path / "data" / "t-0" / f"{0:020}.log"
+    content = path.read_bytes()
+    last = list(kafkalog.open_partition(path.parent).batches())[-1].position
+    reading = TopicRows.read
+
+    def read_after_damage(*arguments: Any) -> Any:
+        changed = content[:last] if damage == "cut" else content[:-1]
+        path.write_bytes(changed if damage != "size" else content[: last + 8] + b"\x7f" + content[last + 9 :])
+        return reading(*arguments)
+
+    monkeypatch.setattr(TopicRows, "read", read_after_damage)
+    wanted = kafkalog.Export(format="parquet", select=kafkalog.Selection.of(["t"]))
+    result = kafkalog.export(wanted, tmp_path / "data", target=tmp_path / "table")
+    assert [each.next_offset for each in result.partitions] == [3]
+    assert result.findings
+    monkeypatch.undo()
+    path.write_bytes(content)
+    result = kafkalog.export(wanted, tmp_path / "data", target=tmp_path / "table")
+    assert [(each.records, each.next_offset) for each in result.partitions] == [(1, 4)]
 
 
 def test_damage_is_told_where_it_leaves_undecided_what_the_table_has_the_beginning_of(tmp_path: Path) -> None:

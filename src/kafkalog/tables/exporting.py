@@ -18,7 +18,7 @@ from kafkalog.codec.common.arguments import Count
 from kafkalog.codec.common.errors import RecoveryRefused, UsageError
 from kafkalog.codec.common.extras import needed
 from kafkalog.codec.common.finding_codes import Trait, codes_with
-from kafkalog.codec.common.findings import Finding, FindingCode
+from kafkalog.codec.common.findings import Finding, FindingCode, Severity
 from kafkalog.codec.native.thresholds import together
 from kafkalog.log import open_all
 from kafkalog.log.directories.commits import unfinished_commit
@@ -199,6 +199,15 @@ class _Added(Struct, frozen=True, kw_only=True):
     findings: list[Finding]
 
 
+def _is_end(finding: Finding, span: Span) -> bool:
+    """Whether a finding is about the unfinished end that the log had when the span was planned. False if the log was
+    cut or damaged since: the records behind it are not read. Raises `StorageError` if the log cannot be read.
+    """
+    if finding.code not in _TAILS or finding.severity is Severity.ERROR:
+        return False
+    return span.partition.log_end_offset() >= span.end_offset
+
+
 class _StoppedError(Exception):
     """A partition stopped because another partition of its round failed."""
 
@@ -342,13 +351,13 @@ class _TopicExport(Struct, frozen=True, kw_only=True):
                 if stopped.is_set():
                     raise _StoppedError
                 if count >= _ROWS_OF_A_ROUND:
-                    is_whole = end >= span.end_offset
+                    is_whole = False  # even at the end of the span: the next round reports why it ends there
                     break
             finished = files.finish()
         except BaseException:
             files.give_up()
             raise
-        findings = [finding for finding in findings if finding.code not in _TAILS]
+        findings = [finding for finding in findings if not _is_end(finding, span)]
         digest = digest_of(span.partition, end - 1, masked=bool(self.wanted.masks)) if count else None
         last_record = (-1, 0) if digest is None else (end - 1, digest)
         if is_whole and all(finding.code is FindingCode.VALUE_UNDECODABLE for finding in findings):

@@ -74,7 +74,7 @@ def test_an_array_of_another_kind_is_refused() -> None:
     others = [np.zeros(3, np.int64), np.zeros(8, np.int64)[::2], np.zeros(4, np.int32)]
     for short in others:
         with pytest.raises(TypeError):
-            functions.consecutive_batches(good, 0, 0, 0, 0, short)
+            functions.consecutive_batches(good, 0, 0, 0, 0, 0, short)
 
 
 def test_a_library_of_other_declarations_is_not_called() -> None:

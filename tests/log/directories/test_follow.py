@@ -122,6 +122,34 @@ def test_damage_with_a_sound_batch_behind_it_is_passed(log: kafkalog.Log) -> Non
     assert follower.look(log.partition()).end_offset == 3
 
 
+def test_a_wrong_size_with_a_sound_batch_behind_it_is_passed_at_once(log: kafkalog.Log) -> None:
+    """A writer may still complete a batch, but not one with another behind it."""
+    state = kafkalog.ProducerState(producer_id=1, producer_epoch=0, base_sequence=0, is_transactional=True)
+    log.append([b"x"], producer=state)
+    log.append([b"y" * 20])
+    log.append([b"z" * 20])
+    log.flush()
+    path = Path(log.partition().segments[-1].path)
+    second = list(log.partition().segments[-1].batches())[1]
+    content = bytearray(path.read_bytes())
+    content[second.position + BATCH.position("batch_length")] ^= 8
+    path.write_bytes(content)
+    followed = Follower(transactions=True).look(log.partition())
+    assert (followed.end_offset, followed.damaged_from, followed.unread) == (3, 1, None)
+    assert followed.open_transaction is None
+
+
+def test_a_last_batch_that_ends_in_zeros_is_the_end_and_no_damage(log: kafkalog.Log) -> None:
+    log.append([b"x"])
+    log.append([b"y" * 300])
+    log.flush()
+    path = Path(log.partition().segments[-1].path)
+    content = path.read_bytes()
+    zeros = list(log.partition().segments[-1].batches())[1].size - BATCH.size
+    path.write_bytes(content[:-zeros] + bytes(zeros))
+    assert Follower(transactions=True).look(log.partition()).damaged_from is None
+
+
 def test_a_file_that_has_not_changed_for_long_is_not_read_again(
     log: kafkalog.Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import random
 import struct
 import warnings
@@ -24,12 +25,14 @@ from kafkalog.codec.common.findings import Finding, FindingCode, Severity
 from kafkalog.codec.common.limits import DEFAULT_LIMITS
 from kafkalog.codec.native import thresholds
 from kafkalog.log import open_partition
+from kafkalog.log.reading import to_arrow
 from kafkalog.spark.options import parse_options
 from kafkalog.spark.reader import LogReader
 from kafkalog.spark.schema import Layout
 from testkit.judging.executions import choose_execution
 from testkit.judging.second_opinion import NO_END
 from testkit.made import damage
+from testkit.made.batches import message
 from testkit.running.command import kafkalog as command
 from testkit.running.shares import EACH
 
@@ -360,7 +363,7 @@ def test_offsets_that_no_segment_has_end_no_reading_through_damage(
     table = open_partition(directory).to_arrow(["offset"], wanted, findings=listed, on_damage="skip").read_all()
     assert table["offset"].to_pylist() == given
     assert given == [0, 1, 3, *range(5, 9 if end == 9 else 12)]
-    assert len([each for each in listed if each.severity is Severity.ERROR]) == 2
+    assert len([each for each in listed if each.code is not FindingCode.SEGMENT_OVERLAP]) == 2
 
 
 @pytest.mark.parametrize("enough", [pytest.param(0, marks=pytest.mark.compiled), 1 << 62])
@@ -453,6 +456,129 @@ def test_batches_below_the_name_of_their_segment_are_told_by_all_readers(
     assert table["offset"].to_pylist() == [each.offset for each in reader] == [2, 3, 4, 5]
     below = {FindingCode.OFFSET_BELOW_SEGMENT}
     assert {each.code for each in listed} == {each.code for each in reader.findings} == below
+
+
+@pytest.mark.parametrize("enough", [pytest.param(0, marks=pytest.mark.compiled), 1 << 62])
+@pytest.mark.parametrize("magic", [0, 1])
+@pytest.mark.parametrize("base", [2, 4, 7])
+def test_a_wrapper_that_begins_below_the_name_of_its_segment_is_told_by_all_readers(
+    base: int, magic: int, enough: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its header has its last offset alone, which is not below."""
+    choose_execution(monkeypatch, enough)
+    wrappers = []
+    for first in range(0, 15, 3):
+        inner = [message(first + at if magic == 0 else at, magic=magic) for at in range(3)]
+        packed = gzip.compress(b"".join(inner))
+        wrappers.append(message(first + 2, None, packed, magic=magic, attributes=1))
+    directory = partition_of(tmp_path, wrappers)
+    (directory / f"{0:020}.log").rename(directory / f"{base:020}.log")
+    listed: list[Finding] = []
+    table = open_partition(directory).to_arrow(["offset"], findings=listed).read_all()
+    reader = open_partition(directory).records()
+    assert table["offset"].to_pylist() == [each.offset for each in reader] == [*range(base, 15)]
+    below = [(FindingCode.OFFSET_BELOW_SEGMENT, first) for first in (2, 5) if first < base]
+    below.append((FindingCode.OFFSET_BELOW_SEGMENT, base // 3 * 3))
+    assert [(each.code, each.offset) for each in listed] == below
+    assert [(each.code, each.offset) for each in reader.findings] == below
+
+
+def _marker_of_no_version() -> bytes:
+    marker = damage.record(0, key=b"\xff\xff\0\x01", value=bytes(6))
+    return damage.batch(3, [marker], damage.Header(attributes=0x30, producer_id=7, producer_epoch=0))
+
+
+@pytest.mark.parametrize("enough", [pytest.param(0, marks=pytest.mark.compiled), 1 << 62])
+@pytest.mark.parametrize("on_damage", ["stop", "skip"])
+@pytest.mark.parametrize(
+    ("field", "value", "code"),
+    [
+        ("partition_leader_epoch", 9, FindingCode.LEADER_EPOCH_DECREASES),
+        ("last_offset_delta", 30, FindingCode.SEGMENT_OVERLAP),
+        ("last_offset_delta", -2, FindingCode.LAST_OFFSET_DELTA_INVALID),
+        ("attributes", 5, FindingCode.CODEC_UNKNOWN),
+        ("records_count", -1, FindingCode.RECORDS_COUNT_INVALID),
+        ("magic", 7, FindingCode.MAGIC_UNKNOWN),
+        (None, 0, FindingCode.CONTROL_RECORD_INVALID),
+    ],
+)
+def test_records_and_columns_have_the_same_findings_about_a_header(
+    field: str | None, value: int, code: FindingCode, on_damage: str, enough: int, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    choose_execution(monkeypatch, enough)
+    batches = [damage.batch(number, [damage.record(0)], damage.Header(leader_epoch=1)) for number in range(12)]
+    batches[3] = _marker_of_no_version() if field is None else damage.with_crc(damage.put(batches[3], field, value))
+    directory = partition_of(tmp_path, batches[:8])
+    (directory / f"{8:020}.log").write_bytes(b"".join(batches[8:]))
+    filter = kafkalog.RecordFilter(isolation_level="read_committed")
+    reader = open_partition(directory).records(filter, on_damage=on_damage)
+    offsets = [each.offset for each in reader]
+    for threads in (1, 2):
+        listed: list[Finding] = []
+        columns = open_partition(directory).to_arrow(
+            ["offset"], filter, on_damage=on_damage, findings=listed, threads=threads
+        )
+        assert columns.read_all()["offset"].to_pylist() == offsets
+        told = [(each.code, each.file, each.position) for each in listed]
+        assert sorted(told) == sorted((each.code, each.file, each.position) for each in reader.findings)
+        assert code in {each.code for each in listed}
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "wanted", "first"),
+    [
+        ("max_timestamp", 1001, kafkalog.RecordFilter(start_timestamp=1001), 1),
+        ("max_timestamp", 1001, kafkalog.RecordFilter(start_timestamp=1002), 3),
+        ("last_offset_delta", 1, kafkalog.RecordFilter(start_offset=1), 1),
+        ("last_offset_delta", 1, kafkalog.RecordFilter(start_offset=2), 3),
+    ],
+)
+def test_a_bound_goes_by_what_headers_claim_as_in_a_broker(
+    field: str, value: int, wanted: kafkalog.RecordFilter, first: int, tmp_path: Path
+) -> None:
+    """What Kafka 4.1 has for `FileRecords.searchForTimestamp` and `searchForOffsetFromPosition` of the same bytes."""
+    records = [damage.record(delta, ts=delta) for delta in range(3)]
+    batches = [damage.batch(3 * number, records, damage.Header(timestamp=1000 + 10 * number)) for number in range(3)]
+    batches = [damage.with_crc(damage.put(each, "max_timestamp", 1002 + 10 * n)) for n, each in enumerate(batches)]
+    batches[0] = damage.with_crc(damage.put(batches[0], field, value))
+    directory = partition_of(tmp_path, batches)
+    offsets = [each.offset for each in open_partition(directory).records(wanted)]
+    assert offsets == [*range(first, 9)]
+    table = open_partition(directory).to_arrow(["offset"], wanted, findings=[]).read_all()
+    assert table["offset"].to_pylist() == offsets
+
+
+def test_a_fault_that_a_consumer_reads_past_hides_no_record_of_a_time(tmp_path: Path) -> None:
+    batches = [
+        damage.batch(number, [damage.record(0)], damage.Header(timestamp=1000 + number, leader_epoch=1))
+        for number in range(6)
+    ]
+    batches[3] = damage.put(batches[3], "partition_leader_epoch", 9)
+    reader = open_partition(partition_of(tmp_path, batches)).records(kafkalog.RecordFilter(start_timestamp=1004))
+    assert [each.offset for each in reader] == [4, 5]
+
+
+@pytest.mark.compiled
+def test_threads_tell_a_leader_epoch_that_decreases_between_their_parts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    choose_execution(monkeypatch, 0)
+    monkeypatch.setattr(to_arrow, "_LEAST_BYTES", 1000)
+    monkeypatch.setattr(to_arrow, "_SHARED_BYTES", 2000)
+    values = [[damage.record(0, value=bytes(300))] for _ in range(60)]
+    batches = [
+        damage.batch(number, each, damage.Header(leader_epoch=2 if number < 30 else 1))
+        for number, each in enumerate(values)
+    ]
+    directory = partition_of(tmp_path, batches)
+    found = []
+    for threads in (1, 2):
+        listed: list[Finding] = []
+        open_partition(directory).to_arrow(["offset"], findings=listed, threads=threads).read_all()
+        found.append([(each.code, each.position, each.detail) for each in listed])
+    assert len(found[0]) == 30
+    assert found[0] == found[1]
 
 
 def test_a_batch_of_wrong_length_is_no_torn_tail_before_one_of_impossible_count(tmp_path: Path) -> None:

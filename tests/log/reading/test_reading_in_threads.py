@@ -250,9 +250,10 @@ def test_a_displaced_batch_is_damage_however_it_is_read(
             ["offset"], threads=threads, layout=layout, findings=found, on_damage="stop"
         ).read_all()
         assert rows["offset"].to_pylist() == [*range(50)]
-        assert [(each.code, each.position, each.severity) for each in found] == [
-            (code, by_one.ended_by.position, Severity.ERROR)
-        ]
+        assert [each.code for each in found] == [each.code for each in by_one.findings]
+        assert (found[-1].code, found[-1].position, found[-1].severity) == (
+            code, by_one.ended_by.position, Severity.ERROR
+        )  # fmt: skip
         with pytest.raises(FormatError, match="offset"):
             partition.to_arrow(["offset"], threads=threads, layout=layout).read_all()
     everything = partition.records(all=True)

@@ -238,12 +238,11 @@ class Follower:
         `position` is None, begin at the last entry of the offset index. `next_base` is the next segment's base offset,
         None for the last segment.
 
-        `is_settled` says that the file has not been modified for a second. Only then does an incomplete batch at the
-        log's end count as damage, because a writer may otherwise still complete it. Raises `StorageError` if the file
-        cannot be read.
+        Damage is passed if a sound batch comes after it. `is_settled` says that the file has not been modified for a
+        second. Only then does an incomplete batch with nothing after it count as unread, because a writer may otherwise
+        still complete it. Raises `StorageError` if the file cannot be read.
         """
         is_last = next_base is None
-        damage = {StopReason.CORRUPT, StopReason.TORN_TAIL} if is_settled else {StopReason.CORRUPT}
         with segment.open() as source:
             if position is None:
                 position = segment.position_of(_BEYOND, source, limits=self._limits)
@@ -254,14 +253,17 @@ class Follower:
                 scanner = Scanner(source, position=position, limits=self._limits)
                 for batch in scanner:
                     self._take(batch, segment, cursor)
-                if scanner.stop is StopReason.END or (is_last and scanner.stop not in damage):
+                is_torn = scanner.stop is StopReason.TORN_TAIL
+                is_damage = is_torn or scanner.stop is StopReason.CORRUPT
+                if scanner.stop is StopReason.END or (is_last and not is_damage):
                     return
                 position = self._behind(segment, source, scanner.valid_bytes, cursor)
-                is_tail = is_last and position >= source.size and scanner.stop is not StopReason.CORRUPT
+                is_tail = is_last and position >= source.size
+                is_tail = is_tail and (is_torn or cursor.ended(scanner, through_damage=False).is_tail)
                 if self._follows_transactions and not is_tail:
                     self._passed(segment, source, scanner.valid_bytes, scanner.findings[-1], cursor.next_offset)
                 if position >= source.size:
-                    if is_last:
+                    if is_last and (is_settled or not is_torn):
                         self._unread = Unread(segment.path, scanner.valid_bytes, source.size)
                     return
                 cursor.resume(position)

@@ -20,6 +20,7 @@ from kafkalog.codec.common.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.model import (
     CONTROL_FLAG,
     NO_END,
+    NO_PARTITION_LEADER_EPOCH,
     TRANSACTIONAL_FLAG,
     AbortedTransaction,
     BatchHeader,
@@ -68,6 +69,7 @@ __all__ = [
 
 REPORTED_AND_READ = codes_with(Trait.READ_PAST)
 """Codes of findings about a header that do not end a consumer's reading, but should be reported."""
+_READ_ON = codes_with(Trait.READ_PAST | Trait.LISTED)
 
 
 class ConsumerView(Struct, frozen=True, kw_only=True):
@@ -196,7 +198,7 @@ def hiding(findings: Iterable[Finding]) -> Iterator[Finding]:
     return (
         finding
         for finding in findings
-        if finding.severity is Severity.ERROR and finding.code not in REPORTED_AND_READ
+        if finding.severity is Severity.ERROR and finding.code not in _READ_ON
     )
 
 
@@ -302,10 +304,11 @@ class BatchSelection:
         while len(run) and (first or not self.is_over):
             first = False
             highest = NO_END if cursor is None else cursor.highest
+            epoch = NO_PARTITION_LEADER_EPOCH if cursor is None else cursor.continuity.leader_epoch
             singly = self._aborted is not None and self._aborted.holds_back_of(run)
-            if cursor is not None and not self.is_in_order(cursor):
+            if cursor is not None and (not self.is_in_order(cursor) or (not run.has_producers and cursor.is_at_base)):
                 singly = True
-            count = 0 if singly else run.consecutive(self.next_offset, highest, self.end_offset, lows)
+            count = 0 if singly else run.consecutive(self.next_offset, highest, self.end_offset, epoch, lows)
             if count == len(run) and cursor is not None and not run.has_producers:
                 count -= _is_in_doubt(run.batch(count - 1), cursor)
             if count == 0:
@@ -315,7 +318,7 @@ class BatchSelection:
             part, run = (run, run.part(0, 0)) if count == len(run) else (run.part(0, count), run.part(count, len(run)))
             self.next_offset = int(part.last_offsets[-1]) + 1
             if cursor is not None:
-                cursor.took(self.next_offset)
+                cursor.took(self.next_offset, part.final_epoch)
             low = lows[:count]
             if self._aborted is not None and part.has_producers:
                 committed = ~self._aborted.rejected(part)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from kafkalog.codec.common.findings import Finding, StopReason
+from kafkalog.codec.common.findings import Finding, FindingCode, StopReason
 from kafkalog.codec.common.limits import DEFAULT_LIMITS, MIB, Limits
 from kafkalog.codec.headers.one_batch import AnyRun
 from kafkalog.codec.model import Record, RecordBatch
@@ -261,11 +261,23 @@ class RecordReader:
         if decoded.finding is not None:
             segment = self._batches.segment
             finding = decoded.finding if segment is None else decoded.finding.in_file(segment.path)
+            if finding.code is FindingCode.CODEC_UNKNOWN:
+                self._forget_header_of(finding)
             if self._skips:
                 self.findings.append(finding)
                 return
             self._batches.stop_at(finding, batch)
             self._is_damaged = True
+
+    def _forget_header_of(self, finding: Finding) -> None:
+        """Remove the finding about the header of the latest batch that says the same as a fault inside it."""
+        for number in range(len(self.findings) - 1, -1, -1):
+            earlier = self.findings[number]
+            if (earlier.file, earlier.position) != (finding.file, finding.position):
+                return
+            if earlier.code is finding.code:
+                del self.findings[number]
+                return
 
     def _everything(self) -> Iterator[OfBatch]:
         view = self._view

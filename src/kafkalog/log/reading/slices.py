@@ -15,12 +15,12 @@ from msgspec.structs import replace
 from kafkalog.codec.columnar.assembler import ArrowAssembler, Fault
 from kafkalog.codec.common.findings import Finding, FindingCode, Severity, StopReason
 from kafkalog.codec.common.limits import DEFAULT_LIMITS, Limits
-from kafkalog.codec.model import NO_END, AbortedTransaction, RecordBatch
+from kafkalog.codec.model import NO_END, NO_PARTITION_LEADER_EPOCH, AbortedTransaction, RecordBatch
 from kafkalog.codec.plain.scanner import Scanner
 from kafkalog.codec.rules.batches import MAX_RELATIVE_OFFSET, BatchVerdict
 from kafkalog.log.disk.files import FileSource
 from kafkalog.log.disk.held_files import HeldFiles
-from kafkalog.log.reading.consumer_view import REPORTED_AND_READ, BatchSelection, ConsumerView
+from kafkalog.log.reading.consumer_view import BatchSelection, ConsumerView
 from kafkalog.log.reading.transactions import Undecided
 from kafkalog.log.walk.batch_filter import BatchFilter
 from kafkalog.log.walk.cursor import ENDING, Cursor
@@ -60,6 +60,8 @@ class Slice(Struct, frozen=True, kw_only=True):
     """position up to which the wanted offsets probably reach, from the index: bytes after it are not read in advance"""
     opens_from: int | None = None
     """first offset of the whole read, if this part begins later; see `BatchSelection`"""
+    leader_epoch: int = NO_PARTITION_LEADER_EPOCH
+    """highest leader epoch of the segment's batches before this part; -1 if unknown"""
 
     @property
     def size(self) -> int:
@@ -79,6 +81,8 @@ class Damage(Struct, frozen=True, kw_only=True):
     """whether the file is shorter than when it was listed"""
     goes_on: bool = False
     """whether all records were read nevertheless: reading continues after it, or it is an unfinished end of the log"""
+    is_beside: bool = False
+    """whether it is one more fault in the header of a batch at which reading ends: only a list of findings has it"""
     is_told_before: bool = False
     """whether another part of this read also reports it"""
 
@@ -135,6 +139,11 @@ class SliceReader:
         """Offset that should come after the last batch so far; None if unknown."""
         return self._cursor.expected
 
+    @property
+    def leader_epoch(self) -> int:
+        """Highest leader epoch so far; -1 if there is none."""
+        return self._cursor.continuity.leader_epoch
+
     def __iter__(self) -> Iterator[pa.RecordBatch | Damage]:
         for piece in self._pieces():
             is_last = isinstance(piece, Damage) and not self._tolerant and not piece.goes_on
@@ -152,6 +161,7 @@ class SliceReader:
                 source, wanted.base_offset, self._next_base, position=position, expected=wanted.expected,
                 limits=self._limits,
             )  # fmt: skip
+            cursor.continuity.leader_epoch = wanted.leader_epoch
             while position < min(wanted.end, source.size):
                 scanner = self._scanner(source, position)
                 for scanned in self._scanned(scanner):
@@ -226,13 +236,13 @@ class SliceReader:
             return 0, False
         order = Order(
             next_offset=selection.next_offset, highest=self._cursor.highest, end=selection.end_offset,
-            flags=selection.flags, position=position,
+            flags=selection.flags, leader_epoch=self._cursor.continuity.leader_epoch, position=position,
         )  # fmt: skip
         decoded_bytes, has_enough, complete = self._assembler.add_window(window, order)
         self._complete += complete
         if decoded_bytes:
             selection.next_offset = order.next_offset
-            self._cursor.took(order.next_offset)
+            self._cursor.took(order.next_offset, order.leader_epoch)
         return decoded_bytes, has_enough
 
     def _taken(self) -> Iterable[pa.RecordBatch | Damage]:
@@ -288,7 +298,7 @@ class SliceReader:
             return self._held_back(batch, self._selection.held_back)
         pieces = () if low is None else self._faults(self._assembler.add(batch, low, self._selection.end_offset))
         if self._cursor.found:
-            return itertools.chain(self._told(batch), pieces)
+            return itertools.chain(self._told(batch, is_opened=low is not None), pieces)
         return pieces
 
     def _held_back(self, batch: RecordBatch, transaction: Undecided) -> Iterator[pa.RecordBatch | Damage]:
@@ -297,16 +307,23 @@ class SliceReader:
         damage = self._damage(transaction.finding, batch.position, end, batch.header.first_offset)
         yield replace(damage, finding=transaction.finding, next_offset=batch.header.first_offset)
 
-    def _told(self, batch: RecordBatch) -> Iterator[pa.RecordBatch | Damage]:
-        """Add to `_later` a `Damage` with `goes_on` for each fault in the header of a batch that is reported although
-        the batch's records are read. `start` and `end` are the byte positions of the batch. If there are many, yield
-        them, and before them what was collected.
+    def _told(
+        self, batch: RecordBatch, *, is_opened: bool = False, is_beside: bool = False
+    ) -> Iterator[pa.RecordBatch | Damage]:
+        """Add to `_later` a `Damage` with `goes_on` for each fault in the header of a batch that ends no reading, as
+        `RecordReader` reports it: without gaps, and without an unknown compression if the batch is opened, which
+        reports it again. `start` and `end` are the byte positions of the batch. If there are many, yield them, and
+        before them what was collected.
         """
+        not_told = {FindingCode.OFFSET_GAP, FindingCode.CODEC_UNKNOWN if is_opened else None}
+        if self._slice.next_base is None:  # the cursor of a part in the middle has a bound in its place
+            not_told.add(FindingCode.SEGMENT_OVERLAP)
         for finding in self._cursor.found:
-            if finding.code in REPORTED_AND_READ:
+            if finding.code not in not_told:
                 end = batch.position + batch.size
                 damage = self._damage(finding, batch.position, end, batch.header.first_offset)
-                self._later.append(replace(damage, finding=replace(finding, file=self._slice.path), goes_on=True))
+                finding = replace(finding, file=self._slice.path)
+                self._later.append(replace(damage, finding=finding, goes_on=True, is_beside=is_beside))
         if len(self._later) >= _MOST_LATER:
             yield from self._flushed()
 
@@ -327,8 +344,11 @@ class SliceReader:
         if min(expected, max(selection.next_offset, wanted.base_offset, wanted.expected or 0)) >= selection.end_offset:
             selection.next_offset = selection.end_offset
             return
+        why, found = self._cursor.why, self._cursor.found
+        self._cursor.found = [finding for finding in found if finding != why]
+        yield from self._told(batch, is_beside=True)
         yield from self._flushed()
-        yield self._damage(self._cursor.why, batch.position, batch.position + batch.size, expected)
+        yield self._damage(why, batch.position, batch.position + batch.size, expected)
         is_possible = self._cursor.next_offset <= self._most
         if self._cursor.continuity.verdict is BatchVerdict.DISPLACED and is_possible:
             self._placed = max(self._placed, self._cursor.next_offset)

@@ -15,7 +15,7 @@ from kafkalog.codec.columnar.schema import COPY, record_schema
 from kafkalog.codec.common.errors import UsageError
 from kafkalog.codec.common.findings import Finding, FindingCode, Severity
 from kafkalog.codec.common.limits import KIB, MIB, Limits
-from kafkalog.codec.model import BATCH, NO_END, Codec
+from kafkalog.codec.model import BATCH, NO_END, NO_PARTITION_LEADER_EPOCH, Codec
 from kafkalog.codec.names import without_surrogates
 from kafkalog.codec.native.thresholds import kernel_is_worth_it
 from kafkalog.codec.plain.decoding import PLAIN
@@ -133,12 +133,15 @@ def _all_reported(
     passed: Iterable[Finding], limits: Limits,
 ) -> Iterator[pa.RecordBatch | Damage]:  # fmt: skip
     """Yield the Arrow batches and damage in `pieces`, with further findings as damage before and after them. Before
-    them come the findings in `passed`, which may hide earlier rows. After them comes the undecided transaction that
+    them come the findings in `passed`, which may hide earlier rows, and those about markers that cannot be read. After
+    them comes the undecided transaction that
     ends the view, if there is one. If nothing was yielded and there is no such transaction, the last item is the reason
     why a consumer gets no record, if there is one. Raises `StorageError` if a file cannot be read.
     """
     for finding in passed:
         yield _elsewhere(finding, view.start_offset)
+    for finding in view.findings:
+        yield replace(_elsewhere(finding, view.start_offset), goes_on=True)
     is_empty = True
     for piece in pieces:
         is_empty = is_empty and isinstance(piece, Damage) and piece.goes_on  # a fault whose records are read
@@ -170,7 +173,8 @@ def _undamaged(
         if piece.goes_on:  # a consumer gets all rows in spite of the fault
             is_repeat = piece.finding.code is FindingCode.OFFSET_NOT_INCREASING
             if findings is None:
-                telling(piece.finding)
+                if not piece.is_beside:
+                    telling(piece.finding)
             elif not (is_repeat and repeats):
                 findings.append(piece.finding)
             repeats = repeats or is_repeat
@@ -287,6 +291,8 @@ class _End(NamedTuple):
     """next wanted offset"""
     expected: int | None
     """offset that should come after it; None if unknown"""
+    leader_epoch: int
+    """highest leader epoch of the segment so far"""
 
 
 class _Reading:
@@ -343,7 +349,7 @@ class _Reading:
         assembler.await_turn = None
         if not damaged:
             self._idle.append(assembler)
-        yield _End(reader.next_offset, reader.expected)
+        yield _End(reader.next_offset, reader.expected, reader.leader_epoch)
 
     def one_by_one(self, slices: Iterable[Slice]) -> Iterator[pa.RecordBatch | Damage]:
         assembler, next_offset = self._assembler(), -1
@@ -364,13 +370,13 @@ class _Reading:
         more than twice that size contains a large batch, and waits for its turn. Files are closed when they were read.
         Raises `StorageError` if a file cannot be read, `UsageError` in a forked child.
 
-        The cuts are guesses. A part is read again if it began with another offset than the previous part ended with. If
-        a part has damage, it is read again together with the rest of its slice.
+        The cuts are guesses. A part is read again if it began with another offset than the previous part ended with, or
+        begins with a lower leader epoch. If a part has damage, it is read again together with the rest of its slice.
         """
         works = (
             ((part, whole), partial(self._in_thread, part, part.size > _LARGE_PART * every)) for part, whole in parts
         )
-        next_offset, path, expected = -1, None, None
+        next_offset, path, expected, leader_epoch = -1, None, None, NO_PARTITION_LEADER_EPOCH
         with InOrder(works, threads, size_of=_held_bytes, room=_WAITING_BYTES, takes_part=True) as under_way:
             for (part, whole), pieces in under_way:
                 start_offset = max(next_offset, self._view.start_offset)
@@ -381,17 +387,33 @@ class _Reading:
                     continue
                 if path is not None and path != part.path:
                     self._files.passed(path)
+                if path != part.path:
+                    leader_epoch = NO_PARTITION_LEADER_EPOCH
                 path = part.path
-                if start_offset != part.start_offset or part.expected not in (None, expected):
+                is_other = start_offset != part.start_offset or part.expected not in (None, expected)
+                if is_other or self._first_epoch(part) < leader_epoch:
                     _pass_over(pieces)
-                    part = replace(part, start_offset=start_offset, expected=part.expected and expected)
+                    part = replace(
+                        part, start_offset=start_offset, expected=part.expected and expected, leader_epoch=leader_epoch
+                    )
                     pieces = self._part(part)
                 for piece in self._undamaged(pieces, part, whole):
                     if isinstance(piece, _End):
                         next_offset, expected = piece.next_offset, piece.expected
+                        leader_epoch = max(leader_epoch, piece.leader_epoch)
                     else:
                         yield piece
                     del piece
+
+    def _first_epoch(self, part: Slice) -> int:
+        """Return the leader epoch of the first batch of a part; -1 if it has none. Raises `StorageError` if the file
+        cannot be read.
+        """
+        with self._files.open(part.path) as source:
+            head = source.read(part.start, BATCH.size)
+        if len(head) < BATCH.size or head[MAGIC_POSITION] != BATCH_MAGIC:
+            return NO_PARTITION_LEADER_EPOCH
+        return PLAIN.batch_header(head, 0).partition_leader_epoch
 
     def _undamaged(
         self, pieces: Iterable[pa.RecordBatch | Damage | _End], part: Slice, whole: Slice

@@ -19,9 +19,10 @@ from kafkalog.codec.common.findings import Finding
 from kafkalog.codec.common.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.common.source import Source
 from kafkalog.codec.headers.one_batch import AnyRun, OneBatch
-from kafkalog.codec.model import AnyHeader, RecordBatch
+from kafkalog.codec.model import NO_PARTITION_LEADER_EPOCH, AnyHeader, Codec, LegacyHeader, RecordBatch
+from kafkalog.codec.plain.records import first_offset_of
 from kafkalog.codec.plain.scanner import offsets_behind
-from kafkalog.codec.rules.batches import BatchVerdict, Continuity, highest_offset
+from kafkalog.codec.rules.batches import BatchVerdict, Continuity, below_segment, highest_offset
 from kafkalog.log.walk.ending import EndOfWalk, FinishedWalk, end_of_walk
 from kafkalog.log.walk.resync import Expected, Resync
 
@@ -58,6 +59,7 @@ class Cursor:
     ) -> None:
         self._source = source
         self._next_base = next_base
+        self._limits = limits
         self._resync = Resync(source, limits)
         self.position = position
         self.continuity = Continuity(base_offset, next_segment=next_base, begins=position == 0, expected=expected)
@@ -73,6 +75,11 @@ class Cursor:
         return self.continuity.expected
 
     @property
+    def is_at_base(self) -> bool:
+        """Whether no batch so far has reached the base offset of the segment, and none is missing."""
+        return self.expected == self.continuity.base_offset
+
+    @property
     def next_offset(self) -> int:
         """Offset after the highest one so far, also before damage; the segment's base offset if there was none."""
         return self._reached if self.expected is None else max(self.expected, self._reached)
@@ -81,12 +88,26 @@ class Cursor:
         """Return the verdict about the next batch and advance; set `found` to its findings. After a batch that ends
         reading, any offset is accepted, as after other damage: its own offsets prove nothing.
         """
-        continuity, reached = self.continuity, self.next_offset
+        continuity, reached, is_at_base = self.continuity, self.next_offset, self.is_at_base
         self.found = continuity.check(batch, *self.behind(batch.header, batch.position + batch.size))
+        if is_at_base and isinstance(batch.header, LegacyHeader):
+            self._check_first_offset(batch)
         if continuity.verdict is BatchVerdict.STOP:
             self._reached = reached
             continuity.goes_on()
         return continuity.verdict
+
+    def _check_first_offset(self, batch: RecordBatch) -> None:
+        """Append a finding to `found` if a wrapper begins below the segment but does not end there: it has to be
+        decompressed for that, as its header has its last offset alone.
+        """
+        base = self.continuity.base_offset
+        if base is None or batch.header.codec == Codec.NONE or batch.last_offset < base:
+            return
+        first = first_offset_of(batch, self._limits)
+        if first < base:
+            code, detail = below_segment(first, base)
+            self.found.append(Finding.of(code, batch.position, first, detail))
 
     def behind(self, header: AnyHeader, end: int) -> tuple[int | None, int | None]:
         """Return the base offsets of the two headers after the next batch. An offset is None if it is not needed to
@@ -111,9 +132,12 @@ class Cursor:
         """Yield the batches of a scanner in order, as runs with their findings: see the function `judged`."""
         return judged(scanned, self.continuity, self.one, gaps=gaps)
 
-    def took(self, next_offset: int) -> None:
-        """Record that batches up to `next_offset` (exclusive) are certainly in order."""
+    def took(self, next_offset: int, leader_epoch: int = NO_PARTITION_LEADER_EPOCH) -> None:
+        """Record that batches up to `next_offset` (exclusive) are certainly in order. `leader_epoch` is the last one's;
+        -1 if it has none.
+        """
         self.continuity.took(next_offset - 1)
+        self.continuity.leader_epoch = max(self.continuity.leader_epoch, leader_epoch)
 
     def ended(self, walk: FinishedWalk, *, through_damage: bool, end: int | None = None) -> EndOfWalk:
         """Return how the log ends at bytes that are not a batch, and where it continues before byte position `end`."""
