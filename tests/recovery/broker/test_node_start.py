@@ -264,16 +264,16 @@ def test_an_older_topic_s_directory_is_no_second_one_of_its_partition() -> None:
     image.topics["orders"] = TopicImage("orders", f"{'A' * 20}BQ", {0: replica})
     image.topic_names[f"{'A' * 20}BQ"] = "orders"
     for others in ([older, ours], [ours, older]):
-        found, _faults = partition_consequences(others, image, 3, release_of("4.3"), Explained(), {})
+        found, _faults = partition_consequences(node_files([]), others, image, 3, release_of("4.3"), Explained(), {})
         assert [each.names for each in found if each.kind is ConsequenceKind.STRAY] == [(older.name,)]
         with pytest.raises(StartEndsError, match="Duplicate log directories"):
-            partition_consequences(others, image, 3, release_of("3.7.0"), Explained(), {})
+            partition_consequences(node_files([]), others, image, 3, release_of("3.7.0"), Explained(), {})
 
 
 def test_a_nameless_directory_hides_no_two_others_of_its_partition() -> None:
     others = [structs.replace(NAMELESS, root=f"/data-{number}", topic_id=NOBODY) for number in range(2)]
     with pytest.raises(StartEndsError, match="Duplicate log directories"):
-        partition_consequences([NAMELESS, *others], None, 3, release_of("4.3"), Explained(), {})
+        partition_consequences(node_files([]), [NAMELESS, *others], None, 3, release_of("4.3"), Explained(), {})
 
 
 def test_a_lost_topic_id_is_an_error_with_exit_code_1(node: Path) -> None:
