@@ -37,8 +37,8 @@ class Undelete(msgspec.Struct, frozen=True, kw_only=True):
     """another topic name for what is restored"""
     topic_id: Annotated[
         str | None,
-        Option("--topic-id", "The topic's id in the cluster [from the metadata log, else that of the empty partition in "
-            "its place, else its own].", "ID"),
+        Option("--topic-id", "The topic's id in the cluster [from the metadata log, else that of the empty partition "
+            "in its place, else its own].", "ID"),
     ] = None  # fmt: skip
     """topic id in the cluster; None: the id in the metadata log, else that of an empty partition in its place, else its
     own
