@@ -122,7 +122,9 @@ def recover_command(
         raise UsageError("--from-broker changes no directory, so that nothing is kept: leave --quarantine out")
 
     def reports(error: Declined, plans: Sequence[QuorumPlan]) -> list[QuorumRecoverLine]:
-        """The plans that were made, as lines; empty if there are none."""
+        """Return one line with the refusal: that of the last plan that was made, or one with the way alone if there is
+        none.
+        """
         planned = plan_line(plans[-1]) if plans else QuorumRecoverLine(way=wanted.way)
         return [structs.replace(planned, refusal=sentence_of(error))]
 
