@@ -56,3 +56,22 @@ def test_a_result_goes_with_its_promise() -> None:
     finally:
         gc.enable()
         workers.stop(1)
+
+
+def test_what_comes_after_the_end_is_never_run() -> None:
+    """Not even by a thread that was busy when the end came."""
+    begun, may_go_on, ran = threading.Event(), threading.Event(), threading.Event()
+
+    def busy() -> None:
+        begun.set()
+        may_go_on.wait(20)
+
+    workers = Workers(1)
+    first = workers.submit(busy)
+    assert begun.wait(20)
+    workers.stop(0)
+    workers.submit(ran.set)
+    may_go_on.set()
+    first.result(20)
+    workers.stop(20)
+    assert not ran.is_set()

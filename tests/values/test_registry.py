@@ -293,3 +293,16 @@ def test_associations_and_contexts_are_kept_and_mean_nothing_for_schemas() -> No
         log.take(key, b"{}", offset, 0)
     assert log.finish().findings == []
     assert [each.offset for each in log.last_records()] == [0, 1, 2, 3]
+
+
+def test_a_setting_without_a_level_is_given_back(tmp_path: Path) -> None:
+    registry = kafkalog.SchemaRegistry()
+    registry.compatibility["orders-value"] = {"normalize": True}
+    registry.compatibility["users-value"] = {"compatibilityLevel": "FULL", "compatibilityGroup": "major"}
+    calls = [json.dumps(each) + "\n" for each in import_calls(registry)]
+    (tmp_path / "calls.jsonl").write_text("".join(calls))
+    assert kafkalog.read_schemas(tmp_path / "calls.jsonl").compatibility == registry.compatibility
+    other = '{"method": "PUT", "path": "/config", "body": {"compatibilityLevel": "FULL"}}\n'
+    (tmp_path / "other.jsonl").write_text(other)
+    with pytest.raises(FormatError, match="line 1 is neither a call"):
+        kafkalog.read_schemas(tmp_path / "other.jsonl")

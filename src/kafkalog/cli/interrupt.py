@@ -29,8 +29,8 @@ class Interrupted(KeyboardInterrupt):
 @contextmanager
 def interruptible(paths: Sequence[str], quarantine: str | None) -> Iterator[None]:
     """Context manager that turns Ctrl-C (`KeyboardInterrupt`, `click.Abort`) into `Interrupted`. Its message names the
-    executions that changed the log directories at `paths` and says how to continue, or that nothing was changed.
-    `quarantine` is another directory in which executions are kept.
+    executions that changed the log directories at `paths` or are unfinished there, and says how to continue; if there
+    are none, that nothing was changed. `quarantine` is another directory in which executions are kept.
     """
     happened = Happened(paths, quarantine)
     try:
@@ -152,9 +152,9 @@ def _runs(path: str, quarantine: str | None) -> Documents | None:
 @contextmanager
 def held_back(said: str) -> Iterator[Callable[[], None]]:
     """Context manager that delays Ctrl-C in a section that must not be interrupted. It yields a function that raises
-    `Interrupted` with the text `said` if Ctrl-C was pressed in the section. Call this function after the section;
-    otherwise the first Ctrl-C has no effect. A second Ctrl-C ends the section at once with `Interrupted`. The SIGINT
-    handler is replaced, and restored at the end.
+    `Interrupted` with the text `said` if Ctrl-C was pressed in the section. Call this function where an interrupt does
+    no harm, or after the section; otherwise the first Ctrl-C has no effect. A second Ctrl-C ends the section at once
+    with `Interrupted`. The SIGINT handler is replaced, and restored at the end.
     """
     pressed = False
     before = signal.getsignal(signal.SIGINT)

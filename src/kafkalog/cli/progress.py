@@ -78,8 +78,8 @@ class _Bar:
 
 
 class ByteProgress(_Bar):
-    """Counts bytes and shows the remaining time in a progress bar. `total` may be a function, which is called only if
-    the bar is shown.
+    """Counts bytes and shows the remaining time in a progress bar. `total` may be a function, which is called at once,
+    but only if standard error is a terminal and `quiet` is False.
     """
 
     def __init__(self, what: str, total: int | Callable[[], int], *, quiet: bool = False) -> None:

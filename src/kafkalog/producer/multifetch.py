@@ -41,8 +41,9 @@ def multifetch(
 ) -> list[Fetched]:
     """Answer fetches ((topic, partition), offset, max_bytes) independently; return one result for each, in order.
 
-    Each result has its own error: unknown partition, offset out of range (unless `reset` says where to read instead),
-    damage at the offset, or a batch larger than a chunk may be. Raises `UsageError` for an invalid fetch.
+    Each result has its own error: a size below 1, unknown partition, offset out of range (unless `reset` says where to
+    read instead), damage at the offset, or a batch larger than a chunk may be. Raises `UsageError` for an invalid
+    fetch, `StorageError` if a file cannot be read.
 
     * `log_dir`: from `open_log_dir`
     * `fetches`: the requests, answered in this order

@@ -159,7 +159,8 @@ class Producer:
         headers: Sequence[tuple[str, bytes | None]] = (),
         callback: OnDelivery | None = None,
     ) -> Future[RecordMetadata]:
-        """Send a record. Return a future with its `RecordMetadata` (partition, offset, timestamp), or its error.
+        """Send a record. Return a future with its `RecordMetadata` (partition, offset, timestamp), or its error; it is
+        cancelled if the hook `before_enqueue` drops the record.
 
         `key` and `value` are passed to the encoders, or are bytes or None. `timestamp` is in ms since 1970, by default
         now. With `producer_type` `sync` the record is in its log when this returns, and its error is raised. Raises

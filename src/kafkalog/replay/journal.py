@@ -108,7 +108,7 @@ class Journal:
         return OffsetMap(run for runs in reversed(chain) for run in runs)
 
     def close(self) -> None:
-        """Close the file, and remove it if it was created here and is empty."""
+        """Close the file, and remove it if it was created here and has no transaction."""
         if not self._is_of_use:
             self.remove()
             return

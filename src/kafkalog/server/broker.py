@@ -158,7 +158,8 @@ class Server:
         thread. A request that this server does not support, such as a write, is answered with an error code.
 
         Raises `CrowdedError` if too many requests wait for a thread. Raises `RequestError` if the connection is to be
-        closed, because the client is not authenticated but must be, or because of a Produce request with `acks=0`.
+        closed, because the client is not authenticated but must be, or because of a Produce request with `acks=0` or a
+        `SaslHandshake` of version 0.
         """
         self._sasl.admit(request, connection)
         served = SERVED.get(request.api.name)

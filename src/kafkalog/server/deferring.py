@@ -103,9 +103,10 @@ class Deferring:
         """Return a promise for the result of `future`. It is polled when a worker finishes, and ends after two minutes.
         If the client leaves, work that has not begun is cancelled, and the result of any other is dropped.
 
-        If the work fails, the error is passed to `complain`, and the response has KAFKA_STORAGE_ERROR. If it is not
-        done in two minutes, the response has UNKNOWN_SERVER_ERROR. If `request` is None, because it was not parsed yet,
-        there is no response and `complain` is not called: polling raises `RequestError` in both cases.
+        If the work raises a `KafkaLogError` or `OSError`, it is passed to `complain`, and the response has
+        KAFKA_STORAGE_ERROR. If it is not done in two minutes, the response has UNKNOWN_SERVER_ERROR. If `request` is
+        None, because it was not parsed yet, there is no response and `complain` is not called: polling raises
+        `RequestError` in both cases.
         """
         future.add_done_callback(lambda _: self._changed(Change.WORK))
 

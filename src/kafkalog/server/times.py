@@ -27,7 +27,8 @@ _ONE_AT_A_TIME = Lock()
 def looking_for_time(partition: Partition, timestamp: int | None) -> Sliced[OffsetAndTimestamp | None]:
     """Find the first record with at least this timestamp (ms since 1970), or for None the record with the largest
     timestamp, including records after damage. A generator that yields between slices of work; its return value is the
-    record's offset and timestamp, or None if there is none.
+    record's offset and timestamp, or None if there is none. Raises `FormatError` for a message set of magic 0 or 1 that
+    needs too much memory.
     """
     if timestamp is None:
         return (yield from looking_for_newest(partition, through_damage=True, look=_look))[0]

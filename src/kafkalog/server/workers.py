@@ -130,10 +130,10 @@ class Workers:
 
     def _take(self) -> _Task | None:
         with self._ready:
-            while not self._queue:
-                if self._stopping:
-                    return None
+            while not self._queue and not self._stopping:
                 self._ready.wait()
+            if self._stopping:
+                return None
             self._least, _, task = heapq.heappop(self._queue)
             return task
 

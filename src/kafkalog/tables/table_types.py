@@ -69,8 +69,8 @@ def _timestamp(type: pa.DataType, rules: TypeRules) -> pa.DataType:
 
 def widened(old: pa.DataType, new: pa.DataType, rules: TypeRules) -> pa.DataType | None:
     """Return a type for the values of column `old` and of `new`; None if there is none. It is `old` if that is wide
-    enough. Otherwise it is a wider number or a struct with added fields, also inside lists and maps, if `rules` allow
-    it.
+    enough. Otherwise it is a wider number, if `rules` allow that, or a struct with added fields, also inside lists and
+    maps.
     """
     if old.equals(new) or new in _narrower(old):
         return old

@@ -92,8 +92,8 @@ def find_schemas(paths: Sequence[str], replica: str | None = None) -> SchemaRegi
     their parent directories, or one level above these; so a partition or segment is read with the schemas of its log
     directory. Return an empty registry if there is none. `replica` chooses a directory if two have the topic.
 
-    Raises `UsageError` if two directories have the topic and `replica` chooses none, `StorageError` if one cannot be
-    read.
+    Directories that cannot be read are skipped. Raises `UsageError` if two directories have the topic and `replica`
+    chooses none, `StorageError` if its log cannot be read.
     """
     partitions = _partitions(paths, replica)
     if not partitions:
@@ -240,8 +240,10 @@ def _call(fields: dict[str, Any], registry: SchemaRegistry) -> None:
     kind, _, subject = path[1:].partition("/")
     of = unquote(subject, errors="surrogatepass") if subject else None
     if kind == "config":
-        setting = {name: value for name, value in body.items() if name != "compatibility"}
-        registry.compatibility[of] = {**setting, "compatibilityLevel": body["compatibility"]}
+        if "compatibilityLevel" in body:
+            raise KeyError("compatibility")  # its name in a call
+        names = {"compatibility": "compatibilityLevel"}
+        registry.compatibility[of] = {names.get(name, name): value for name, value in body.items()}
     elif kind == "mode":
         registry.modes[of] = str(body["mode"])
     else:

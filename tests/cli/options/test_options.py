@@ -80,6 +80,7 @@ REFUSED = [
     ("offsets", GROUPS, ["--into", "x"], "--into belongs to --migrate kafka"),
     ("offsets", GROUPS, ["--chroot", "/a"], "none of the paths is a directory of its logs"),
     ("offsets", GROUPS, ["--zxid", "5"], "none of the paths is a directory of its logs"),
+    ("offsets", GROUPS, ["--history", "--zxid", "5"], "every moment: --zxid cannot be used with it"),
     ("offsets", GROUPS, ["--format", "reset-csv", "--json"], "cannot be used with it"),
     ("offsets", GROUPS, ["--format", "reset-csv", "--pending"], "cannot be used with it"),
     ("offsets", GROUPS, ["--migrate", "zookeeper", "--pending"], "--pending lists what is not committed"),

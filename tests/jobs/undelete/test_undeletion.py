@@ -172,6 +172,17 @@ def test_held_until_the_topic_is_there_again(root: Path) -> None:
     assert not plan(root / "sessions-20-0")[0].changes
 
 
+def test_hold_takes_the_partitions_that_are_not_held_yet(root: Path) -> None:
+    """A partition that is `-stray` already does not keep the others from being held, nor does its directory."""
+    held = delete_directory(root, "sessions-20-0", "stray")
+    gone = delete_directory(root, "stock-41-0")
+    second = gone.rename(root / f"sessions-20-1.{UNIQUE}-delete")
+    result = undelete(Undelete(topic="sessions-20", hold=True), root)[0]
+    assert [each.directory for each in result.done.put_back] == [f"sessions-20-1.{UNIQUE}-stray"]
+    assert held.exists()
+    assert not second.exists()
+
+
 @pytest.mark.parametrize("what", ["records", "deleted segments"])
 def test_a_place_that_is_taken(root: Path, what: str) -> None:
     delete_directory(root, "sessions-20-0")

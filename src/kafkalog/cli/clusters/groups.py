@@ -187,8 +187,9 @@ def command(
     """Show groups with members, generation, protocol and assignment, from `__consumer_offsets`.
 
     Also shows whether the stored assignment is the one that the group's assignor computes from the stored
-    subscriptions.  With --topic, --partition or --exclude, shows only groups with commits or assignments for the
-    chosen partitions.  A path may be a ZooKeeper directory, which the old consumers of 2.x and earlier used.
+    subscriptions.  With --topic, --partition or --exclude, shows only groups with commits, assignments or the state of
+    a share group for the chosen partitions.  A path may be a ZooKeeper directory, which the old consumers of 2.x and
+    earlier used.
 
     Exit code 0 if all is well, 1 if something was found, 4 if something could not be read.
     """

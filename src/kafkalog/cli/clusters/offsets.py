@@ -149,7 +149,7 @@ def command(
     if given["history"]:
         _refuse_with_history({
             "--pending": only_pending, "--format": form, "--migrate": migrate, "--as-of": as_of.time,
-            "--at-offset": as_of.offset, "--at-zxid": as_of.zxid, "--chroot": chroot,
+            "--at-offset": as_of.offset, "--zxid": as_of.zxid, "--chroot": chroot,
         })  # fmt: skip
         return show_history(offset_history(*paths, groups=groups, select=chosen, replica=replica), as_json=as_json)
     asked: dict[str, Any] = {"groups": groups, "select": chosen, "as_of": as_of, "chroot": chroot, "replica": replica}

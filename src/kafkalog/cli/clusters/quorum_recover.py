@@ -88,15 +88,15 @@ def recover_command(
 ) -> int:
     """Bring a lost KRaft quorum back, under the controllers' locks and with journals; `undo` reverses it.
 
-    --standalone DIR makes one controller the quorum; PATH are then other copies, which are only read.  Without it
-    the controllers at all PATH are the quorum, at the endpoints that --endpoint or --voters gives.  --from-broker
-    makes a controller from a broker's copy.  In each case the quorum continues with the best of the given logs.
+    --standalone DIR makes one controller the quorum; PATH are then other copies, which are only read.  Without it the
+    controllers at all PATH are the quorum, at the endpoints that --endpoint or --voters gives.  --from-broker makes a
+    controller from a broker's copy.  In each case the quorum continues with the best of the given logs.
 
     Voters whose directories are not given must never start again with their disks; --others-are-gone confirms that.
     Records that only they had are lost.
 
-    Exit code 0 if there was nothing to do or DIR was written, 1 if there was nothing to do and a controller does not
-    start, 2 if something was changed in place, 3 if it refused.
+    Exit code 0 if there was nothing to do, if DIR was written or with --dry-run, 1 if there was nothing to do and a
+    controller does not start, 2 if something was changed in place, 3 if it refused.
     """
     targets = (standalone,) if standalone is not None else () if from_broker is not None else paths
     wanted = QuorumRecovery(
@@ -122,7 +122,9 @@ def recover_command(
         raise UsageError("--from-broker changes no directory, so that nothing is kept: leave --quarantine out")
 
     def reports(error: Declined, plans: Sequence[QuorumPlan]) -> list[QuorumRecoverLine]:
-        """The plans that were made, as lines; empty if there are none."""
+        """Return one line with the refusal: that of the last plan that was made, or one with the way alone if there is
+        none.
+        """
         planned = plan_line(plans[-1]) if plans else QuorumRecoverLine(way=wanted.way)
         return [structs.replace(planned, refusal=sentence_of(error))]
 

@@ -76,12 +76,13 @@ class ColumnsSink:
         self._held = 0
 
     def whole(self, walk: Walk, partition: Partition, bounds: Bounds) -> bool:
-        """Write all records within the bounds as Arrow batches, without a Python object for each record. Return True if
-        this was possible. Rows that are still kept are written first; reading ends at the first damage. Updates the
-        walk's record count, progress and findings. Raises `StorageError` if a file cannot be read or written.
+        """Write all records within the bounds as Arrow batches, without a Python object for each record. Filters on
+        batches apply. Return True if this was possible. Rows that are still kept are written first; reading ends at the
+        first damage. Updates the walk's record count, progress and findings. Raises `StorageError` if a file cannot be
+        read or written.
 
-        Return False and write nothing if records must be handled one by one: because of filters, a limit, a stop time,
-        `--all` or redaction, or because the partition has no topic name.
+        Return False and write nothing if records must be handled one by one: because of filters on records, a limit, a
+        stop time, `--all` or redaction, or because the partition has no topic name.
         """
         plain = walk.is_plain(bounds) and self._redaction is None
         if not plain or partition.topic is None:

@@ -197,9 +197,9 @@ def record_object(
     `encoding` is the form of keys and values: `text` or `base64`.
 
     With `decoder`, the object has the field `decoded`, the parsed content of records of Kafka's internal topics. With
-    `with_metadata`, it has fields of the record's batch. With `values`, key and value are decoded JSON values; control
-    records get fields for their type instead. With `redaction` and without `values`, data is replaced by its size and
-    hash. `decoder` is not used with `redaction`.
+    `with_metadata`, it has fields of the record's batch. With `values`, key and value are decoded JSON values, except
+    in control records. Control records get fields for their type. With `redaction` and without `values`, data is
+    replaced by its size and hash. `decoder` is not used with `redaction`.
     """
     put_values = _base64_values if encoding == "base64" else _text_values
 

@@ -143,8 +143,8 @@ class Walk(Struct, kw_only=True):
         self.findings.extend(findings)
 
     def is_plain(self, bounds: Bounds) -> bool:
-        """Whether everything that a consumer sees within the offsets is shown: without a content filter, `--all`, a
-        limit or a stop time.
+        """Whether every record that a consumer sees within the offsets, in batches that pass the filter on batches, is
+        shown: without a content filter, `--all`, a limit or a stop time.
         """
         return not self.everything and self.wanted.is_empty and self.max_records is None and bounds.stop_time is None
 
@@ -173,8 +173,8 @@ def _before(records: Sequence[Record], stop_time: int) -> tuple[Sequence[Record]
 
 def json_lines(walk: Walk, partition: Partition, bounds: Bounds, writer: LineWriter, encoding: str) -> bool:
     """Write all records within the bounds as JSON lines, with compiled code that makes most lines without Python
-    objects. Return True if this was possible. Return False and write nothing if filters, a limit, a stop time or
-    `--all` apply, if the partition is too small, or if compiled code is missing.
+    objects. Filters on batches apply. Return True if this was possible. Return False and write nothing if filters on
+    records, a limit, a stop time or `--all` apply, if the partition is too small, or if compiled code is missing.
 
     `encoding` is `text` or `base64`. Adds the reader's findings to the findings of the walk. Raises `StorageError` if a
     file cannot be read.
@@ -200,8 +200,9 @@ def json_lines(walk: Walk, partition: Partition, bounds: Bounds, writer: LineWri
 
 def text_lines(walk: Walk, partition: Partition, bounds: Bounds, sink: TextSink) -> bool:
     """Write all records within the bounds as kafka-dump-log's lines, with compiled code that makes most lines without
-    Python objects. The sink writes them. Return True if this was possible. Return False and write nothing if filters, a
-    limit, a stop time or `--all` apply, if the partition is too small, or if compiled code is missing.
+    Python objects. The sink writes them. Filters on batches apply. Return True if this was possible. Return False and
+    write nothing if filters on records, a limit, a stop time or `--all` apply, if the partition is too small, or if
+    compiled code is missing.
 
     Adds the reader's findings to the findings of the walk. Raises `StorageError` if a file cannot be read.
     """

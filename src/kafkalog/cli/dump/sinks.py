@@ -1,4 +1,4 @@
-"""Write records as text or JSON lines. `kcat_sink` writes kcat's format, `columns` files of columns."""
+"""Write records as text or JSON lines. `kcat.sink` writes kcat's format, `columns` files of columns."""
 
 from __future__ import annotations
 

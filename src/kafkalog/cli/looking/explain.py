@@ -185,7 +185,7 @@ class RecordLine(Struct, frozen=True, kw_only=True, tag_field="kind", tag="recor
     timestamp: int
     """milliseconds since 1970"""
     timestamp_type: str = msgspec.field(name="timestampType")
-    """`CreateTime` or `LogAppendTime`"""
+    """`CreateTime` or `LogAppendTime`; `NoTimestampType` for a message of magic 0"""
     key: str | None
     """as text; null where it is none, or not UTF-8"""
     key_b64: str | UnsetType = UNSET

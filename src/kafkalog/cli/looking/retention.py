@@ -92,7 +92,7 @@ def command(
     Topic settings come from the metadata log in PATH, else from --server-properties, else they are Kafka's defaults;
     --config is tried in place of all of them, for every topic that is chosen.  Nothing is changed.
 
-    Exit code 0, 1 if a log is damaged, 4 if something could not be read.
+    Exit code 0, 1 if something was found, such as a damaged log, 4 if something could not be read.
     """
     started_with, instead = settings_in(server_properties), parse_settings(config)
     found = retention(*paths, select=chosen, at=at, started_with=started_with, instead=instead)

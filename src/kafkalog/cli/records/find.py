@@ -70,11 +70,12 @@ class TimeLine(Struct, frozen=True, kw_only=True, tag_field="kind", tag="time"):
     partition: int | None
     """its number; null if the directory's name does not give it"""
     time: int | str
-    """the requested time: ms since 1970, or `earliest`, `latest` or `max-timestamp`"""
+    """the requested time: ms since 1970, or `earliest`, `latest`, `max-timestamp`, `earliest-local` or `latest-tiered`
+    """
     offset: int | None
     """null if no record has that time"""
     timestamp: int | None
-    """of the record, in ms since 1970; null if there is none, and for `earliest` and `latest`"""
+    """of the record, in ms since 1970; null if there is none, and for all words but `max-timestamp`"""
     leader_epoch: int | None
     """of the record's batch; null if it is unknown"""
 
@@ -131,8 +132,9 @@ class _Search:
     def time(self, partition: Partition, when: int | str) -> TimeLine:
         """Return the answer to a `ListOffsets` request for a time in ms or a word. A time gives the first record at or
         after it, and `max-timestamp` gives the record with the largest timestamp. `latest` gives the log end offset, or
-        with read_committed the last stable offset. The offset is None if there is no such record, or if damage ends the
-        search for a time. Timestamp and leader epoch are None for words other than `max-timestamp`.
+        with read_committed the last stable offset; `earliest` gives the log start offset, `earliest-local` that of the
+        local part, and `latest-tiered` the highest remote offset. The offset is None if there is no such record, or if
+        damage ends the search for a time. Timestamp and leader epoch are None for words other than `max-timestamp`.
 
         Damage and wrong index entries are added to `findings`. Raises `StorageError` if a file cannot be read.
         """

@@ -86,17 +86,17 @@ def command(
 ) -> int:
     """Write the records of log directories into a live cluster, each exactly once.
 
-    Keeps partitions, the order of offsets, timestamps, keys and headers; writes only committed transactions.
-    Creates topics with their old settings, as far as the directories have them, but so that nothing expires, and
-    reports the records that the old retention would have removed.  If interrupted, run the same command again: it
-    continues where it stopped.  Prints its plan first, and acts with --yes or after a question.
+    Keeps partitions, the order of offsets, timestamps, keys and headers; writes only committed transactions. Creates
+    topics with their old settings, as far as the directories have them, but so that nothing expires, and reports the
+    records that the old retention would have removed.  If interrupted, run the same command again: it continues where
+    it stopped.  Prints its plan first, and acts with --yes or after a question.
 
     A transaction without a marker is decided by `__transaction_state`, if that is among the paths.  Records behind a
-    transaction that stays undecided are left behind and counted; --open-transactions abort treats it as aborted, as
-    its coordinator would after the timeout.
+    transaction that stays undecided are left behind and counted; --open-transactions abort treats it as aborted, as its
+    coordinator would after the timeout.
 
-    Exit code 1 if something was left behind, even if other records were written; else 0 if nothing was left to do, 2
-    if something was written, 3 if it refused.
+    Exit code 1 if something was left behind, even if other records were written, or if nothing was written and
+    something was found; else 0 if nothing was left to do, 2 if something was written, 3 if it refused.
     """
     from kafkalog.replay.planning import plan_replay
     from kafkalog.replay.run import check_target, replay

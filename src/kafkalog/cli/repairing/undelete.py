@@ -91,8 +91,9 @@ def _nearest_name(paths: Sequence[str], patterns: Sequence[str], quarantine: str
 
 
 def _topics(paths: Sequence[str], patterns: Sequence[str], numbers: Sequence[int], quarantine: str | None) -> list[str]:
-    """Return the topics to restore, each once: names are unchanged (the recovery itself looks for them), and patterns
-    are replaced by the deleted topics that they match.
+    """Return the topics to restore, each once. Names alone are returned unchanged; the recovery itself looks for them.
+    If a pattern is among them, the result has the deleted topics that `patterns` match and that have data of the
+    partitions `numbers`. Raises `UnknownName` if one of `patterns` then matches none.
     """
     if not any(map(is_glob, patterns)):
         return list(dict.fromkeys(patterns))

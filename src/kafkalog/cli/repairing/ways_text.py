@@ -129,7 +129,7 @@ def sentence_of_damage_left(measured: Measured) -> str | None:
 
 
 def _besides(measured: Measured) -> list[str]:
-    """Return sentences about faults that a way to recover leaves, although it loses no record: damage, unreadable
+    """Return sentences about faults that a way to recover leaves, beside the records that it loses: damage, unreadable
     transaction markers, decreasing leader epochs. Empty if there are none.
     """
     damage = sentence_of_damage_left(measured)

@@ -145,7 +145,8 @@ def commit_offsets(
     An offset of None deletes the group's offset. `timestamp` is the time of the commit in ms since 1970, by default
     now. Everything is written as one batch and flushed. Raises `UsageError` for an invalid offset or group, while a
     broker or another writer has the directory open, and if the existing groups are in partitions that another number of
-    partitions would give. Raises `FormatError` if the cluster's metadata is damaged, `StorageError` for I/O errors.
+    partitions would give. Raises `FormatError` if the cluster's metadata is damaged, `RecoveryRefused` if a recovery of
+    a directory has not ended, `StorageError` for I/O errors.
 
     * `group`: the group id
     * `offsets`: (topic, partition) -> offset, or offset with metadata
@@ -269,8 +270,8 @@ class GroupOffsets:
         }
 
     def commit(self, offsets: Mapping[tuple[str, int], int]) -> None:
-        """Commit offsets for the group, as `commit_offsets` does; its errors are raised. Only the first call checks the
-        partitions of other groups.
+        """Commit offsets for the group, as `commit_offsets` does; its errors are raised. The partitions of other groups
+        are checked until a call has succeeded.
         """
         _commit(self.path, self.group, dict(offsets), self._count, None, look=not self._looked)
         self._looked = True  # from now on the group's own place keeps others from another number

@@ -35,8 +35,9 @@ _ELR_FEATURE = "eligible.leader.replicas.version"
 
 
 def directory_is_online(broker: BrokerImage, directory: str) -> bool:
-    """Whether a log directory of a broker is online (`DirectoryId.isOnline`). `directory` is a directory id; True for
-    an unknown or unassigned one, and if the broker registered no directories.
+    """Whether a log directory of a broker is online (`DirectoryId.isOnline`). `directory` is a directory id. True for
+    the reserved ids of a migrating and an unassigned directory. Otherwise False for the reserved id of a lost one, and
+    True if the broker has registered this directory or none.
     """
     if directory in (MIGRATING, UNASSIGNED):
         return True

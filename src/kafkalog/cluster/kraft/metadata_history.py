@@ -30,7 +30,7 @@ class PartitionChange(Struct, frozen=True, kw_only=True):
 
     @property
     def is_election(self) -> bool:
-        """Whether the change increased the leader epoch."""
+        """Whether the change created the partition or changed its leader epoch."""
         return self.after is not None and (self.before is None or self.after.leader_epoch != self.before.leader_epoch)
 
     @property

@@ -1,7 +1,7 @@
 """State of a KRaft cluster, built record by record (`MetadataDelta`, `MetadataImage`).
 
 Records between BeginTransaction and EndTransaction take effect when the transaction ends, or not at all. A record that
-contradicts the image is noted in `problems` and skipped; Kafka would stop there.
+contradicts the image is noted in `problems`, and skipped if it cannot be applied; Kafka may stop there.
 """
 
 from __future__ import annotations

@@ -31,7 +31,8 @@ def sign_of_newer_metadata(best: QuorumLog, logs: Sequence[QuorumLog], limits: L
     partitions with a topic or a leader epoch that its metadata lacks, because controllers record both before a broker
     learns of them. A sign does not prove it: an election may have ended without a record, and a topic may have been
     deleted. `logs` are all copies that the caller has; their log directories are listed, and the metadata of `best` is
-    read if one of them has partitions. Raises `StorageError` if files of `best` cannot be read.
+    read if one of them has partitions. Raises `StorageError` if a metadata directory or the log of `best` cannot be
+    read.
     """
     return next(_signs(best, logs, limits), None)
 

@@ -73,11 +73,15 @@ class ClusterGroups(Struct, frozen=True, kw_only=True):
         return verdict(group, self.partition_counts)
 
     def after_leaving(self, group: Group) -> Assignment | None:
-        """Assignment by member after `rebalance.without` has left; None if it cannot be derived."""
+        """Assignment by member after `rebalance.without` has left; if that is None, the one for the stored
+        subscriptions. None if it cannot be derived.
+        """
         return assignment_of(group, self.partition_counts, without=self.rebalance.without)
 
     def after_joining(self, group: Group) -> Assignment | None:
-        """Assignment by member after `rebalance.joining` has joined; None if it cannot be derived."""
+        """Assignment by member after `rebalance.joining` has joined; if that is None, the one for the stored
+        subscriptions. None if it cannot be derived.
+        """
         return assignment_of(group, self.partition_counts, joining=self.rebalance.joining)
 
     def after_growth(self, group: Group) -> Assignment | None:
@@ -107,7 +111,7 @@ def groups(
 
     * `paths`: log directories, and ZooKeeper's dataDir and dataLogDir
     * `groups`: names or patterns of groups; empty for all
-    * `select`: only groups with commits or assignments for these topic-partitions
+    * `select`: only groups with commits, assignments or share state for these topic-partitions
     * `rebalance`: a change that `after_leaving`, `after_joining` and `after_growth` of the result answer about
     * `as_of`: a past moment
     * `metadata`: a KRaft log directory or ZooKeeper dataDir with the cluster's topics; None: the metadata in `paths`

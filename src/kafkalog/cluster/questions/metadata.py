@@ -91,8 +91,8 @@ def metadata(
 def state_at(log: MetadataLog, as_of: Moment, findings: list[Finding]) -> MetadataState:
     """Read the metadata state at a moment; append its findings, and findings about unregistered brokers, to `findings`.
 
-    Raises `UsageError` if the moment is after the end of the log or before its beginning. Raises `StorageError` if a
-    file cannot be read.
+    Raises `UsageError` if the moment is after the end of the log, behind damage, or before its beginning. Raises
+    `StorageError` if a file cannot be read.
     """
     offset = metadata_offset(log, as_of)
     state = log.state(offset)

@@ -58,8 +58,8 @@ def metadata_offset(log: MetadataLog, moment: Moment) -> int | None:
 
 
 def refuse_beyond_end(offset: int | None, state: MetadataState) -> None:
-    """Raise `UsageError` if `offset` is beyond the end of the metadata log, because the state at that offset is
-    unknown. None is accepted.
+    """Raise `UsageError` if the state that was read ends below `offset`, because the metadata log ends there, is
+    damaged or begins later. None is accepted.
     """
     if offset is not None and offset > state.next_offset:
         detail = f" {offset} is beyond the end of the metadata log, which is offset {state.next_offset}"
@@ -71,8 +71,8 @@ def zookeeper_transaction(directory: ZooKeeperDirectory, moment: Moment) -> int 
     zxid, its offset is used as one, because ZooKeeper has no offsets. If it also has a time, the smaller zxid is
     returned.
 
-    Raises `UsageError` for a time before the beginning of the logs, or if there are no transactions; `StorageError` if
-    a file cannot be read.
+    Raises `UsageError` for a time before the beginning of the logs, or for any time if there are no transactions;
+    `StorageError` if a file cannot be read.
     """
     at_time = None if moment.time is None else zxid_at(directory, moment.time)
     return _earlier(moment.offset if moment.zxid is None else moment.zxid, at_time)

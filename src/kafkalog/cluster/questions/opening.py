@@ -70,7 +70,7 @@ def partitions_with(
 
 def metadata_log(paths: Sequence[PathLike], replica: PathLike | None, findings: list[Finding]) -> MetadataLog:
     """Open the metadata log in log directories. Raises `UsageError` if there is none, or if there are several and
-    `replica` chooses none; `StorageError` if a directory cannot be read.
+    `replica` chooses none; `StorageError` if none was found and a directory cannot be read.
 
     Findings about directories are appended to `findings`; the log itself is not read yet.
     """

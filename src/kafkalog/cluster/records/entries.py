@@ -51,8 +51,8 @@ def entries(partition: Partition, findings: list[Finding], limits: Limits) -> It
     """Yield records and transaction markers in offset order, as a coordinator loads them; stops at damage.
 
     Findings about damage, undecodable records and missing segments are appended to `findings`, some only when the
-    iterator ends. Of a control batch only the first record is used. Raises `StorageError` if files cannot be read, and
-    no other errors.
+    iterator ends. Missing segments are only found if the cleaner's checkpoint can be read. Of a control batch only the
+    first record is used. Raises `StorageError` if files cannot be read, and no other errors.
     """
     topic = partition.topic or ""
     reader = partition.records(include_control=True, on_damage=STOP, limits=limits)

@@ -59,8 +59,9 @@ def plan_compaction(
 ) -> list[CompactionPlan]:
     """Plan the compaction that `compact` would perform; return one plan per log directory, in order. Reads only.
 
-    Raises `UsageError` for an impossible path or setting, `StorageError` if a file cannot be read, and
-    `RecoveryRefused` if a checkpoint cannot be parsed, a file is not safe to change, or an execution was interrupted.
+    A partition that cannot be read is in the plan's `declined`. Raises `UsageError` for an impossible path or setting,
+    `StorageError` if the log directory cannot be read, and `RecoveryRefused` if a checkpoint cannot be parsed, a file
+    is not safe to change, or an execution was interrupted.
 
     * `request`: may be left out for the defaults
     * `paths`: log directories, their parents, or partition directories
@@ -96,12 +97,13 @@ def compact(
     the broker; a setting that is missing there comes from `config`, else from Kafka's defaults. The log end counts as
     the high watermark, unless `replication-offset-checkpoint` has a lower one.
 
-    All locks are acquired first, and a refusal changes no directory. A partition that is damaged, or that a broker's
-    start would change, is left unchanged and named in the result's `done.declined`. A partition at which a broker's
-    cleaner would fail is left as that broker leaves it, and has a `problem`.
+    All locks are acquired first, and a refusal changes no directory. A partition that is damaged or cannot be read, or
+    that a broker's start would change, is left unchanged and named in the result's `done.declined`. A partition at
+    which a broker's cleaner would fail is left as that broker leaves it, and has a `problem`.
 
-    Raises `UsageError` for an impossible path or setting, `StorageError` if a file cannot be read or written, and
-    `RecoveryRefused`, with nothing changed, if nothing can be done or an execution was interrupted.
+    Raises `UsageError` for an impossible path or setting, `StorageError` if a log directory cannot be read or written,
+    and `RecoveryRefused`, with nothing changed, if a plan cannot be made or carried out, or an execution was
+    interrupted.
 
     * `request`: may be left out for the defaults
     * `paths`: log directories, their parents, or partition directories
@@ -127,8 +129,9 @@ def compact_into(
     result for the copy. Directories that cannot be read are not copied.
 
     Raises `UsageError` for several paths, a partition directory, an unsuitable `target` or an impossible setting;
-    `RecoveryRefused` if the source is in use, contains special files, or nothing can be done; `StorageError` if a file
-    cannot be copied, read or written. If copying or compacting fails, the copy is removed.
+    `RecoveryRefused` if the source is in use or contains special files, or as `compact` does; `StorageError` if a file
+    cannot be copied, read or written. If copying or compacting fails, the copy is removed, unless an execution on it
+    was interrupted.
 
     * `request`: may be left out for the defaults
     * `paths`: one log directory

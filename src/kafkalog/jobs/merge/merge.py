@@ -114,8 +114,7 @@ def merge_directories(
     limits: Limits = DEFAULT_LIMITS,
     on_read: Callable[[int], None] | None = None,
 ) -> MergedDirectory:
-    """Merge every partition of several log directories into a new log directory, which must not exist; return the
-    result.
+    """Merge every partition of several log directories into a new or empty log directory; return the result.
 
     A partition that only one volume has is copied from there. The metadata log of KRaft is left out, and no
     `meta.properties` is written, because the operator decides which broker gets the directory. A partition that cannot
@@ -125,7 +124,7 @@ def merge_directories(
 
     * `request`: may be left out for the defaults
     * `paths`: log directories of one cluster, two or more
-    * `target`: the new log directory; None: nothing is written, and the result says what would be written
+    * `target`: the new or empty log directory; None: nothing is written, and the result says what would be written
     * `limits`: what a batch or file may hold at most (`Limits`)
     * `on_read`: called with the number of log bytes read
     """
@@ -188,9 +187,10 @@ class _Work:
         """Merge the copies of one partition into the log directory `target`; if that is None, only compute the result.
         Return the partition's entry for the log-start checkpoint, None if it needs none or was not merged.
 
-        Appends the result to `into.partitions`; if the partition cannot be merged, appends the reason to `into.refused`
-        instead. Copies that cannot be read are appended to `into.unreadable`, also if the others are merged. Raises
-        `UsageError` for a setting that Kafka would refuse, `StorageError` only if writing fails.
+        Appends the result to `into.partitions`; if the merge is refused, appends the reason to `into.refused` instead.
+        Copies that cannot be read are appended to `into.unreadable`, also if the others are merged; if no copy can be
+        read, the partition's name is. Raises `UsageError` for a setting that Kafka would refuse, `StorageError` if the
+        merged log cannot be written, or a copy cannot be read again for that.
         """
         name = copies[0].name
         settings = self._facts.settings(name.topic, self._config)
@@ -237,7 +237,7 @@ def _write(read: MergeCopies, log: MergedLog, target: str, settings: LogSettings
 def _write_starts(target: str, entries: Sequence[OffsetCheckpointEntry]) -> None:
     """Add these log start offsets to the log-start checkpoint of the log directory `target`. The file is replaced
     atomically; entries of other partitions are kept. Raises `FormatError` if the existing file is malformed,
-    `StorageError` if it cannot be written.
+    `StorageError` if it cannot be read or written.
     """
     path = os.path.join(target, LOG_START_OFFSET_CHECKPOINT)
     known: list[OffsetCheckpointEntry] = []

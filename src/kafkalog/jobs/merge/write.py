@@ -41,7 +41,7 @@ def write_partition(copies: MergeCopies, log: MergedLog, fs: FileSystem, setting
     `now_ms` is the time to treat as now; both are for the model of the broker that loads the log.
 
     Raises `RecoveryRefused` if a broker would not load the log or would change a byte of it, or if another merge is
-    writing it; `StorageError` if reading or writing fails. After an error nothing of the new partition is left.
+    writing it; `StorageError` if reading or writing fails. What was written under the temporary name is then removed.
     """
     directory = str(log.name)
     unfinished = f".{directory}.kafkalog-tmp"

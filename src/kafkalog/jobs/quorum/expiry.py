@@ -151,7 +151,9 @@ def expiry_of(
 
 
 def refuse_settings(given: Mapping[str, str]) -> None:
-    """Raise `UsageError` if a setting does not decide about deletion, or has a value with which no broker starts."""
+    """Raise `UsageError` if a setting does not decide about deletion, or if its value is not of its type: cleanup
+    policies, or a whole number of 32 or 64 bits.
+    """
     for name, value in given.items():
         if name not in _KNOWN:
             raise UsageError(
@@ -190,7 +192,7 @@ class _Rules:
     def of_topic(self, topic: str) -> Iterator[_Value]:
         """Yield the settings that decide when a topic's records are deleted; a setting that is not set has Kafka's
         default. If the topic deletes, these are retention by time and by size; unlimited retention is left out. If it
-        compacts, it is the retention of tombstones. Yields nothing for internal topics.
+        compacts, it is the retention of tombstones. Yields nothing for the coordinators' topics and the metadata log.
         """
         if topic in _NOT_BY_AGE:
             return

@@ -79,7 +79,7 @@ def make_plan(
     stack: ExitStack, wanted: QuorumRecovery, roots: Sequence[str], refuse_in_use: Callable[[str], None]
 ) -> QuorumPlan:
     """Plan the recovery of a quorum by a checked request; reads only. `roots` are the log directories of the
-    controllers that will form it. If nothing has to be done, the plan has the reason in `needless` and no changes.
+    controllers that will form it. If nothing has to be done, the plan has the reason in `needless` and no actions.
 
     `stack` gets the surveys of the plan and closes them. `refuse_in_use` is called with each log directory, and raises
     if a process uses it. Raises `RecoveryRefused` if recovery is impossible or needs consent that the request does not
@@ -307,7 +307,7 @@ class _Making:
 
     def stays(self, log: QuorumLog) -> bool:
         """Whether no file of this directory changes: the voters are static and all here, nothing has to be repaired,
-        and the log is the best one.
+        and the log ends where the best one does.
         """
         is_needless = not self.is_smaller and not any_needs_mending(self.targets)
         is_whole = log.position == self.best.position and cut_of(self.best, self.wanted) is None
@@ -391,8 +391,8 @@ class _Making:
         return sentences
 
     def of_best(self) -> Iterator[str]:
-        """Yield sentences about the parts of the kept log that are cut off or set aside; nothing if it stays unchanged.
-        Raises `StorageError` while iterating if the log cannot be read.
+        """Yield sentences about the parts of the kept log that are cut off or set aside, and about metadata that a
+        controller has started over. Raises `StorageError` while iterating if the log cannot be read.
         """
         best = self.best
         yield from _of_starting_over(best, self.wanted)

@@ -49,7 +49,8 @@ class QuorumMember(Struct, frozen=True, kw_only=True):
 
 def endpoints_known(log: QuorumLog, image: MetadataImage) -> dict[int, tuple[VoterEndpoint, ...]]:
     """Return the endpoints of controllers by node id: from voter sets, else from controllers' registrations
-    (`RegisterControllerRecord`). Nodes without known endpoints are left out.
+    (`RegisterControllerRecord`). A node that neither names is left out; one that is named without endpoints has an
+    empty tuple.
     """
     endpoints: dict[int, tuple[VoterEndpoint, ...]] = {}
     for node, fields in image.controllers.items():

@@ -89,8 +89,8 @@ def rebuild_remote_metadata(
 ) -> RebuiltEvents:
     """Write new `__remote_log_metadata-*` partitions with two events (copy started, copy finished) for every segment in
     the tier. All `partitions` are created, also those without events. Return the number of segments, the number of
-    events by partition, and findings. A segment that lacks an object, or whose log cannot be read, gets a finding
-    instead of events.
+    events by partition, and findings. A segment that lacks an object or leader epochs, or of which an object cannot be
+    read, gets a finding instead of events.
 
     For each segment, its epochs and the ends of its indexes are read, and its log from the last index entry on. Raises
     `UsageError` if `target` is not new or empty, `StorageError` if the tier cannot be listed or `target` cannot be

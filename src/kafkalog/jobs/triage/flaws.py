@@ -19,8 +19,9 @@ def flaws_of(logs: Mapping[int, ReplicaLog], limits: Limits) -> dict[int, int]:
     """Return the number of places that consumers cannot read in each broker's copy, by broker id; `logs` are the copies
     of one partition. Empty if fewer than two copies have a directory.
 
-    Only damage below the end offset that the broker's own start leaves counts. Copies are read from disk; batches are
-    decompressed only if copies differ there. Raises `StorageError` if a copy cannot be read.
+    The damage of a copy counts only if the first of it lies below the end offset that the broker's own start leaves.
+    Copies are read from disk; batches are decompressed only if copies differ there. Raises `StorageError` if a copy
+    cannot be read.
     """
     paths = {log.path: node for node, log in logs.items() if log.path is not None and is_directory(log.path)}
     if len(paths) < 2:

@@ -79,7 +79,9 @@ class KRaftMemory(Memory):
         return frozenset(partition_image.isr + partition_image.elr) or frozenset(partition_image.last_known_elr)
 
     def directories_of(self, node: int) -> frozenset[str]:
-        """Ids of the log directories with which a broker has registered; empty if there are none."""
+        """Ids of the log directories with which a broker has registered; empty if there are none. Raises `KeyError` for
+        an unknown broker.
+        """
         return frozenset(self.images[0].brokers[node].directories or ())
 
     def unknown(self, topic: str, partition: int, topic_id: str | None) -> str | None:
@@ -250,7 +252,8 @@ def _same(first: MetadataImage, second: MetadataImage) -> bool:
 
 def _winners(quorum: Quorum, findings: list[Finding]) -> list[QuorumLog]:
     """Return the copies with which a controller may be elected, the furthest first, one for each end position. If the
-    copies are those of fewer voters than a majority, return only the best copy, and append a finding to `findings`.
+    usable copies are those of fewer voters than a majority, return only the best copy, and append a finding to
+    `findings`.
     """
     logs = [survivor.log for survivor in quorum.survivors]
     voters = [log for log in logs if log.is_voter and log.refusal is None]

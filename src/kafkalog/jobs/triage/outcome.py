@@ -137,8 +137,8 @@ class PartitionTriage(Struct, kw_only=True):
 
     @property
     def ends_below_high_watermark(self) -> bool:
-        """Whether all copies end below a high watermark that one of their brokers wrote down, although no start cuts
-        them: records that were committed are in none of them.
+        """Whether all copies end below a high watermark that one of their brokers wrote down, although no start
+        truncates a best one: records that were committed are in none of them.
         """
         marks = [log.high_watermark for log in self.logs.values() if log.high_watermark is not None]
         return bool(marks) and max(log.end for log in self.logs.values()) < max(marks) and not self.cut_by_start
@@ -225,9 +225,9 @@ def advised(
     order: tuple[int, ...],
     eligible: Collection[int],
 ) -> StartAdvice:
-    """Return the steps that make a best copy lead, or the best that can be done. The first of these that helps is
-    chosen: doing nothing, another start order, holding brokers back, bringing missing disks, an unclean election,
-    merging. If nothing helps, `what` is "nothing_helps".
+    """Return the steps that make a best copy lead, or the best that can be done. Doing nothing, another start order,
+    holding brokers back, an unclean election and merging are tried in this order. If starts alone do not help, `bring`
+    has the brokers in `eligible` whose disks are missing. `what` is "nothing_helps" if nothing helps.
 
     `leaders` predicts the leaders for an order of starts. `order` is the best order for the whole cluster, with every
     broker that can be started. Brokers in `eligible` may lead without an unclean election if they are up.

@@ -95,7 +95,7 @@ def triage(
     directory that cannot be read, or has no data of Kafka, is reported as a finding, and its broker is assumed to stay
     down. `start_order` names brokers in the order in which they will be started: each one when the previous one is up,
     after the controllers alone have ended all old sessions. Without it brokers and controllers start in any order.
-    `config` are the controllers' settings.
+    `config` are settings of the controllers and brokers.
 
     Raises `UsageError` for paths that do not exist and for unknown brokers, `RecoveryRefused` for a directory that a
     broker has open, for directories of several clusters and for two that cannot be of one broker, `StorageError` if the

@@ -121,8 +121,8 @@ def zookeeper_memory(
     directories are here, and `of_brokers` is the cluster id in these (None if unknown). Findings, also about servers
     that lag behind, are appended to `findings`.
 
-    Raises `RecoveryRefused` if the directories are not of one Kafka cluster. If no server can be read, the first
-    server's `StorageError` or `UsageError` is raised.
+    Raises `RecoveryRefused` if the directories are not of one Kafka cluster. If no server can be read, the
+    `StorageError` or `UsageError` of one of them is raised.
     """
     servers = _of_one_cluster(_read(paths, findings), of_brokers, findings)
     servers.sort(key=lambda server: server[1].zxid)

@@ -49,7 +49,7 @@ def below_start_in(
     replicas: Mapping[tuple[str, int], Sequence[int]],
 ) -> list[Remains]:
     """List the records below the log start offset of each live partition, sorted by directory; empty if there is no
-    log-start checkpoint. Every batch of the segments concerned is read.
+    log-start checkpoint. The segments concerned are read up to that offset, or up to their first damage.
 
     `topic` (None: all) and `partitions` (empty: all) select partitions. Partitions without such records are omitted,
     unless their segments are damaged. `on_unreadable` is called with the path of each directory that cannot be read and

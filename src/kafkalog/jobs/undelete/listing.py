@@ -29,7 +29,7 @@ def deleted(
     beside: Sequence[PathLike] = (),
 ) -> tuple[Remains, ...]:
     """Return deleted data of a log directory that is still on disk, sorted by topic, partition, execution id and
-    directory. Examines every batch; reads only.
+    directory. Reads the logs with such data; changes nothing.
 
     Searches the directory itself and the quarantines of its executions. `on_unreadable` is called with the path of each
     directory that cannot be read and the error; the others are still examined. Raises `UsageError` for a path that is

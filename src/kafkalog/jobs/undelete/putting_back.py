@@ -54,8 +54,8 @@ def plan_directory(
 
     `emptied` maps empty partitions, which the plan removes, to the log directory in which their logs are restored.
     Raises `RecoveryRefused` if the topic has no deleted data and `emptied` is empty, or if the data cannot be restored
-    safely. Raises `UsageError` for another topic name if only segments of a live partition are deleted, `StorageError`
-    if a directory of the topic cannot be read.
+    safely. Raises `UsageError` if the request has another topic name and deleted segments of a live partition are
+    chosen, `StorageError` if a directory of the topic cannot be read.
     """
     emptied = emptied or {}
     whole = stack.enter_context(survey(root, tolerant=True))
@@ -100,9 +100,9 @@ def _chosen(whole: Survey, wanted: Undelete, *, is_needed: bool) -> list[Remains
 
 
 def _hold(stack: ExitStack, root: str, wanted: Undelete, chosen: Sequence[Remains]) -> UndeletePlan:
-    """Return a plan that renames the deleted directories to `-stray`, so that no broker deletes them
+    """Return a plan that renames the `-delete` directories to `-stray`, so that no broker deletes them
     (`LogManager.loadLog`, `addStrayLog`). Nothing is renamed yet; `stack` closes the survey. Raises `RecoveryRefused`
-    for deleted segments of a live log, for a directory that is `-stray` already, and if renaming is not safe. Raises
+    for deleted segments of a live log, if all directories are `-stray` already, and if renaming is not safe. Raises
     `StorageError` if a file cannot be read.
     """
     actions, held = [], []
@@ -117,7 +117,9 @@ def _hold(stack: ExitStack, root: str, wanted: Undelete, chosen: Sequence[Remain
                 reason="segments",
             )
         if remains.kind is RemainsKind.STRAY:
-            raise RecoveryRefused(f"{remains.directory} is already one that no broker removes", reason="nothing")
+            if all(each.kind is RemainsKind.STRAY for each in chosen):
+                raise RecoveryRefused(f"{remains.directory} is already one that no broker removes", reason="nothing")
+            continue
         target = remains.directory.removesuffix(DirectoryState.DELETE) + DirectoryState.STRAY
         actions.append(RecoveryAction(kind=ActionKind.RENAME_DIRECTORY, path=remains.directory, target=target))
         end = remains.segments[0].base_offset if remains.last_offset is None else remains.last_offset + 1
@@ -204,7 +206,8 @@ class _Making:
     def take(self, remains: Remains) -> None:
         """Restore one partition in the tree: rename its directory, or its deleted segments. Its recovery point becomes
         0, and its entry in the log-start checkpoint is removed. Adds to `taken`, and to `left` and `notes` if there is
-        something to say. Raises `RecoveryRefused` if no segment fits, or if a broker would not accept the directory.
+        something to say. Raises `RecoveryRefused` if no segment fits, if the place is taken, or if a broker would not
+        accept the directory.
         """
         target = self.target_of[remains.directory]
         if remains.kind is RemainsKind.SEGMENTS:

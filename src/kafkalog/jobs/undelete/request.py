@@ -37,11 +37,11 @@ class Undelete(msgspec.Struct, frozen=True, kw_only=True):
     """another topic name for what is restored"""
     topic_id: Annotated[
         str | None,
-        Option("--topic-id", "The topic's id in the cluster [that of the empty partition in its place, else from the "
-            "metadata log, else its own].", "ID"),
+        Option("--topic-id", "The topic's id in the cluster [from the metadata log, else that of the empty partition "
+            "in its place, else its own].", "ID"),
     ] = None  # fmt: skip
-    """topic id in the cluster; None: the id of an empty partition in its place, else the one in the metadata log, else
-    its own
+    """topic id in the cluster; None: the id in the metadata log, else that of an empty partition in its place, else its
+    own
     """
     hold: Annotated[
         bool, Option("--hold", "Only prevent the broker from removing the data: rename -delete directories to -stray.")

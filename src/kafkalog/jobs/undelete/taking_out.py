@@ -146,8 +146,9 @@ class _Assembled:
         self._metadata: dict[str, bytes] = {}
 
     def take(self, found: Survey, remains: Remains) -> None:
-        """Add the segments of one partition, with its topic id if known. Empty segments, and segments whose base offset
-        is already present, are named in `left`. Raises `RecoveryRefused` if the partition then has no segment.
+        """Add the segments of one partition, with its topic id if known. Segments without a sound batch, and segments
+        whose base offset is already present, are named in `left`. Raises `RecoveryRefused` if the partition then has no
+        segment.
         """
         directory = f"{self.wanted.target_topic}-{remains.partition}"
         number = len(self._surveys)

@@ -39,8 +39,8 @@ class LeaderEpochHandler:
     def offset_for_leader_epoch(self, request: Request) -> Fields:
         """Answer `OffsetForLeaderEpoch`: for each partition the largest leader epoch that is not above the requested
         one, and its end offset (see `epoch_end`). If all epochs of the log are above the requested one, the requested
-        epoch and the start of the first epoch are returned. If the requested epoch is above all epochs of the log, or
-        the log has none, epoch and offset are -1.
+        epoch and the start of the first epoch are returned. If the requested epoch is negative or above all epochs of
+        the log, or the log has none, epoch and offset are -1.
 
         A partition has an error code if it is not served, if the current leader epoch in the request is wrong, or if
         the log cannot be read.
