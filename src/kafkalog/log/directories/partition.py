@@ -306,8 +306,8 @@ class Partition:
     def transactions(self, *, through_damage: bool = False, limits: Limits = DEFAULT_LIMITS) -> Transactions:
         """Return aborted and open transactions up to the first damage, according to the log itself. A transaction whose
         end may be in that damage counts as open. With `through_damage`, the transactions of the whole log are returned,
-        and those with an end in damage do not count as open. The log is read; only the result with default arguments is
-        cached. Raises `StorageError` if a file cannot be read.
+        and those with an end in damage do not count as open. The log is read; only the result with default limits and
+        without `through_damage` is cached. Raises `StorageError` if a file cannot be read.
         """
         limits = self._own(limits)
         if through_damage:

@@ -162,7 +162,8 @@ def fetch(
 
     An offset outside the log raises `OffsetOutOfRangeError`. With `reset`, reading starts at the start or the end of
     the log instead, and the chunk's `offset` shows where. Damage at the offset raises `FormatError`; damage after it
-    ends the chunk. Raises `LimitExceeded` if the first batch has more than `max_chunk_bytes` bytes, `UsageError` unless
+    ends the chunk. An incomplete batch or zeros at the end of a segment do not count: reading goes to the next one, as
+    on a broker. Raises `LimitExceeded` if the first batch has more than `max_chunk_bytes` bytes, `UsageError` unless
     `max_bytes` is positive and at most `max_chunk_bytes`, `StorageError` if the log cannot be read.
     """
     if max_bytes < 1 or max_chunk_bytes < max_bytes:

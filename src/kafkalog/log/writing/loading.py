@@ -213,8 +213,9 @@ class _Check:
     def doubtful_index(self, end: int) -> str | None:
         """Return the path of the active segment's offset index if it or the time index cannot belong to a log that ends
         at offset `end` (exclusive). An index cannot if it is too large, is out of order, or has entries after the log
-        end. Return None if both fit or one is missing. A broker would rely on a wrong index and might start at another
-        end offset. Raises `StorageError` if an index cannot be read.
+        end. Return None if both fit, and if one is missing, unless the offset index is there and too large. A broker
+        would rely on a wrong index and might start at another end offset. Raises `StorageError` if an index cannot be
+        read.
         """
         base = self._bases[-1]
         path, size = self._path(base, FileKind.OFFSET_INDEX), os.stat(self._path(base, FileKind.LOG)).st_size
@@ -267,9 +268,9 @@ def refuse_tiered(partition: Partition) -> None:
 
 
 def refuse_unfit(partition: Partition, *, clean: bool, recovery_point: int) -> None:
-    """Raise the errors of `load` (`FormatError` for damage, `UsageError` for other files) for a log that needs recovery
-    before it can be written. Changes nothing. `clean` says whether the broker stopped in order; otherwise the segments
-    from `recovery_point` on are checked too. Raises `StorageError` for I/O errors.
+    """Check a log as `load` does before it rehearses: raise `FormatError` for damage, and `UsageError` for files that
+    stop a broker. Changes nothing; `load` may refuse the log for other reasons. `clean` says whether the broker stopped
+    in order; otherwise the segments from `recovery_point` on are checked too. Raises `StorageError` for I/O errors.
     """
     refuse_findings(partition)
     if partition.segments:

@@ -90,8 +90,8 @@ class Log(OpenedLog):
     ) -> int:
         """Append records as one batch, or existing batches. Return the offset of the first record, or `end_offset` if
         there are none; nothing is written then. If a batch repeats one of its producer's last five, nothing is written
-        and the offset of the original is returned, except with `keep_offsets`. May roll to a new segment; flushes only
-        as `flush_messages` says.
+        and the offset of the original is returned, except with `keep_offsets`. May roll to a new segment, which flushes
+        the log; otherwise flushes only as `flush_messages` says.
 
         Records are `NewRecord`, `Record`, (key, value) or a value; `compression` and `producer` (id, epoch, sequence,
         transactional) apply to them. Batches (`RecordBatch`) keep their compression and producer fields. As from a
