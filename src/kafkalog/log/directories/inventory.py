@@ -296,7 +296,7 @@ class _Opened:
             if not exists(path):
                 raise UsageError(f"{path} does not exist")
             if not is_directory(path):
-                self.standalone.append(open_segment(path))
+                self.standalone.append(open_segment(path, limits=self._limits))
             elif is_partition_dir(path):
                 self.standalone.append(open_partition(path, limits=self._limits))
             else:
