@@ -183,8 +183,8 @@ def _opened(segment: Segment, kind: FileKind) -> Iterator[tuple[FileSource, File
 
 def index_findings_of_offset(partition: Partition, offset: int) -> list[Finding]:
     """Return findings about the offset index of the segment that holds `offset`. They are about entries that are out of
-    order, a size that is no multiple of an entry's, and the entry that a broker would use for `offset`. This entry is
-    wrong if no valid batch begins at its position, or if the batch there begins after the entry's offset. Return an
+    order, a size that is not a multiple of an entry's, and the entry that a broker would use for `offset`. This entry
+    is wrong if no valid batch begins at its position, or if the batch there begins after the entry's offset. Return an
     empty list if the index is sound or missing, or the log has no segments. Raises `StorageError` if a file cannot be
     read.
     """
@@ -215,7 +215,7 @@ def index_findings_of_offset(partition: Partition, offset: int) -> list[Finding]
 
 def index_findings_of_time(partition: Partition, timestamp: int) -> list[Finding]:
     """Return findings about the time indexes that a broker would use to find `timestamp` (ms): entries that contradict
-    the log, entries out of order, and a size that is no multiple of an entry's. Return an empty list if nothing is
+    the log, entries out of order, and a size that is not a multiple of an entry's. Return an empty list if nothing is
     wrong.
 
     A broker begins at the log start offset. It uses the first segment whose last entry has this timestamp or a later
