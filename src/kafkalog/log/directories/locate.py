@@ -103,8 +103,8 @@ def looking_for_newest(
     partition: Partition, *, through_damage: bool = False, look: Look = first_since
 ) -> Sliced[tuple[OffsetAndTimestamp | None, list[Finding]]]:
     """Generator that yields None after each batch, so that the caller can pause. Its return value is the first record
-    with the largest timestamp, and the findings. The record is None if the log has no timestamps or the record cannot
-    be read.
+    with the largest timestamp, control records included, and the findings. The record is None if the log has no
+    timestamps or the record cannot be read.
 
     `look` searches a batch for the first record with at least a given timestamp. The log's headers are read first, and
     then the batch with the largest timestamp in its header is searched. If it has no such record, the log is read

@@ -421,7 +421,7 @@ class Partition:
     ) -> Chunk:
         """Return a chunk of whole batches from `offset` on, as a consumer fetches it. It has at most `max_bytes` bytes;
         if the first batch is larger, this size is doubled until the batch fits, up to `max_chunk_bytes`. At the log end
-        offset the chunk is empty. The log is read to find its end; pass `end_offset` if it is known.
+        offset the chunk is empty. The log may be read to find its end; pass `end_offset` if it is known.
 
         For an offset outside the log, reading begins at the start or the end, as `reset` says. Without `reset`,
         `OffsetOutOfRangeError` is raised. Damage at the offset raises `FormatError`. A first batch of more than
@@ -590,8 +590,8 @@ def _first_offset(path: str, limits: Limits) -> int:
 def open_segment(path: PathLike, *, limits: Limits = DEFAULT_LIMITS) -> Partition:
     """Return a single log file, in any directory, as a partition of one segment. If `path` ends in `.log`, the
     partition has the index files beside it. The name may be `NNN.log` with any of Kafka's suffixes, or the name of a
-    KRaft snapshot. A file with any other name must begin with a complete batch, whose base offset becomes the
-    segment's. Raises `UsageError` if it does not exist or is not a segment, `StorageError` if it cannot be read.
+    KRaft snapshot. A file with any other name must begin with a valid batch, whose base offset becomes the segment's.
+    Raises `UsageError` if it does not exist or is not a segment, `StorageError` if it cannot be read.
 
     * `path`: the log file
     * `limits`: upper bounds for a batch or file (`Limits`)

@@ -158,7 +158,7 @@ def fetch(
     """Return a chunk of whole batches, all from one segment. It begins with the batch that contains `offset`, or with
     the next one. It has at most `max_bytes` bytes; if the first batch is larger, this size is doubled until the batch
     fits, up to `max_chunk_bytes`. It is empty if no batch follows, in particular at the log end offset. Pass that
-    offset as `end_offset` if it is known; otherwise the log is read to find it.
+    offset as `end_offset` if it is known; otherwise the log may be read to find it.
 
     An offset outside the log raises `OffsetOutOfRangeError`. With `reset`, reading starts at the start or the end of
     the log instead, and the chunk's `offset` shows where. Damage at the offset raises `FormatError`; damage after it
