@@ -117,14 +117,13 @@ def test_what_an_old_format_does_not_know_is_refused(tmp_path: Path) -> None:
 def test_what_a_leader_refuses_is_refused_before_a_conversion(version: str | None, tmp_path: Path) -> None:
     append_time = kafkalog.TimestampType.LOG_APPEND_TIME
     record = kafkalog.Record(0, T0, append_time, b"k", b"v")
-    times = {"timestamp_type": append_time, "log_append_time": T0}
     empty = emptied(kafkalog.scan(build_batch([record])).batches[0])
     with kafkalog.Log.open(tmp_path / "t-0", kafkalog.LogConfig(message_format_version=version)) as log:
         for data, words in (
             (bytes(empty.data), "gaps in its offsets"),
             (build_batch([record, msgspec.structs.replace(record, offset=2)]), "gaps in its offsets"),
-            (build_batch([record], **times), "LogAppendTime"),
-            (build_messages([record], magic=1, **times), "LogAppendTime"),
+            (build_batch([record], timestamp_type=append_time, log_append_time=T0), "LogAppendTime"),
+            (build_messages([record], magic=1, timestamp_type=append_time, log_append_time=T0), "LogAppendTime"),
         ):
             with pytest.raises(kafkalog.UsageError, match=words):
                 log.append(kafkalog.scan(data).batches)

@@ -1,4 +1,4 @@
-"""The place of a new directory."""
+"""Log directories: the place of a new one."""
 
 from __future__ import annotations
 
