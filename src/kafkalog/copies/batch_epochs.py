@@ -40,7 +40,7 @@ class BatchEpochs:
 
     def note(self, stretch: Stretch) -> None:
         """Add the batches of the next stretch; stretches must be passed in the order of the log. If an epoch decreases,
-        the shorter one of the two runs is dropped.
+        the run with fewer batches is dropped, the earlier one if both have as many.
         """
         for epoch, start, end, batches in stretch.epoch_runs():
             self._add(EpochRun(epoch=epoch, start_offset=start, end_offset=end, batches=batches))

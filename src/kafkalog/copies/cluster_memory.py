@@ -112,10 +112,10 @@ class _ZooKeeper(ClusterMemory):
 
 def read_cluster_memory(metadata: Iterable[Partition], zookeeper: Sequence[str]) -> ClusterMemory:
     """Read and return the cluster's metadata about replicas. Among the copies of `__cluster_metadata` in `metadata`,
-    the one with the highest end offset is used. If no copy has data, the first readable ZooKeeper data directory in
-    `zookeeper` is used. If there is none either, the result knows nothing and its `source` is None. Unreadable or
-    damaged data raises no exception. `problem` of the result describes damage of the data that is used; if none is
-    used, it describes everything that cannot be read.
+    the one with the highest end offset is used. If no copy has data, the first ZooKeeper data directory in `zookeeper`
+    that can be read and holds exactly one Kafka cluster is used. If there is none either, the result knows nothing and
+    its `source` is None. Unreadable or damaged data raises no exception. `problem` of the result describes damage of
+    the data that is used; if none is used, it describes everything that cannot be read or used.
     """
     best: _KRaft | None = None
     furthest = -1
@@ -135,9 +135,13 @@ def read_cluster_memory(metadata: Iterable[Partition], zookeeper: Sequence[str])
         return best
     for path in zookeeper:
         try:
-            return _from_zookeeper(path)
+            memory = _from_zookeeper(path)
         except KafkaLogError as error:
             problems.append(f"{path} cannot be read: {error}")
+            continue
+        if memory.source is not None:
+            return memory
+        problems.append(memory.problem or "")
     return ClusterMemory(problem="; ".join(problems) or None)
 
 

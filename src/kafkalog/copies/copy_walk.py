@@ -52,8 +52,8 @@ class CopyWalk:
     of one file at a time. Raises only `StorageError`.
 
     * `damage` is the first damage, `damaged_places` the number of damaged places.
-    * `end_offset` is the offset after the last sound batch so far, but not below the last segment's base offset;
-      `sound_end_offset` is its value at the first damage, None without damage.
+    * `end_offset` is the offset after the last sound batch so far, but up to the first damage not below a segment's
+      base offset; `sound_end_offset` is its value at the first damage, None without damage.
     * `jumps` are batches that begin above the expected offset and were not disproved.
     * `check_crc` False: checksums are not verified, for logs that were walked before and are undamaged.
     * `resumes` is filled with the places at which the walk continues after damage; a later walk need not search for

@@ -153,7 +153,7 @@ def _health_of(
 def _read(partition: Partition, log_dir: LogDir | None, beside: Beside | None, told: OnRead | None) -> PartitionHealth:
     following: list[int | None] = [segment.base_offset for segment in partition.segments[1:]]
     segments = tuple(
-        summarize(segment, next_segment=base, on_bytes=told)
+        summarize(segment, next_segment=base, limits=partition.limits, on_bytes=told)
         for segment, base in zip(partition.segments, [*following, None], strict=False)
     )
     findings = [*partition.findings, *(finding for segment in segments for finding in segment.findings)]
@@ -162,7 +162,9 @@ def _read(partition: Partition, log_dir: LogDir | None, beside: Beside | None, t
     logs = logs_of(partition.segments)
     if any(finding.code is FindingCode.OFFSET_BELOW_SEGMENT for finding in findings):
         findings += misnamed_segments(logs)
-    told_of = tell_what_is_behind(findings, partition.segments, log_start=partition.log_start_offset)
+    told_of = tell_what_is_behind(
+        findings, partition.segments, log_start=partition.log_start_offset, limits=partition.limits
+    )
     behind = told_of or BehindDamage()
     findings += missing_by_summaries(partition, segments)
     local_start = None
@@ -236,9 +238,10 @@ def _settled(found: DirectoryHealth, select: Selection, jobs: int) -> DirectoryH
     there. It is marked `is_in_use`, and its partitions are marked `is_settled`. Partitions that were deleted meanwhile
     are omitted.
     """
+    limits = next((each.partition.limits for each in found.partitions), DEFAULT_LIMITS)
 
     def again(paths: frozenset[str]) -> dict[str, Sequence[Finding]]:
-        inventory = open_all(found.path, tolerant=True, missing_too=True)
+        inventory = open_all(found.path, tolerant=True, missing_too=True, limits=limits)
         wanted = [partition for partition in inventory.partitions if partition.path in paths]
         looked = _looked(inventory, select, wanted, jobs, lambda _count: None, is_again=True)
         of_partitions: dict[str, Sequence[Finding]] = {
@@ -269,7 +272,8 @@ def _looked(
 ) -> tuple[DirectoryHealth, ...]:
     """Read the wanted partitions once, and return the health of each log directory. First come unreadable paths, then
     log directories, then partitions that were passed by their own path. A log directory that has partitions, but none
-    of the wanted ones, is omitted, except with `is_again`. It is kept if a selected partition in it is unreadable.
+    of the wanted ones, is omitted, except with `is_again`. It is kept if something in it is unreadable that may be
+    selected.
 
     `jobs` processes read at a time, and `on_read` is called with the number of bytes read. Checks of a whole directory
     are made only if everything is selected.

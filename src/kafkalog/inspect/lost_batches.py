@@ -72,8 +72,8 @@ def is_of_batch(finding: Finding) -> bool:
 def lost_batch_at(path: str, position: int) -> LostBatch:
     """Return facts about the damaged place at byte `position` of the segment's log file `path`: the largest timestamp
     of the batch before it, the offset after that batch, what the damaged header claims, and the number of records that
-    can be decoded without proof. Facts that cannot be determined are None, and the number is 0. A header that claims an
-    offset of the batch before it is ignored. Return an empty `LostBatch` if the file cannot be read.
+    can be decoded without proof. Facts that cannot be determined are None, and the number is 0. A header whose first
+    offset is not above that batch is ignored. Return an empty `LostBatch` if the file cannot be read.
     """
     try:
         with FileSource(path) as source:

@@ -73,12 +73,12 @@ def inspect_remote(
     at: Annotated[int | None, Bounds(TIMES)] = None,
     limits: Limits = DEFAULT_LIMITS,
 ) -> RemoteView:
-    """Inspect the remote tier, and return its logs segment by segment with all problems. Reads events, listings,
-    small files and the ends of local logs, but no logs of remote segments.
+    """Inspect the remote tier, and return its logs segment by segment with all problems. Reads events, listings, small
+    files and the ends of local logs, but no logs of remote segments.
 
     A directory or log that cannot be listed is left out, with a finding. Raises `UsageError` if there is neither a log
-    directory nor a tier, or if the tier cannot be opened with these options, `StorageError` if the tier or another file
-    cannot be read.
+    directory nor a tier, for a path without Kafka data, or if the tier cannot be opened with these options,
+    `StorageError` if the tier or another file cannot be read.
 
     * `paths`: log directories, of one broker or of several; without any, only the listing is used
     * `remote`: the URI or path of the tier, or the tier; without it nothing is listed

@@ -57,8 +57,8 @@ def segments_of(tier: RemoteTier, listed: Sequence[ListedSegment]) -> list[Remot
     after it have one, because it was then neither deleted nor is being copied.
 
     Metadata comes from the segment's own objects, if the layout has it. Otherwise a segment ends before the next one
-    begins, and the last one at the end of its log; timestamps are -1. Raises `StorageError` if metadata or the end of
-    the last log cannot be read.
+    begins, and the last one at the end of its log; timestamps are -1. Metadata that cannot be read counts as missing.
+    Raises `StorageError` if the end of a log must be read and cannot be.
     """
     chosen, epochs = _chosen(tier, listed)
     if not chosen:

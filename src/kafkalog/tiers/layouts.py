@@ -27,8 +27,8 @@ def open_tier(
 ) -> RemoteTier:
     """Open the remote tier at a URI or local path; if `layout` is None, it is detected from the names of directories.
 
-    Raises `UsageError` if the place is missing or empty, `layout` is unknown or none fits, or `keys` do not suit;
-    `StorageError` if it cannot be read.
+    Raises `UsageError` if the place is missing, `layout` is unknown, none fits (as in an empty place), or `keys` do not
+    suit; `StorageError` if it cannot be read.
 
     * `uri`: the directory or prefix that the storage plugin writes to
     * `layout`: `local-tiered-storage` or `aiven`

@@ -47,7 +47,7 @@ def epoch_at(epochs: Sequence[LeaderEpoch], offset: int) -> int | None:
 
 def leads_to(own: Sequence[LeaderEpoch], epochs: Sequence[LeaderEpoch], *offsets: int) -> bool:
     """Return whether `own` can be an earlier state of `epochs`, up to `offsets`. Epochs removed from the start of the
-    log are ignored.
+    log are ignored. True if `own` is empty.
     """
     begins = epochs[0].start_offset if epochs else 0
     asked = {*(leader_epoch.start_offset for leader_epoch in own), *offsets}
@@ -65,23 +65,20 @@ def epoch_ends(segment: RemoteSegment) -> list[tuple[int, int, int]]:
     ]
 
 
-def lineage(
-    segments: Iterable[RemoteSegment], epochs: Sequence[LeaderEpoch], end: int | None = None
-) -> list[RemoteStretch]:
+def lineage(segments: Iterable[RemoteSegment], epochs: Sequence[LeaderEpoch]) -> list[RemoteStretch]:
     """Return the remote part of the log with these leader `epochs`, in offset order without overlaps. Return an empty
-    list if no readable segment belongs to the log. `end` is the offset after the last one wanted; None: no bound. Only
-    segments whose copy is finished are used.
+    list if no readable segment belongs to the log. Only segments whose copy is finished are used.
 
     Offsets in an epoch that the log did not have there belong to a truncated log and are left out. Two segments may
     contain an offset in the same epoch, because a new leader copies again what the old one had not reported. The one
-    that was copied later is then used if it reaches further. If `epochs` is empty, they are derived from the segments;
-    if these contradict each other, the larger epoch counts.
+    that was copied later is then used if it reaches further or holds all of the other. If `epochs` is empty, they are
+    derived from the segments; if these contradict each other, the larger epoch counts.
     """
     readable = [segment for segment in segments if segment.is_readable]
     known = list(epochs) or _epochs_of(readable)
     remote_stretches: list[RemoteStretch] = []
     for number, (epoch, begins) in enumerate(known):
-        until = known[number + 1].start_offset if number + 1 < len(known) else end
+        until = known[number + 1].start_offset if number + 1 < len(known) else None
         remote_stretches += _of_epoch(readable, epoch, begins, until)
     return _joined(remote_stretches)
 

@@ -149,9 +149,9 @@ def _of_partition(plan: PlannedFor, given: Given, name: str) -> list[str]:
 
 def paths_of(plan: PlannedFor, given: Given) -> list[str]:
     """Return the paths for a command that carries out a plan. If a copy is worked on, this is only the original path
-    `given.original`. If the plan is limited to partitions, these are their directories. Otherwise it is the log
-    directory, or all of `given.together` if that contains it. The directory with the metadata log follows if it is
-    another one.
+    `given.original`. If the plan is limited to partitions, and no option in `given.words` selects them, these are their
+    directories. Otherwise it is the log directory, or all of `given.together` if that contains it. The metadata log on
+    which the plan relies may follow, see `_metadata_beside`; not after an original path or `given.together`.
     """
     if given.original is not None:
         return [given.original]

@@ -12,7 +12,9 @@ import kafkalog
 from kafkalog.codec.common.errors import StorageError, UsageError
 from kafkalog.log import Log, LogConfig, NewRecord
 from kafkalog.log.disk import remote_file as mounts
+from kafkalog.log.disk.object_store import StorageOptions
 from kafkalog.log.disk.store_retries import Retries, ShortReadError
+from kafkalog.log.disk.uri_patterns import matching
 from testkit.running.command import kafkalog as command
 from testkit.serving.tiny_s3 import BUCKET, CUT, KEY, SECRET, TinyS3, serving
 
@@ -107,3 +109,20 @@ def test_every_reader_reads_a_store(data: Path, monkeypatch: pytest.MonkeyPatch)
 def test_a_scheme_of_no_store_is_refused() -> None:
     with pytest.raises(UsageError, match="nowhere"):
         kafkalog.open("nowhere://bucket/data")
+
+
+def test_the_scheme_of_a_uri_may_be_in_capitals(data: Path) -> None:
+    with serving(data) as store:
+        table = kafkalog.KafkaTable(kafkalog.TableScan(storage=storage(store)), f"S3://{BUCKET}/data/many-3")
+        assert sum(batch.num_rows for batch in table.read(["offset"])) == 20
+
+
+def test_a_file_in_place_of_a_directory_matches_no_pattern_below_it(data: Path) -> None:
+    (data / "data" / "note").write_bytes(b"no directory")
+    try:
+        with serving(data) as store:
+            StorageOptions((f"s3://{BUCKET}",), tuple(storage(store).items()))
+            found = matching(f"s3://{BUCKET}/data/*/*0.log")
+            assert len(found) == PARTITIONS
+    finally:
+        (data / "data" / "note").unlink()

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 
 import kafkalog
 from kafkalog.codec.encode import build_batch, build_messages
 from kafkalog.codec.model import LegacyHeader
+from kafkalog.log.storage.cleaning.retained_batch import emptied
 from testkit.kafka.kafka_oracle import KafkaOracle
 
 T0 = 1_700_000_000_000
@@ -109,6 +111,32 @@ def test_what_an_old_format_does_not_know_is_refused(tmp_path: Path) -> None:
         assert log.end_offset == 0
     with pytest.raises(kafkalog.UsageError, match=r"0\.11\.0 or more"):
         kafkalog.Producer(tmp_path, log_config=config, producer_id=1)
+
+
+@pytest.mark.parametrize("version", ["0.10.0", None])
+def test_what_a_leader_refuses_is_refused_before_a_conversion(version: str | None, tmp_path: Path) -> None:
+    append_time = kafkalog.TimestampType.LOG_APPEND_TIME
+    record = kafkalog.Record(0, T0, append_time, b"k", b"v")
+    empty = emptied(kafkalog.scan(build_batch([record])).batches[0])
+    with kafkalog.Log.open(tmp_path / "t-0", kafkalog.LogConfig(message_format_version=version)) as log:
+        for data, words in (
+            (bytes(empty.data), "gaps in its offsets"),
+            (build_batch([record, msgspec.structs.replace(record, offset=2)]), "gaps in its offsets"),
+            (build_batch([record], timestamp_type=append_time, log_append_time=T0), "LogAppendTime"),
+            (build_messages([record], magic=1, timestamp_type=append_time, log_append_time=T0), "LogAppendTime"),
+        ):
+            with pytest.raises(kafkalog.UsageError, match=words):
+                log.append(kafkalog.scan(data).batches)
+        assert log.end_offset == 0
+
+
+def test_a_log_file_that_vanished_is_a_storage_error(tmp_path: Path) -> None:
+    """Without timestamps its modification time is needed."""
+    with kafkalog.Log.open(tmp_path / "t-0", kafkalog.LogConfig(message_format_version="0.9.0")) as log:
+        log.append([b"v"])
+        (tmp_path / "t-0" / f"{0:020}.log").unlink()
+        with pytest.raises(kafkalog.StorageError):
+            log.delete_old_segments()
 
 
 def test_a_producer_of_the_old_era(tmp_path: Path) -> None:

@@ -19,8 +19,8 @@ def checkpoint_findings(
     partition: Partition, log_end_offset: int, log_start: int, high_watermark: int | None, *, end_behind: int
 ) -> Iterator[Finding]:
     """Yield findings about a log that ends too early. The first, LOG_END_BELOW_LOG_START (ERROR), is yielded if the
-    partition has segments and its log ends below `log_start`; a broker then deletes the log (`LogLoader`). The second,
-    LOG_END_BELOW_HIGH_WATERMARK, is yielded if the log ends below `high_watermark`.
+    partition has segments, and log end and last base offset are below `log_start`; a broker then deletes the log
+    (`LogLoader`). The second, LOG_END_BELOW_HIGH_WATERMARK, is yielded if the log ends below `high_watermark`.
 
     `log_end_offset` is the offset after the last sound batch before any damage. `end_behind` is the offset after the
     last sound batch that follows damage, or 0; it is only compared with the high watermark. `log_start` is the

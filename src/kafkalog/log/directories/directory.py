@@ -274,8 +274,9 @@ class _Reader:
 
     def beside(self) -> _Beside:
         """Read the four offset checkpoints, `meta.properties` and the clean shutdown file of the log directory; return
-        their contents. A checkpoint that is missing or invalid is an empty dict, and each of the other two files is
-        None. Invalid files add findings to the reader. Raises `StorageError` if a file cannot be read; a tolerant
+        their contents. A missing or invalid checkpoint is an empty dict; a missing or invalid `meta.properties` is
+        None. The clean shutdown file is None if it is missing, too large or not a regular file; its content does not
+        matter. Invalid files add findings to the reader. Raises `StorageError` if a file cannot be read; a tolerant
         reader adds a finding instead.
         """
         recovery, starts, replication, cleaner = [self.checkpoint(name) for name in OFFSET_CHECKPOINTS]
@@ -383,8 +384,9 @@ def open_log_dir(
 ) -> LogDir:
     """Return the log directory at `path`, with all its partitions listed and sorted by name. Malformed checkpoints and
     foreign files make findings. With `tolerant` a partition or checkpoint that cannot be read is left out, with a
-    finding; otherwise it raises `StorageError`. Raises `UsageError` if `path` does not exist or is not a log directory,
-    for example if it is a partition directory or holds several log directories.
+    finding; otherwise it raises `StorageError`. Raises `StorageError` also if `path` itself cannot be listed. Raises
+    `UsageError` if `path` does not exist or is not a log directory, for example if it is a partition directory or holds
+    several log directories.
 
     * `limits`: upper bounds for a batch or file (`Limits`)
     * `wants`: function called with each partition's name; if it returns False, the partition is left out and not read
@@ -467,10 +469,11 @@ def log_directory_around(place: str) -> str | None:
 def new_directory(target: PathLike, *, beside: str) -> str:
     """Return the real path of a directory to write to, which must not exist or must be empty; nothing is created.
     `beside` is the real path of the directory from which the new content is read. Raises `UsageError` if the target is
-    a file or a directory that is not empty, or is inside `beside` or inside a log directory.
+    a file or a directory that is not empty, or is inside `beside` or inside a log directory. Raises `StorageError` if
+    the target cannot be listed.
     """
     destination = os.path.realpath(target)
-    if os.path.lexists(destination) and (not os.path.isdir(destination) or os.listdir(destination)):
+    if os.path.lexists(destination) and (not os.path.isdir(destination) or scan_directory(destination)):
         raise UsageError(f"{os.fspath(target)} already exists and is not an empty directory")
     refuse_inside(destination, target)
     if destination.startswith(os.path.join(beside, "")):
@@ -479,8 +482,8 @@ def new_directory(target: PathLike, *, beside: str) -> str:
 
 
 def refuse_inside(place: str, target: PathLike) -> None:
-    """Raise `UsageError` if a new directory at `place` would be inside a log directory. `target` is the path as the
-    caller wrote it, for the message.
+    """Raise `UsageError` if a new directory at `place` would be inside a log directory, as far as
+    `log_directory_around` finds it. `target` is the path as the caller wrote it, for the message.
     """
     around = log_directory_around(os.path.realpath(place))
     if around is not None:

@@ -65,8 +65,8 @@ class Inventory(Struct, frozen=True, kw_only=True):
         return [*(finding for finding in findings if finding.code is FindingCode.UNREADABLE), *of_partitions]
 
     def directories_left_out(self, select: Selection = ALL, wants: Wants = every) -> list[Finding]:
-        """Return the findings about partition directories that are not read because they are links or FIFOs, as far as
-        `select` and `wants` accept their partitions, and none of the paths has the partition otherwise.
+        """Return the findings about live partition directories that are not read because they are links or FIFOs, as
+        far as `select` and `wants` accept their partitions, and none of the paths has the partition otherwise.
         """
         there = {partition.name for partition in self.partitions}
         findings = (each for each in self.findings if each.code is FindingCode.FOREIGN_DIRECTORY)
@@ -296,7 +296,7 @@ class _Opened:
             if not exists(path):
                 raise UsageError(f"{path} does not exist")
             if not is_directory(path):
-                self.standalone.append(open_segment(path))
+                self.standalone.append(open_segment(path, limits=self._limits))
             elif is_partition_dir(path):
                 self.standalone.append(open_partition(path, limits=self._limits))
             else:
@@ -350,7 +350,8 @@ def open_all(
     """Return everything at `paths`; a path given twice is opened once. A call without paths raises `UsageError`, and so
     does a path without Kafka data; the message says what the path is instead. With `missing_too`, a path that does not
     exist or is empty makes a finding in `unreadable` instead, if another path has a log directory. A file or directory
-    that cannot be read raises `StorageError`; with `tolerant` it is left out, with a finding.
+    that cannot be read raises `StorageError`; with `tolerant` it is left out, with a finding. A sub-directory that
+    cannot be listed, and may be a log directory, is left out in both cases.
 
     * `limits`: upper bounds for a batch or file (`Limits`)
     * `wants`: function called with the name of each partition in a log directory; if it returns False, the partition is
@@ -369,8 +370,8 @@ def open_all(
 
 
 def is_missing(path: str) -> bool:
-    """Whether a log directory may be missing here: the path does not exist, or is an empty directory, as after a lost
-    mount.
+    """Whether a log directory may be missing here: the path does not exist, or is a directory without entries other
+    than `lost+found`, as after a lost mount.
     """
     if not exists(path):
         return True

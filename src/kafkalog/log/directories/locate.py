@@ -103,8 +103,8 @@ def looking_for_newest(
     partition: Partition, *, through_damage: bool = False, look: Look = first_since
 ) -> Sliced[tuple[OffsetAndTimestamp | None, list[Finding]]]:
     """Generator that yields None after each batch, so that the caller can pause. Its return value is the first record
-    with the largest timestamp, and the findings. The record is None if the log has no timestamps or the record cannot
-    be read.
+    with the largest timestamp, control records included, and the findings. The record is None if the log has no
+    timestamps or the record cannot be read.
 
     `look` searches a batch for the first record with at least a given timestamp. The log's headers are read first, and
     then the batch with the largest timestamp in its header is searched. If it has no such record, the log is read
@@ -183,9 +183,10 @@ def _opened(segment: Segment, kind: FileKind) -> Iterator[tuple[FileSource, File
 
 def index_findings_of_offset(partition: Partition, offset: int) -> list[Finding]:
     """Return findings about the offset index of the segment that holds `offset`. They are about entries that are out of
-    order, and about the entry that a broker would use for `offset`. This entry is wrong if no batch begins at its
-    position, or if the batch there begins after the entry's offset. Return an empty list if the index is sound or
-    missing, or the log has no segments. Raises `StorageError` if a file cannot be read.
+    order, a size that is not a multiple of an entry's, and the entry that a broker would use for `offset`. This entry
+    is wrong if no valid batch begins at its position, or if the batch there begins after the entry's offset. Return an
+    empty list if the index is sound or missing, or the log has no segments. Raises `StorageError` if a file cannot be
+    read.
     """
     if not partition.segments:
         return []
@@ -214,7 +215,8 @@ def index_findings_of_offset(partition: Partition, offset: int) -> list[Finding]
 
 def index_findings_of_time(partition: Partition, timestamp: int) -> list[Finding]:
     """Return findings about the time indexes that a broker would use to find `timestamp` (ms): entries that contradict
-    the log, and entries out of order. Return an empty list if nothing is wrong.
+    the log, entries out of order, and a size that is not a multiple of an entry's. Return an empty list if nothing is
+    wrong.
 
     A broker begins at the log start offset. It uses the first segment whose last entry has this timestamp or a later
     one, and otherwise the last segment. In earlier segments only the last entry is checked; later segments are not

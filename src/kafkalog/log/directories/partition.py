@@ -306,8 +306,8 @@ class Partition:
     def transactions(self, *, through_damage: bool = False, limits: Limits = DEFAULT_LIMITS) -> Transactions:
         """Return aborted and open transactions up to the first damage, according to the log itself. A transaction whose
         end may be in that damage counts as open. With `through_damage`, the transactions of the whole log are returned,
-        and those with an end in damage do not count as open. The log is read; only the result with default arguments is
-        cached. Raises `StorageError` if a file cannot be read.
+        and those with an end in damage do not count as open. The log is read; only the result with default limits and
+        without `through_damage` is cached. Raises `StorageError` if a file cannot be read.
         """
         limits = self._own(limits)
         if through_damage:
@@ -421,7 +421,7 @@ class Partition:
     ) -> Chunk:
         """Return a chunk of whole batches from `offset` on, as a consumer fetches it. It has at most `max_bytes` bytes;
         if the first batch is larger, this size is doubled until the batch fits, up to `max_chunk_bytes`. At the log end
-        offset the chunk is empty. The log is read to find its end; pass `end_offset` if it is known.
+        offset the chunk is empty. The log may be read to find its end; pass `end_offset` if it is known.
 
         For an offset outside the log, reading begins at the start or the end, as `reset` says. Without `reset`,
         `OffsetOutOfRangeError` is raised. Damage at the offset raises `FormatError`. A first batch of more than
@@ -578,22 +578,23 @@ def _with_findings(partition: Partition, findings: Sequence[Finding]) -> Partiti
     return Partition(**{**values, "findings": (*partition.findings, *findings)})
 
 
-def _first_offset(path: str) -> int:
+def _first_offset(path: str, limits: Limits) -> int:
     with FileSource(path) as source:
-        first: RecordBatch | None = next(iter(Scanner(source)), None)
+        first: RecordBatch | None = next(iter(Scanner(source, limits=limits)), None)
     if first is None:
         raise UsageError(f"{path} is not a segment: its name is not <base offset>.log, and no batch is at its start")
-    header, records = first.header, decode_batch(first).records
+    header, records = first.header, decode_batch(first, limits=limits).records
     return header.base_offset if isinstance(header, BatchHeader) else min(header.offset, *(r.offset for r in records))
 
 
-def open_segment(path: PathLike) -> Partition:
+def open_segment(path: PathLike, *, limits: Limits = DEFAULT_LIMITS) -> Partition:
     """Return a single log file, in any directory, as a partition of one segment. If `path` ends in `.log`, the
     partition has the index files beside it. The name may be `NNN.log` with any of Kafka's suffixes, or the name of a
-    KRaft snapshot. A file with any other name must begin with a complete batch, whose base offset becomes the
-    segment's. Raises `UsageError` if it does not exist or is not a segment, `StorageError` if it cannot be read.
+    KRaft snapshot. A file with any other name must begin with a valid batch, whose base offset becomes the segment's.
+    Raises `UsageError` if it does not exist or is not a segment, `StorageError` if it cannot be read.
 
     * `path`: the log file
+    * `limits`: upper bounds for a batch or file (`Limits`)
     """
     text = os.fspath(path)
     parsed = parse_segment_file(os.path.basename(text))
@@ -605,7 +606,7 @@ def open_segment(path: PathLike) -> Partition:
         raise UsageError(f"{text} does not exist")
     if not stat.S_ISREG(status.st_mode):
         raise UsageError(f"{text} is {what_it_is(status.st_mode)}")
-    base_offset = parsed.base_offset if parsed is not None else 0 if snapshot else _first_offset(text)
+    base_offset = parsed.base_offset if parsed is not None else 0 if snapshot else _first_offset(text, limits)
     files, sizes = {FileKind.LOG: text}, {FileKind.LOG: status.st_size}
     stem = text.removesuffix(FileKind.LOG.value)
     for kind in (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TRANSACTION_INDEX):
@@ -618,4 +619,4 @@ def open_segment(path: PathLike) -> Partition:
         sizes=sizes,
     )  # fmt: skip
     name = parse_partition_directory(os.path.basename(os.path.dirname(absolute(text))))
-    return Partition(path=text, name=name, segments=(segment,))
+    return Partition(path=text, name=name, segments=(segment,), limits=limits)

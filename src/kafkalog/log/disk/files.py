@@ -274,8 +274,8 @@ class ListedSource(FileSource):
         self._listed_size = listed_size
 
     def read(self, position: int, length: int) -> bytes:
-        """Return `length` bytes from `position`; fewer only at the end of the file when it was listed. Raises
-        `StorageError` if the file has become shorter or cannot be read.
+        """Return `length` bytes from `position`; fewer only at the end of the file, which is not before its listed end.
+        Raises `StorageError` if the file has become shorter or cannot be read.
         """
         data = super().read(position, length)
         self._not_shorter(position, length, len(data))
@@ -283,8 +283,8 @@ class ListedSource(FileSource):
 
     def read_into(self, position: int, target: memoryview) -> int:
         """Read bytes from `position` into `target`; return their number, which is less than the length of `target` only
-        at the end of the file when it was listed. Raises `StorageError` if the file has become shorter or cannot be
-        read.
+        at the end of the file, which is not before its listed end. Raises `StorageError` if the file has become shorter
+        or cannot be read.
         """
         done = super().read_into(position, target)
         self._not_shorter(position, len(target), done)
@@ -315,8 +315,8 @@ def read_small(path: PathLike, limit: int) -> bytes:
 
 
 def scan_directory(path: PathLike) -> list[Entry]:
-    """Return the entries of a directory, ordered by name. Within `listed_once` each directory is listed only once.
-    Raises `StorageError` if it cannot be listed.
+    """Return the entries of a directory, ordered by name. Within `listed_once` they may come from its cache. Raises
+    `StorageError` if it cannot be listed.
     """
     place, listed = os.fspath(path), _listed.get()
     return _entries(place) if listed is None else listed.entries(place).copy()

@@ -126,8 +126,8 @@ class AppendFile:
         self.size = self._reserved = size
 
     def trim(self) -> None:
-        """Release space that was reserved and not used. Raises `StorageError` if that fails, `UsageError` in a forked
-        child.
+        """Release space that was reserved and not used; do nothing if there is none. Raises `StorageError` if that
+        fails, `UsageError` in a forked child.
         """
         if self._reserved > self.size:
             self.truncate(self.size)

@@ -170,7 +170,8 @@ class HeldDirectory:
     def release(self, partition: str) -> None:
         """Remove a partition from `partitions`. After the last one, release the directory's lock and remove the file
         `.lock`, as a broker does in a clean shutdown; the file is kept if it existed before and no log was opened. Does
-        nothing in a forked child. Raises `StorageError` if the file cannot be removed.
+        nothing in a forked child. Raises `StorageError` if the file cannot be removed or the directory cannot be
+        examined.
         """
         if not self.process.is_here:
             return

@@ -174,9 +174,9 @@ def _places(root: str, pointer: Pointer | None) -> tuple[str, ...]:
 
 
 def runs_of_other_versions(root: str, pointer: Pointer | None) -> list[str]:
-    """Return one sentence for each recovery that another version of kafkalog has begun and not ended, sorted by
-    quarantine and then by id. Earlier versions did not name recoveries in the log directory, so the journals in the
-    quarantines are read. A quarantine that is missing or cannot be listed is skipped.
+    """Return one sentence for each recovery that another version of kafkalog has begun and not ended, in the order of
+    the quarantines, sorted by id in each. Earlier versions did not name recoveries in the log directory, so the
+    journals in the quarantines are read. A quarantine that is missing or cannot be listed is skipped.
 
     `pointer` is the content of the pointer file, or None if there is none.
     """
@@ -226,7 +226,7 @@ def logs_cut_by_runs(root: str) -> dict[str, LogCut]:
 def epoch_before_runs(root: str, partition: str) -> int:
     """Return the highest leader epoch in the epoch checkpoints of the directory `partition` that completed recoveries
     of the log directory `root` have replaced and keep; -1 if there is none. Quarantines that cannot be listed are
-    ignored.
+    ignored. -1 also if the pointer file cannot be read. Raises `StorageError` if a manifest cannot be examined.
     """
     return max((_epoch_before(directory, partition) for directory, _time_ns in _completed(root)), default=-1)
 

@@ -109,18 +109,22 @@ def is_uri(path: str) -> bool:
 
 def mount(prefix: str, storage: Storage) -> None:
     """Register `storage` for all paths below `prefix`, a scheme and authority such as `s3://bucket`. It replaces a
-    storage registered before.
+    storage registered before. The scheme may be in upper or lower case.
     """
-    _MOUNTED[prefix] = storage
+    _MOUNTED[_root(prefix) or prefix] = storage
+
+
+def _root(path: str) -> str | None:
+    match = _URI.match(path)
+    return None if match is None else f"{match[1].lower()}://{match[2]}"
 
 
 def is_mounted(path: str) -> bool:
     """Whether a storage is registered for a URI."""
-    match = _URI.match(path)
-    return match is not None and match[0] in _MOUNTED
+    return _root(path) in _MOUNTED
 
 
 def mounted(path: str) -> Storage | None:
     """Return the storage registered for a URI; None if there is none."""
-    match = _URI.match(path)
-    return None if match is None else _MOUNTED.get(match[0])
+    root = _root(path)
+    return None if root is None else _MOUNTED.get(root)

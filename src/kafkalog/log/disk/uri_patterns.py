@@ -5,7 +5,7 @@ from __future__ import annotations
 import fnmatch
 import glob
 
-from kafkalog.log.disk.files import exists, scan_directory
+from kafkalog.log.disk.files import exists, is_directory, scan_directory
 from kafkalog.log.disk.object_store import root_of_uri
 
 __all__ = ["matching"]
@@ -28,7 +28,7 @@ def matching(uri: str) -> list[str]:
         paths = [
             entry.path
             for path in paths
-            if path == root or exists(path)
+            if path == root or is_directory(path)
             for entry in scan_directory(path)
             if fnmatch.fnmatchcase(entry.name, part) and (not entry.name.startswith(".") or part.startswith("."))
         ]

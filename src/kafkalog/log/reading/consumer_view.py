@@ -127,9 +127,10 @@ def consumer_view(
     more batches by their headers.
 
     For `read_committed` the log is read to find transactions, and the view ends at the first open one. Without
-    `through_damage`, this reading ends at the first damage at or after the start. With it, reading continues after
-    damage. The marker of a transaction may be in the damage: it is then excluded like an aborted one, and does not end
-    the view. Raises `UsageError` for an unknown isolation level, `StorageError` if files cannot be read.
+    `through_damage`, this reading ends at the first damage, unless the start is after it: then, and with
+    `through_damage`, it continues after damage. With `through_damage`, a transaction whose marker may be in damage is
+    excluded like an aborted one, and does not end the view. Raises `UsageError` for an unknown isolation level,
+    `StorageError` if files cannot be read.
     """
     check_isolation_level(isolation_level)
     start = max(partition.log_start_offset, start_offset or 0)
@@ -256,9 +257,9 @@ class BatchSelection:
 
     def low_of(self, batch: RecordBatch) -> int | None:
         """Return the lowest wanted offset in the next batch. Records below it were already read or are not wanted.
-        Return None if the whole batch is excluded: it ends below `opens_from`, begins at or after the view's end, is a
-        control batch (unless those are wanted), belongs to an aborted or undecided transaction, or is rejected by the
-        batch filter.
+        Return None if the whole batch is excluded: it ends below `opens_from`, begins at or after the view's end (only
+        if its magic is 2), is a control batch (unless those are wanted), belongs to an aborted or undecided
+        transaction, or is rejected by the batch filter.
 
         Advances `next_offset`, except for a batch that ends below `opens_from`. Sets `held_back` to the undecided
         transaction of this batch, or to None.

@@ -158,11 +158,12 @@ def fetch(
     """Return a chunk of whole batches, all from one segment. It begins with the batch that contains `offset`, or with
     the next one. It has at most `max_bytes` bytes; if the first batch is larger, this size is doubled until the batch
     fits, up to `max_chunk_bytes`. It is empty if no batch follows, in particular at the log end offset. Pass that
-    offset as `end_offset` if it is known; otherwise the log is read to find it.
+    offset as `end_offset` if it is known; otherwise the log may be read to find it.
 
     An offset outside the log raises `OffsetOutOfRangeError`. With `reset`, reading starts at the start or the end of
     the log instead, and the chunk's `offset` shows where. Damage at the offset raises `FormatError`; damage after it
-    ends the chunk. Raises `LimitExceeded` if the first batch has more than `max_chunk_bytes` bytes, `UsageError` unless
+    ends the chunk. An incomplete batch or zeros at the end of a segment do not count: reading goes to the next one, as
+    on a broker. Raises `LimitExceeded` if the first batch has more than `max_chunk_bytes` bytes, `UsageError` unless
     `max_bytes` is positive and at most `max_chunk_bytes`, `StorageError` if the log cannot be read.
     """
     if max_bytes < 1 or max_chunk_bytes < max_bytes:

@@ -237,9 +237,9 @@ def _parts(
     slices: Iterable[tuple[Segment, Slice]], every: int, rows: int, files: HeldFiles
 ) -> Iterator[tuple[Slice, Slice]]:
     """Cut slices into parts for threads; yield each part with its whole slice. A part has about `every` bytes and at
-    most `rows` rows. Ends when the slices' end offset is reached. Only indexes and headers are read, and only when a
-    part is requested. They give the cuts and the expected offset at each cut. Faults are left to the readers. Raises
-    `StorageError` if a file cannot be read.
+    most about `rows` rows; a slice that begins with an entry of magic 0 or 1 is one part. Ends when the slices' end
+    offset is reached. Only indexes and headers are read, and only when a part is requested. They give the cuts and the
+    expected offset at each cut. Faults are left to the readers. Raises `StorageError` if a file cannot be read.
     """
     next_offset = -1
     for segment, whole in slices:
@@ -257,9 +257,10 @@ def _parts(
 
 
 def _spans(segment: Segment, whole: Slice, every: int, rows: int, files: HeldFiles) -> Iterator[Span]:
-    """Yield consecutive spans of about `every` bytes or `rows` rows that cover a slice without gaps. The last span
-    reaches the slice's end even if the file is shorter now: the reader reports the missing bytes. Yield nothing for an
-    empty slice. Raises `StorageError` while iterating if a file cannot be read.
+    """Yield consecutive spans of about `every` bytes or `rows` rows that cover a slice without gaps; only one if the
+    slice begins with an entry of magic 0 or 1. The last span reaches the slice's end even if the file is shorter now:
+    the reader reports the missing bytes. Yield nothing for an empty slice. Raises `StorageError` while iterating if a
+    file cannot be read.
     """
     last = Span(whole.start, whole.start, segment.base_offset, segment.base_offset, segment.base_offset)
     for span in _spans_of_file(segment, whole, every, rows, files):

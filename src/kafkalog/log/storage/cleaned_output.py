@@ -80,8 +80,8 @@ class CleanedOutput:
 
     def put_run(self, run: BatchRun) -> None:
         """Add a run of consecutive batches whose bytes are in memory (`run.window`). A run of 1 MiB or more is written
-        at once. The bytes of a smaller one are copied; they are written when about 1 MiB has been collected, or by
-        `finish`. The headers of `run` must not change until then.
+        at once. The bytes of a smaller one are copied, and written later, at the latest by `finish`. The headers of
+        `run` must not change until then.
 
         Raises `OffsetOverflowError` if an offset does not fit the indexes of the new segment, `FullIndexError` or
         `InvalidOffsetError` if a batch cannot be indexed.

@@ -297,8 +297,8 @@ class DirectoryDisk:
         return [name for name in self.all_names(directory) if is_seen_by_java(name)]
 
     def changes(self, directory: str, suffix: str) -> int:
-        """Return how often this disk created, replaced, renamed or removed a file with this suffix (without the dot) in
-        a directory. While the lock is held, nobody else does.
+        """Return how often `create`, `replace`, `overwrite`, `delete` or `rename` were called for a file with this
+        suffix (without the dot) in a directory. While the lock is held, nobody else changes these files.
         """
         return self._changes[directory, suffix]
 

@@ -295,8 +295,8 @@ class TransactionIndex:
             yield number, entry
 
     def sanity_check(self) -> None:
-        """Raise `CorruptIndexError` for an entry whose last offset is below the segment's base offset, `KafkaError` for
-        an entry of unknown version. Writes pending entries first.
+        """Raise for the first bad entry: `CorruptIndexError` if its last offset is below the segment's base offset,
+        `KafkaError` if the high byte of its version is 1 to 127. Writes pending entries first.
         """
         for _number, entry in self._entries():
             if entry.last_offset < self._base_offset:
@@ -307,8 +307,8 @@ class TransactionIndex:
         `end`, in index order. Return also whether the search is complete: True if an entry's last stable offset is at
         or above `end`, because indexes of later segments then have no such transactions.
 
-        Pending entries are written first. Raises `KafkaError` for an entry of unknown version. Raises `StorageError` if
-        the file cannot be read or written.
+        Pending entries are written first. Raises `KafkaError` if the high byte of an entry's version is 1 to 127, up to
+        the end of the search. Raises `StorageError` if the file cannot be read or written.
         """
         transactions = []
         for _number, entry in self._entries():
@@ -320,8 +320,8 @@ class TransactionIndex:
 
     def append(self, entry: AbortedTransaction) -> None:
         """Append an entry in memory; `store` writes it to the end of the file. Raises `IllegalArgumentError` if its
-        last offset is not above the last offset of the previous entry. Only entries that were appended through this
-        object are compared, not those that the file had before.
+        last offset is not above the last offset of the previous entry. Entries that the file had before this object are
+        not compared, except after `truncate_to` has dropped some.
         """
         if self._last_offset is not None and self._last_offset >= entry.last_offset:
             raise IllegalArgumentError("The last offset of appended transactions must increase sequentially")

@@ -164,8 +164,9 @@ class LogBatch:
         timestamp. Compressed records are decompressed. Return None for a v2 batch without records and for any v0 or v1
         entry.
 
-        Raises `InvalidRecordError` for malformed records or a negative number of them, `KafkaError` if decompression
-        fails, and `IllegalArgumentError` for an unknown codec.
+        Raises `InvalidRecordError` for a negative number of records, and for a malformed one; if they are not
+        compressed, only the first is read. `KafkaError` if decompression fails, and `IllegalArgumentError` for an
+        unknown codec.
         """
         header = self.header
         if not isinstance(header, BatchHeader) or header.records_count == 0:

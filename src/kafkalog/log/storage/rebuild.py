@@ -97,7 +97,8 @@ class Rebuild:
 
     def walk(self) -> None:
         """Process all batches of the log. A batch that the broker would reject raises the broker's exception;
-        `valid_bytes` is then the position after the valid batches before it.
+        `valid_bytes` is then the position after the valid batches before it. If only leader epochs or producer state
+        reject it, it counts as valid.
         """
         for run, first in self._log.runs():
             self._run(run, first)

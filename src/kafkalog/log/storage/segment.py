@@ -139,8 +139,8 @@ class LogSegment:
     def sanity_check(self, *, time_index_is_new: bool) -> None:
         """Check the files as the broker does when it opens a segment. Set `time_index_is_new` if the time index did not
         exist before: it is then truncated to length 0. Raises `NoSuchFileError` if the offset index is missing,
-        `CorruptIndexError` if a transaction index entry has a last offset below the base offset, and `KafkaError` if an
-        entry has an unknown version. Raises `StorageError` for I/O errors.
+        `CorruptIndexError` if a transaction index entry has a last offset below the base offset, and `KafkaError` if
+        the high byte of an entry's version is 1 to 127. Raises `StorageError` for I/O errors.
         """
         if not self._disk.exists(self.path(FileKind.OFFSET_INDEX)):
             raise NoSuchFileError(f"Offset index file {self.path(FileKind.OFFSET_INDEX)} does not exist")
@@ -163,9 +163,10 @@ class LogSegment:
         return self._max
 
     def recover(self, producers: ProducerStateManager, epochs: LeaderEpochFileCache, *, keeps_log: bool = False) -> int:
-        """Scan and verify all batches, truncate the log at the first invalid one, and rebuild the indexes. Return the
-        number of bytes removed; 0 if all are valid. The scan adds the batches to `producers` and `epochs`. With
-        `keeps_log`, `LogLossError` is raised instead of truncating, and a full index gets no further entries.
+        """Scan and verify all batches, truncate the log at the first invalid one (after it if only its marker is
+        malformed), and rebuild the indexes. Return the number of bytes removed; 0 if all are valid. The scan adds the
+        batches to `producers` and `epochs`. With `keeps_log`, `LogLossError` is raised instead of truncating, and a
+        full index gets no further entries.
 
         Raises another `JavaError` of the broker, with the batch's position, such as `OffsetOverflowError`,
         `FullIndexError` or an error of producer state; the indexes are then incomplete.
@@ -237,8 +238,8 @@ class LogSegment:
 
     def read_next_offset(self) -> int:
         """Return the log end offset (the last offset plus one), found as the broker does: by scanning from the last
-        entry of the offset index. If there is no batch, return the base offset. Raises `JavaError` for a malformed
-        batch.
+        entry of the offset index. If no batch reaches that entry's offset, return the base offset. Raises `JavaError`
+        for a malformed batch.
         """
         last_part = self.read(self.offset_index.last_offset, self.log.size)
         if last_part is None:

@@ -111,9 +111,9 @@ class BatchReader:
         return cast("Iterator[OneBatch]", self._walk(runs=False))
 
     def by_run(self, *, after: int = 0) -> Iterator[BatchRun | OneBatch]:
-        """Return an iterator over the batches that yields consecutive v2 batches without findings as one run, and every
-        other batch as a run of one; without compiled code, only runs of one. The first `after` bytes come batch by
-        batch, so that a caller that needs few records gets them soon.
+        """Return an iterator over the batches that can yield consecutive v2 batches without findings as one run. Other
+        batches, and some of these, are runs of one; without compiled code, all are. The first `after` bytes come batch
+        by batch, so that a caller that needs few records gets them soon.
         """
         self._runs_after = after
         return self._walk(runs=is_there())

@@ -94,8 +94,8 @@ class _Around:
         self._unread[place] = Unread(last_before + 1, last, *times)
 
     def unread(self) -> dict[tuple[str, int], Unread | None]:
-        """Return the unread offsets by path and position of the damage; None if the batches around it leave no offset
-        out.
+        """Return the unread offsets by path and position of the damage. A damage is missing if the batches around it
+        leave no offset out, or if no valid batch separates it from the damage before it.
         """
         if self._passed < len(self._damages):
             self._close(None)
@@ -176,7 +176,8 @@ def tell_what_is_behind(
 ) -> BehindDamage | None:
     """Read the log from the first damage in `findings` on. Return the number of valid batches and data records after
     it, in total and by segment (path of the log file). Records below offset `log_start` are not counted. Return None if
-    `findings` has no damage in these segments that ends reading.
+    `findings` has no damage in these segments that ends reading; a batch with only a wrong base offset does not count
+    as damage here.
 
     Changes `findings` in place. If batches follow the first damage, the counts and `more` are added to its text. Each
     damage without a last offset gets its unreadable offsets. Raises `StorageError` if a file cannot be read, and no

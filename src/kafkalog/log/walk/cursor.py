@@ -85,8 +85,8 @@ class Cursor:
         return self._reached if self.expected is None else max(self.expected, self._reached)
 
     def judge(self, batch: RecordBatch) -> BatchVerdict:
-        """Return the verdict about the next batch and advance; set `found` to its findings. After a batch that ends
-        reading, any offset is accepted, as after other damage: its own offsets prove nothing.
+        """Return the verdict about the next batch and advance; set `found` to its findings. After a batch with the
+        verdict STOP, any offset is accepted, as after other damage: its own offsets prove nothing.
         """
         continuity, reached, is_at_base = self.continuity, self.next_offset, self.is_at_base
         self.found = continuity.check(batch, *self.behind(batch.header, batch.position + batch.size))

@@ -47,8 +47,9 @@ class Span(Struct, frozen=True):
 
 
 def batch_spans(segment: Segment, next_base: int | None = None) -> list[Span]:
-    """Return a span for each batch of the segment, in file order. If no header follows a batch, its span includes all
-    the rest of the segment. Raises `StorageError` if the log cannot be read.
+    """Return a span for each batch of the segment, in file order; `walk_headers` says which batches share one. If no
+    header follows a batch, its span includes all the rest of the segment. Raises `StorageError` if the log cannot be
+    read.
     """
     with segment.open() as source:
         size, base = min(source.size, segment.size), segment.base_offset
@@ -56,9 +57,9 @@ def batch_spans(segment: Segment, next_base: int | None = None) -> list[Span]:
 
 
 def spans_from(segment: Segment, offset: int, next_base: int | None = None) -> Iterator[Span]:
-    """Yield a span for each batch, starting at or before the batch that contains `offset`. If no header follows a
-    batch, its span includes all the rest of the segment. Raises `StorageError` while iterating if the log cannot be
-    read.
+    """Yield a span for each batch, starting at or before the batch that contains `offset`; `walk_headers` says which
+    batches share one. If no header follows a batch, its span includes all the rest of the segment. Raises
+    `StorageError` while iterating if the log cannot be read.
     """
     with segment.open() as source:
         position = segment.position_of(offset, source)
@@ -141,10 +142,10 @@ def _is_sound(source: Source, position: int, end: int) -> bool:
 def walk_headers(
     source: Source, offset: int, position: int, end: int, *, base: int | None = None, next_base: int | None = None
 ) -> Iterator[Span]:
-    """Yield a span for each batch from byte `position` to `end` (exclusive), from its header alone. `offset` is the
-    offset expected at `position`, `base` the base offset of the segment (None: unknown), `next_base` that of the next
-    one (None: last segment). If there is no header at `position`, yield one span that covers everything. Raises
-    `StorageError` while iterating if the log cannot be read.
+    """Yield a span for each batch, with the exceptions below, from byte `position` to `end` (exclusive), from its
+    header alone. `offset` is the offset expected at `position`, `base` the base offset of the segment (None: unknown),
+    `next_base` that of the next one (None: last segment). If there is no header at `position`, yield one span that
+    covers everything. Raises `StorageError` while iterating if the log cannot be read.
 
     A displaced batch (its header has wrong offsets, see `codec.rules.batches`) gets the right offsets. A batch whose
     offsets are too high for its segment shares a span with the next batch: they do not count, and any may come after

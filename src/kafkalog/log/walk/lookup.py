@@ -92,7 +92,7 @@ def start_position(
 ) -> int:
     """Return a byte position from which a scan of `log` finds every batch with offsets at or above `target`. If the
     log's offsets increase, all batches before that position end below `target`. Return 0 if there is no index, if
-    `target` is at or below `base_offset`, or if no entry is proven.
+    `target` is at or below `base_offset`, or if no entry can be used.
 
     The last four entries of `index` at or below `target` are tried, from the highest to the lowest, and the first one
     at which a confirmed batch begins is used. If none is confirmed, and there are more than four such entries, the

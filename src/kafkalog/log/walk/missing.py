@@ -76,10 +76,10 @@ class MissingOffsets:
 
     @property
     def found_if_uncleaned(self) -> list[tuple[int, int]]:
-        """Ranges of `found`, and those of the first batches of a segment, for a log that the cleaner never reached: it
-        alone removes batches from a segment. Sorted. Only those of `found` if a batch or the number of gaps shows that
-        it was there. A gap before the last batch of the log is left out: its offset, which no checksum covers, may be
-        wrong.
+        """Ranges between two segments, whatever other gaps there are, and those of the first batches of a segment, for
+        a log that the cleaner never reached: it alone removes batches from a segment. Sorted. If a batch or the number
+        of gaps shows that it was there, only those of `found`. A gap before the last batch of the log is left out: its
+        offset, which no checksum covers, may be wrong.
         """
         if self._was_cleaned:
             return self.found
@@ -89,7 +89,8 @@ class MissingOffsets:
     @property
     def inside_if_uncleaned(self) -> list[tuple[int, int]]:
         """Ranges between two batches of one segment, sorted, for a log that the cleaner never reached. Salvage leaves
-        them; no crash does. Empty, and without a gap before the last batch, as with `found_if_uncleaned`.
+        them; no crash does. Empty if a batch or the number of gaps shows that it was there. A gap before the last batch
+        of the log is left out.
         """
         inside = [gap for gap in self._inside if gap[0] not in self._bases and gap[1] + 1 != self._final]
         return [] if self._was_cleaned else self._absent(inside)

@@ -174,8 +174,8 @@ class Resync:
     def _behind_own_end(self, position: int, expected: Expected) -> int | None:
         """Follow the lengths of damaged batches from byte position `position` to the first valid batch, over at most
         `_DEEPEST` of them, and return its position. If flipping one bit of a length makes the batch valid, the
-        corrected length is followed. Return None if there is no valid batch or its offsets are not the expected ones,
-        or if a valid batch with an offset that is not higher comes after it.
+        corrected length is followed. Return None if there is no valid batch or its offsets are not the expected ones.
+        Return None also if no header with a higher offset follows it, although valid batches do.
         """
         for _ in range(_DEEPEST):
             header = _header_at(self._window, position, self.source.size)

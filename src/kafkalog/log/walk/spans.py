@@ -52,8 +52,8 @@ def spans(
     limits: Limits = DEFAULT_LIMITS,
 ) -> list[Span]:
     """Return consecutive spans that cover the whole segment. They are of about equal size and at most about `every`
-    bytes each. The list has one span if the segment is smaller than that, and none if it is empty. Raises
-    `StorageError` if the log cannot be read.
+    bytes each. If the segment is smaller than that, the list has one span, or with `end` perhaps two; if it is empty,
+    none. Raises `StorageError` if the log cannot be read.
 
     Only the part with offsets from `start` to `end` (exclusive) is cut, as far as the offset index shows it. The bytes
     before that part are added to the first span, and the bytes after it to the last one; they are not examined.

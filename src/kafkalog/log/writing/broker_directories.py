@@ -53,9 +53,9 @@ def directories_of_one_broker(path: PathLike | Sequence[PathLike], *, may_make: 
     of them. If it is a single one that does not exist, it is created, unless `may_make` is False. Several must all
     exist: a directory that is not mounted may hold a partition, which would then be created elsewhere.
 
-    Raises `UsageError` if no path is given, if one is missing or is not a log directory, or if their `meta.properties`
-    name different brokers or clusters. Raises `StorageError` if a directory cannot be created or listed, `FormatError`
-    for a malformed `meta.properties`.
+    Raises `UsageError` if no path is given, if one is missing and not created, is not a directory or is a partition
+    directory, or if their `meta.properties` name different brokers or clusters. Raises `StorageError` if a directory
+    cannot be created or listed, `FormatError` for a malformed `meta.properties`.
     """
     paths = [path] if isinstance(path, str | os.PathLike) else list(path)
     if not paths:
@@ -72,8 +72,8 @@ def directories_of_one_broker(path: PathLike | Sequence[PathLike], *, may_make: 
 
 
 def counts_in(path: PathLike) -> dict[str, int]:
-    """Return the number of partitions of each topic in one log directory; empty if it does not exist. Raises
-    `UsageError` for a directory that contains log directories.
+    """Return the number of partitions of each topic in one log directory: one more than the highest existing partition
+    number. Empty if the directory does not exist. Raises `UsageError` for a directory that contains log directories.
     """
     name = os.fspath(path)
     if _inside(name) != [name]:
@@ -126,7 +126,8 @@ class BrokerDirectories:
     def there(self) -> Iterator[tuple[str, int]]:
         """Yield topic and number of the existing partitions, sorted by both. The KRaft metadata log is omitted, because
         clients do not produce to it. Partitions that `root_of` assigned to a directory, but that have no partition
-        directory yet, are omitted too. Raises `StorageError` while iterating if a directory cannot be listed.
+        directory yet, are omitted too. Raises `StorageError` while iterating if a directory cannot be listed, and
+        `UsageError` for a partition directory with an invalid topic name.
         """
         for topic, partition in sorted(self._places):
             if topic != CLUSTER_METADATA_TOPIC:

@@ -69,8 +69,8 @@ class _Builder:
 
     def take(self, topic: str, partition: int, records: pa.RecordBatch) -> None:
         """Append records to one partition, as batches of about `batch_bytes`, and add their number to its result in
-        `built`. The log is opened or created if necessary. With `keep_offsets` records keep their offsets, and an empty
-        log starts at the offset of the first record.
+        `built`. The log is opened or created if necessary. With `keep_offsets` records keep their offsets, and a log
+        that ends at offset 0 starts at the offset of the first record.
 
         Raises `UsageError` for records that cannot be written, and for a partition that existed before if `append` is
         False. Raises `FormatError` for a damaged log, and `StorageError` for I/O errors. Raises `RecoveryRefused` if a

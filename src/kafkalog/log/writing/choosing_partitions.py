@@ -85,9 +85,9 @@ class _Stuck:
 
 
 class StickyPartitions:
-    """Current partition of each topic for records without a key. Another one is chosen at random after `batch_size`
-    bytes if the current batch is full, and at the latest after twice as many. With `by_time` (the rule of the Scala
-    producer) a partition is kept for ten minutes instead.
+    """Current partition of each topic for records without a key. A new one, perhaps the same, is chosen at random after
+    `batch_size` bytes if the current batch is full, and at the latest after twice as many. With `by_time` (the rule of
+    the Scala producer) a partition is kept for ten minutes instead.
     """
 
     def __init__(self, batch_size: int, random: Callable[[], int], *, by_time: bool = False) -> None:
@@ -106,9 +106,10 @@ class StickyPartitions:
         return stuck.partition
 
     def produced(self, topic: str, partitions: int, size: int, now_ms: int, *, may_switch: bool) -> bool:
-        """Count `size` bytes sent to the topic's current partition. Return whether another partition was then chosen at
-        random. It is chosen after `batch_size` bytes. `may_switch` is False if the last batch is not full; then it is
-        chosen only after twice as many bytes. Return False with `by_time`, or for a topic without a current partition.
+        """Count `size` bytes sent to the topic's current partition. Return whether a partition, perhaps the same, was
+        then chosen at random. This is done after `batch_size` bytes. `may_switch` is False if the last batch is not
+        full; then only after twice as many bytes. Return False with `by_time`, or for a topic without a current
+        partition.
         """
         stuck = self._stuck.get(topic)
         if stuck is None or self._by_time:

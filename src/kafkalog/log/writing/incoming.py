@@ -140,25 +140,27 @@ def assign(batch: RecordBatch, stamp: Stamp, config: LogConfig) -> list[RecordBa
     if decoded.finding is not None:
         raise FormatError(decoded.finding.detail, position=decoded.finding.position, code=decoded.finding.code)
     header = batch.header
+    if isinstance(header, BatchHeader):
+        if header.magic != _MAGIC:
+            raise FormatError(f"magic {header.magic}", position=BATCH.position("magic"), code="magic_unknown")
+        if header.is_control:
+            raise UsageError("control batches are written by end_transaction, or appended with keep_offsets")
+        if not decoded.records or header.last_offset_delta != header.records_count - 1:
+            raise UsageError("a batch with gaps in its offsets can only be appended with keep_offsets")
+    append_time = config.message_timestamp_type is TimestampType.LOG_APPEND_TIME
+    if header.timestamp_type is TimestampType.LOG_APPEND_TIME and not append_time:
+        raise UsageError("a producer must not send LogAppendTime into a topic of CreateTime")
     if not isinstance(header, BatchHeader):
         records = [replace(record, timestamp=max(record.timestamp, NO_TIMESTAMP)) for record in decoded.records]
         return build(records, stamp, config, compression=header.codec)
-    if config.magic < _MAGIC and not header.is_control:
+    if config.magic < _MAGIC:
         if header.has_producer_id:
             raise UsageError(f"a batch of an idempotent producer cannot become messages of magic {config.magic}")
         return build(decoded.records, stamp, config, compression=header.codec)
-    if header.magic != _MAGIC:
-        raise FormatError(f"magic {header.magic}", position=BATCH.position("magic"), code="magic_unknown")
-    if header.is_control:
-        raise UsageError("control batches are written by end_transaction, or appended with keep_offsets")
-    if not decoded.records or header.last_offset_delta != header.records_count - 1:
-        raise UsageError("a batch with gaps in its offsets can only be appended with keep_offsets")
     data = bytearray(batch.data)
     values = {"base_offset": stamp.offset, "partition_leader_epoch": stamp.leader_epoch}
-    if config.message_timestamp_type is TimestampType.LOG_APPEND_TIME:
+    if append_time:
         values |= {"attributes": header.attributes | TIMESTAMP_TYPE_FLAG, "max_timestamp": stamp.now_ms}
-    elif header.timestamp_type is TimestampType.LOG_APPEND_TIME:
-        raise UsageError("a producer must not send LogAppendTime into a topic of CreateTime")
     else:
         values["max_timestamp"] = max(record.timestamp for record in decoded.records)
     fields = [values.get(name, getattr(header, name)) for name in BATCH.names]

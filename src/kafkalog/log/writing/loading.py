@@ -5,6 +5,7 @@ which bytes to keep. Otherwise the log is loaded as a broker loads it.
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -42,6 +43,7 @@ from kafkalog.codec.rules.framing import SMALLEST_MESSAGE
 from kafkalog.log.directories.partition import Partition
 from kafkalog.log.disk import fs
 from kafkalog.log.disk.files import FileSource, scan_directory, status_of
+from kafkalog.log.disk.remote_file import MissingFileError
 from kafkalog.log.storage.disk import Disk
 from kafkalog.log.storage.java import JavaError
 from kafkalog.log.storage.leader_epochs import LeaderEpochFileCache
@@ -116,20 +118,27 @@ def _torn(path: str) -> FormatError:
     return FormatError("a transaction index with a torn entry", source=path, code="index_invalid")
 
 
+def _status(log: str) -> os.stat_result:
+    status = status_of(log)
+    if status is None:
+        raise MissingFileError(errno.ENOENT, "there is no such file", log)
+    return status
+
+
 def seal(segment: LogSegment) -> SealedSegment:
-    """Return base offset, size and largest timestamp of an open segment that is no longer the last. Without timestamps,
-    the timestamp is the modification time of the log (ms).
+    """Return base offset, size and largest timestamp of an open segment. Without timestamps, the timestamp is the
+    modification time of the log (ms). Raises `StorageError` if that is needed and the file is missing.
     """
     largest = segment.largest_timestamp
     if largest < 0:
-        largest = os.stat(segment.path(FileKind.LOG)).st_mtime_ns // 1_000_000
+        largest = _status(segment.path(FileKind.LOG)).st_mtime_ns // 1_000_000
     return SealedSegment(segment.base_offset, segment.log.size, largest)
 
 
 def sealed(segment: LogSegment) -> SealedSegment:
     """Return base offset, size and largest timestamp of an inactive segment. The timestamp comes from the last entry in
     the time index file. If there is no entry, or its timestamp is negative, it is the modification time of the log
-    (ms). Raises `StorageError` if the time index is missing.
+    (ms). Raises `StorageError` if the time index is missing, or the log whose time is needed.
     """
     timestamp = NO_TIMESTAMP
     with FileSource(segment.path(FileKind.TIME_INDEX)) as source:
@@ -137,7 +146,7 @@ def sealed(segment: LogSegment) -> SealedSegment:
             position = (source.size // TIME_ENTRY.size - 1) * TIME_ENTRY.size
             timestamp = TIME_ENTRY.struct.unpack(source.read(position, TIME_ENTRY.size))[0]
     if timestamp < 0:
-        timestamp = os.stat(segment.path(FileKind.LOG)).st_mtime_ns // 1_000_000
+        timestamp = _status(segment.path(FileKind.LOG)).st_mtime_ns // 1_000_000
     return SealedSegment(segment.base_offset, segment.log.size, timestamp)
 
 
@@ -213,11 +222,12 @@ class _Check:
     def doubtful_index(self, end: int) -> str | None:
         """Return the path of the active segment's offset index if it or the time index cannot belong to a log that ends
         at offset `end` (exclusive). An index cannot if it is too large, is out of order, or has entries after the log
-        end. Return None if both fit or one is missing. A broker would rely on a wrong index and might start at another
-        end offset. Raises `StorageError` if an index cannot be read.
+        end. Return None if both fit, and if one is missing, unless the offset index is there and too large. A broker
+        would rely on a wrong index and might start at another end offset. Raises `StorageError` if an index cannot be
+        read.
         """
         base = self._bases[-1]
-        path, size = self._path(base, FileKind.OFFSET_INDEX), os.stat(self._path(base, FileKind.LOG)).st_size
+        path, size = self._path(base, FileKind.OFFSET_INDEX), _status(self._path(base, FileKind.LOG)).st_size
         entries = size // SMALLEST_MESSAGE + 1
         contents = []
         for kind, entry in ((FileKind.OFFSET_INDEX, OFFSET_ENTRY), (FileKind.TIME_INDEX, TIME_ENTRY)):
@@ -267,9 +277,9 @@ def refuse_tiered(partition: Partition) -> None:
 
 
 def refuse_unfit(partition: Partition, *, clean: bool, recovery_point: int) -> None:
-    """Raise the errors of `load` (`FormatError` for damage, `UsageError` for other files) for a log that needs recovery
-    before it can be written. Changes nothing. `clean` says whether the broker stopped in order; otherwise the segments
-    from `recovery_point` on are checked too. Raises `StorageError` for I/O errors.
+    """Check a log as `load` does before it rehearses: raise `FormatError` for damage, and `UsageError` for files that
+    stop a broker. Changes nothing; `load` may refuse the log for other reasons. `clean` says whether the broker stopped
+    in order; otherwise the segments from `recovery_point` on are checked too. Raises `StorageError` for I/O errors.
     """
     refuse_findings(partition)
     if partition.segments:

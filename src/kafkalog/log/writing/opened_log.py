@@ -127,8 +127,9 @@ class OpenedLog:
         rebuilt.
 
         Raises `FormatError` if the log is damaged, even by an incomplete last batch (`kafkalog recover` repairs it).
-        Raises `UsageError` for a wrong name or topic id, a missing log directory, or if a broker or another writer has
-        the lock; `RecoveryRefused` if a recovery of the directory has not ended, and `StorageError` for I/O errors.
+        Raises `UsageError` for a wrong name or topic id, a missing log directory, files that a writer or a broker does
+        not accept, the local part of a tiered log, or if a broker or another writer has the lock; `RecoveryRefused` if
+        a recovery of the directory has not ended, and `StorageError` for I/O errors.
         """
         directory = os.path.abspath(os.fspath(path))
         name = partition_name(directory)
@@ -371,9 +372,9 @@ class OpenedLog:
     # -- rolling and flushing ----------------------------------------------------------------------------------------
 
     def roll(self) -> int:
-        """Begin a new segment at the end of the log, unless the last segment is empty; return the base offset of the
-        last segment. Raises `StorageError` if writing fails, or if an earlier write failed; `UsageError` if the log is
-        closed.
+        """Begin a new segment at the end of the log, unless the last segment already begins there; return the base
+        offset of the last segment. Raises `StorageError` if writing fails, or if an earlier write failed; `UsageError`
+        if the log is closed.
         """
         with self._guard, self._failing():
             if self._active.log.size or self._active.base_offset != self._end:
@@ -451,7 +452,8 @@ class OpenedLog:
     def close(self) -> None:
         """Close the log: stop the flusher, flush all files, take a producer snapshot, write the offset checkpoints, and
         release the lock. If the log failed before, nothing is written; only files and lock are released. When the last
-        log of a directory is closed, the clean shutdown marker is written, provided that no log failed.
+        log of a directory is closed, the clean shutdown marker is written, provided that no log failed and all other
+        partitions are known to be in order.
 
         A second call, or a call in a forked child, does nothing. Raises `StorageError` or `FormatError` if writing
         fails; the lock is released in any case.

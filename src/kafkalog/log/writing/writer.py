@@ -90,8 +90,8 @@ class Log(OpenedLog):
     ) -> int:
         """Append records as one batch, or existing batches. Return the offset of the first record, or `end_offset` if
         there are none; nothing is written then. If a batch repeats one of its producer's last five, nothing is written
-        and the offset of the original is returned, except with `keep_offsets`. May roll to a new segment; flushes only
-        as `flush_messages` says.
+        and the offset of the original is returned, except with `keep_offsets`. May roll to a new segment, which flushes
+        the log; otherwise flushes only as `flush_messages` says.
 
         Records are `NewRecord`, `Record`, (key, value) or a value; `compression` and `producer` (id, epoch, sequence,
         transactional) apply to them. Batches (`RecordBatch`) keep their compression and producer fields. As from a
@@ -190,7 +190,7 @@ class Log(OpenedLog):
         """Check batches that are to be appended, and return their total size in bytes. Raises `UsageError` for a batch
         above `max_message_bytes` and for a total above `segment_bytes`. Raises `UsageError` also if offsets do not
         increase from the log end on, or if no offset is left after a batch. Except from replication, a v2 batch with a
-        leader epoch below the latest raises it too.
+        leader epoch below the latest (0 if there is none) raises it too.
         """
         last = self._end - 1
         for batch in batches:
@@ -355,13 +355,14 @@ class Log(OpenedLog):
     def delete_old_segments(self, policy: DeletionPolicy | None = None) -> int:
         """Delete the oldest segments that end at or below the log start offset, exceed `retention_bytes`, or are older
         than `retention_ms`; return their number. If the active segment is deleted too, a new one is created. The log
-        start offset moves to the first remaining segment.
+        start offset is raised to the first remaining segment if it is below that.
 
         A `policy` replaces the two settings. It is called for one segment after another, from the oldest on, until it
         returns False; if it raises, nothing is deleted. `by_file_time` is the policy of brokers before 0.10.1.
 
         Files are renamed to `.deleted` at once, and removed when `file_delete_delay_ms` have passed: by a later call of
-        this method, of `append` or of `compact`, or when the log is next opened. Raises `StorageError` for I/O errors.
+        this method, of `append`, `compact` or `close`, or when the log is next opened. Raises `StorageError` for I/O
+        errors.
         """
         with self._guard:
             self._check_open()

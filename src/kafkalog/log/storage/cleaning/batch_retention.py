@@ -51,10 +51,10 @@ class BatchRetention(Struct, kw_only=True):
 
     def retained(self, batch: LogBatch, *, keeps_old_deletes: bool) -> LogBatch | RecordBatch | None:
         """Return what replaces a batch in the cleaned log: the batch itself if nothing changes, a `RecordBatch` with
-        fewer records (perhaps none) or a new delete horizon, or None if nothing remains. `keeps_old_deletes` keeps
-        tombstones of magic 0 and 1, which have no delete horizon. Advances the transactions and the counts. Raises
-        `FormatError` for records that cannot be read, `JavaError` for a bad control record or a batch that cannot be
-        rewritten.
+        fewer records (perhaps none) or a new delete horizon, or None if nothing remains. A v0 or v1 entry that remains
+        always becomes a `RecordBatch` of magic 2. `keeps_old_deletes` keeps tombstones of magic 0 and 1, which have no
+        delete horizon. Advances the transactions and the counts. Raises `FormatError` for records that cannot be read,
+        `JavaError` for a bad control record or a batch that cannot be rewritten.
         """
         if batch.header.is_control:
             ends_nothing = self.transactions.control_batch(batch)

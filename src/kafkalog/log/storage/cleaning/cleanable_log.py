@@ -54,8 +54,8 @@ class CleanableLog(Struct, kw_only=True):
         log start offset are omitted, so the cleaner treats their batches as committed. Return an empty list if no
         segment begins at or below `start`.
 
-        Pending entries of the indexes are written first. Raises `KafkaError` for an index entry of unknown version.
-        Raises `StorageError` if an index cannot be read or written.
+        Pending entries of the indexes are written first. Raises `KafkaError` if the high byte of an entry's version is
+        1 to 127. Raises `StorageError` if an index cannot be read or written.
         """
         transactions: list[AbortedTransaction] = []
         if self.segments.floor(start) is None:

@@ -74,7 +74,8 @@ class CleanedTransactions:
         False for any other batch, also for other control types.
 
         A marker ends the producer's transaction. If that was aborted and has data, its entry is appended to the index
-        set by `write_into`. Raises `JavaError` for a marker that cannot be read.
+        set by `write_into`. Raises `JavaError` for a marker that cannot be read, or an entry that the index does not
+        accept.
         """
         self._begin_up_to(batch.last_offset)
         first_record = batch.first_record()
