@@ -164,8 +164,8 @@ def open_partitions(
         message = result.message_in(root)
         closed = files.closed(root)
         if closed is not None:
-            user, paths = closed
-            message = f"the broker's user, {user[0]}, may not open or change {paths[0]}: give it all of {root}"
+            user, path = closed.user[0], closed.emptied or closed.paths[0]
+            message = f"the broker's user, {user}, may not open or change {path}: give it all of {root}{closed.warning}"
         unread = None if result.outcome != StartResult.LOADED else _unread_checkpoint(files, root)
         if result.outcome != StartResult.DIR_OFFLINE and unread is None and closed is None:
             continue
