@@ -224,13 +224,15 @@ def advised(
     leaders: Leaders,
     order: tuple[int, ...],
     eligible: Collection[int],
+    elects_a_controller: Callable[[tuple[int, ...]], bool] = lambda order: True,
 ) -> StartAdvice:
     """Return the steps that make a best copy lead, or the best that can be done. The first of these that helps is
     chosen: doing nothing, another start order, holding brokers back, bringing missing disks, an unclean election,
     merging. If nothing helps, `what` is "nothing_helps".
 
     `leaders` predicts the leaders for an order of starts. `order` is the best order for the whole cluster, with every
-    broker that can be started. Brokers in `eligible` may lead without an unclean election if they are up.
+    broker that can be started. Brokers in `eligible` may lead without an unclean election if they are up. No broker is
+    held back if `elects_a_controller` is false for the others: controllers lead nothing without a majority.
     """
     here = frozenset(found.logs).intersection(order)
     good = here.intersection(found.best)
@@ -243,7 +245,7 @@ def advised(
     held = tuple(sorted(here - good))
     rest = tuple(node for node in order if node not in held)
     absent = tuple(sorted(set(eligible) - here))
-    under = leaders(rest) if good else None
+    under = leaders(rest) if good and elects_a_controller(rest) else None
     if held and under and under <= good:
         return StartAdvice(what="hold_back", order=rest, hold_back=held)
     needs_election = under == frozenset({NO_LEADER})

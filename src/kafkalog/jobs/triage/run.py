@@ -75,6 +75,11 @@ class Triage(Struct, frozen=True, kw_only=True):
         return [partition for partition in self.partitions if partition.cut_by_start]
 
     @property
+    def below_high_watermark(self) -> list[PartitionTriage]:
+        """Partitions whose copies all end below a high watermark: committed records are in none of them."""
+        return [partition for partition in self.partitions if partition.ends_below_high_watermark]
+
+    @property
     def is_clean(self) -> bool:
         """Whether every possible election has a leader and loses nothing, and no start loses anything."""
         return not self.at_risk and not self.unknown and not self.lost_by_start
@@ -133,7 +138,8 @@ def triage(
     best, left = _best_order(partition_triages, memory, disks, up)
     for triage in partition_triages:
         key = triage.topic, triage.partition
-        triage.advice = advised(triage, partial(memory.leaders, key, cautious=True), best, memory.eligible(key))
+        leaders = partial(memory.leaders, key, cautious=True)
+        triage.advice = advised(triage, leaders, best, memory.eligible(key), memory.elects_a_controller)
     return Triage(
         cluster_id=next((meta.cluster_id for log_dir in shelf.log_dirs if (meta := log_dir.meta_properties)), None),
         source=memory.source,
