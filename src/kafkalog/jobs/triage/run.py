@@ -171,12 +171,13 @@ def _named_partitions(shelf: Shelf) -> list[Key]:
 
 def _distinct(findings: Sequence[Finding]) -> list[Finding]:
     """Return the findings in order, without those that repeat an earlier one: equal code, absolute file, position,
-    offset and detail.
+    offset and detail. That a file cannot be read is said once, whatever the details.
     """
     distinct: dict[object, Finding] = {}
     for finding in findings:
         place = None if finding.file is None else absolute(finding.file)
-        distinct.setdefault((finding.code, place, finding.position, finding.offset, finding.detail), finding)
+        detail = None if finding.code is FindingCode.UNREADABLE else finding.detail
+        distinct.setdefault((finding.code, place, finding.position, finding.offset, detail), finding)
     return list(distinct.values())
 
 
