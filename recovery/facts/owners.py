@@ -40,12 +40,14 @@ User = tuple[int, int]
 """user id and group id"""
 
 
-class ClosedFiles(Struct, frozen=True):
+class ClosedFiles(Struct, frozen=True, kw_only=True):
     """Paths in a log directory that the broker's user may not open or change."""
 
     user: User
     paths: list[str]
     """at least one"""
+    is_root: bool
+    """whether the log directory itself or its lock is among `paths`, so that no log is loaded"""
     emptied: str | None
     """one of `paths`: a partition directory whose log a start of Kafka 4.1 or later can empty; None if there is none"""
 
@@ -77,7 +79,9 @@ def closed_files(root: str, roots: Iterable[str]) -> ClosedFiles | None:
         closed = {path: status for path, status in _entries(root) if _is_closed(path, status, user)}
     except (OSError, UsageError):  # said by those who read what is in it
         return None
-    return ClosedFiles(user, [*closed], _emptied(root, closed, user)) if closed else None
+    is_root = root in closed or os.path.join(root, LOCK_FILE) in closed
+    emptied = _emptied(root, closed, user)
+    return ClosedFiles(user=user, paths=[*closed], is_root=is_root, emptied=emptied) if closed else None
 
 
 def _emptied(root: str, closed: Mapping[str, os.stat_result], user: User) -> str | None:

@@ -47,7 +47,9 @@ def test_a_lock_file_of_any_size_is_a_broker_s(data: Path) -> None:
     os.chown(lock, BROKER, BROKER)
     assert closed_files(str(data), []) is None
     os.chown(lock, 0, 0)
-    assert closed_files(str(data), []) == ClosedFiles((BROKER, BROKER), [str(lock)], None)
+    assert closed_files(str(data), []) == ClosedFiles(
+        user=(BROKER, BROKER), paths=[str(lock)], is_root=True, emptied=None
+    )
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -83,7 +85,9 @@ def test_files_that_a_broker_only_replaces_need_no_right_to_write(data: Path) ->
         os.chown(data / "stock-41-0" / name, 0, 0)
     assert closed_files(str(data), []) is None
     (data / "stock-41-0" / names[0]).chmod(0o600)
-    assert closed_files(str(data), []) == ClosedFiles((BROKER, BROKER), [str(data / "stock-41-0" / names[0])], None)
+    assert closed_files(str(data), []) == ClosedFiles(
+        user=(BROKER, BROKER), paths=[str(data / "stock-41-0" / names[0])], is_root=False, emptied=None
+    )
 
 
 @pytest.mark.parametrize("name", ["stock-41-0", "__cluster_metadata-0"])
@@ -132,6 +136,25 @@ def test_the_start_of_the_node_says_it_first(is_metadata: bool, outcome: str, da
         printed = " ".join(kafkalog(command, data, other).out.split())
         assert f"the broker's user, {BROKER}, may not open or change {log}" in printed
         assert "nothing here" not in printed
+
+
+@pytest.mark.parametrize("is_clean", [True, False])
+@pytest.mark.parametrize("name", ["stock-41-0", "."])
+def test_partitions_of_a_directory_that_goes_offline_can_be_made_again(name: str, is_clean: bool, data: Path) -> None:
+    """Kafka 4.1.0 and 4.3.0, killed before, made the partitions again, empty, in their other directory, and the start
+    after that ended (IllegalStateException); they did not after a clean stop, or if the directory was not locked.
+    """
+    other = metadata_elsewhere(data, data.with_name("other"))
+    given(other)
+    if not is_clean:
+        (data / ".kafka_cleanshutdown").unlink()
+    os.chown(data / name, 0, 0)
+    (data / name).chmod(0o700)
+    printed = " ".join(kafkalog("plan", data, other).out.split())
+    assert f"{data} goes offline" in printed
+    assert ("can make its partitions again, empty, in another log directory" in printed) is (
+        not is_clean and name != "."
+    )
 
 
 @pytest.mark.parametrize("command", COMMANDS)
