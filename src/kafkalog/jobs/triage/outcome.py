@@ -145,8 +145,16 @@ class PartitionTriage(Struct, kw_only=True):
 
     @property
     def cut_by_start(self) -> list[ReplicaLog]:
-        """Best copies that their own brokers' starts truncate. No other copy is known to have the removed part."""
-        return [self.logs[node] for node in self.best if node in self.up and self.logs[node].cut_bytes]
+        """Copies that their own brokers' starts truncate, and that went at least as far as the best copies before: the
+        best copies themselves, and those whose brokers wrote down a high watermark beyond the end of the best. No other
+        copy is known to have the removed part.
+        """
+        end = max((self.logs[node].end for node in self.best), default=0)
+        return [
+            log
+            for node, log in sorted(self.logs.items())
+            if node in self.up and log.cut_bytes and (node in self.best or (log.high_watermark or 0) > end)
+        ]
 
     @property
     def is_gone(self) -> bool:
