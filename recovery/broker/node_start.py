@@ -16,7 +16,7 @@ from msgspec import Struct, field, structs
 from kafkalog.cluster.kraft.metadata_image import MetadataImage, PartitionImage, TopicImage
 from kafkalog.codec.common.errors import KafkaLogError, StorageError
 from kafkalog.codec.files.text import MetaProperties
-from kafkalog.codec.names import PARTITION_METADATA, DirectoryState
+from kafkalog.codec.names import META_PROPERTIES, PARTITION_METADATA, DirectoryState
 from kafkalog.recovery.broker.manager import BrokerResult
 from kafkalog.recovery.broker.node.answer import (
     NEWER_FILES,
@@ -69,6 +69,7 @@ from kafkalog.recovery.broker.node.with_zookeeper import consequences_of_topic_i
 
 __all__ = ["node_start"]
 
+_INVALID_REGISTRATION = "org.apache.kafka.common.errors.InvalidRegistrationException"
 _METADATA_VERSION = "metadata.version"
 _NO_ELEMENT = "java.util.NoSuchElementException"
 
@@ -515,9 +516,22 @@ class _Start:
             is_partial = self.role is Role.BROKER and not has_rest
             self._open(identity, None if is_partial else replay.image)
             self._note(consequences_without_tier(self.files, replay.image), [])
+            self._refuse_registration(identity, replay.image)
         elif self.files.stated_role is Role.CONTROLLER:
             self._serves_no_partition()
         return self._done()
+
+    def _refuse_registration(self, identity: Identity, image: MetadataImage) -> None:
+        """Raise `StartEndsError` if another broker has registered with the id of one of the node's directories: the
+        controllers refuse this one (`ClusterControlManager.registerBroker`), and it gives up.
+        """
+        for root, identifier in identity.directory_ids:
+            for broker, registered in sorted(image.brokers.items()):
+                is_other = self.files.node_id not in {None, broker}
+                if is_other and identifier is not None and identifier in (registered.directories or ()):
+                    path = os.path.join(root, META_PROPERTIES)
+                    message = f"Broker {broker} is already registered with directory {identifier}"
+                    raise ends(Part.META_PROPERTIES, "mismatch", path, _INVALID_REGISTRATION, message)
 
     def _serves_no_partition(self) -> None:
         """Add a NOT_SERVING consequence if the directories have partitions. Called for a node whose properties make it

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from kafkalog.cluster.records.checkpoints import cleaned_until
 from kafkalog.codec.common.findings import Finding, StopReason
 from kafkalog.codec.names import DirectoryState
+from kafkalog.log.directories.left_out import linked_logs
 from kafkalog.log.directories.lost_start import lost_start
 from kafkalog.log.directories.missing_segments import missing_segments, removed_batches
 from kafkalog.log.directories.partition import Partition
@@ -25,7 +26,8 @@ __all__ = ["missing_at_start", "missing_by_summaries", "missing_from", "missing_
 def missing_from(partition: Partition, collected: MissingOffsets) -> list[Finding]:
     """Return the findings about missing segments of a partition, and about missing batches of a segment if the topic is
     known not to be compacted. `collected` has the ranges of missing offsets that compaction does not explain
-    (`missing_offsets_of`). Parts below the log start offset are left out.
+    (`missing_offsets_of`). Parts below the log start offset, and ranges in which a log begins that is a link, are left
+    out.
 
     Empty if nothing is missing or the partition is not live. Also empty if the topic is compacted and no cleaner's
     checkpoint gives the offset up to which the log was cleaned. Reads the cleaner's checkpoint and the metadata log in
@@ -43,6 +45,8 @@ def missing_from(partition: Partition, collected: MissingOffsets) -> list[Findin
     is_uncleaned = not cleaned and facts.is_never_compacted(name.topic, name.partition)
     missing = collected.found_if_uncleaned if is_uncleaned else collected.found
     removed = collected.inside_if_uncleaned if is_uncleaned else []
+    linked = linked_logs(partition.findings)
+    missing = [(first, last) for first, last in missing if not any(first <= base <= last for base in linked)]
     bases = [segment.base_offset for segment in partition.segments]
     path, start = partition.path, partition.log_start_offset
     lost = missing_segments(path, missing, start, bases, is_compacted=is_compacted)

@@ -34,13 +34,13 @@ def other_owners(root: str, facts: TopicFacts) -> list[Finding]:
     found = closed_files(root, facts.roots)
     if found is None:
         return []
-    user, closed = found
+    user, closed = found.user, found.paths
     named = ", ".join(os.path.relpath(path, root) for path in closed[:_NAMED])
     more = f" and {len(closed) - _NAMED} more" if len(closed) > _NAMED else ""
     detail = (
         f"{counted(len(closed), 'path')} may not be opened or changed by user "
         f"{user[0]}, to whom the broker's other directories belong: {named}{more}; a broker that runs as this user "
-        f"takes the log directory offline: give all of it to user {user[0]} and group {user[1]}"
+        f"takes the log directory offline: give all of it to user {user[0]} and group {user[1]}{found.warning}"
     )
     return [Finding.of(FindingCode.OWNER_MISMATCH, None, None, detail, root)]
 

@@ -3,6 +3,9 @@
 A broker opens every log and index for reading and writing, and renames files beside them (`LogSegment.open`,
 `LogDirFailureChannel`). A file that belongs to another user takes its whole log directory offline. The broker's user is
 derived from the owners of its directories: it is not root if some of them belong to another user.
+
+Files that a broker only replaces or deletes (checkpoints, producer snapshots, `.deleted` files) need not be writable;
+their directory must be.
 """
 
 from __future__ import annotations
@@ -10,15 +13,26 @@ from __future__ import annotations
 import os
 import stat
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+
+from msgspec import Struct
 
 from kafkalog.codec.common.errors import LimitExceeded, UsageError
 from kafkalog.codec.common.limits import DEFAULT_LIMITS
-from kafkalog.codec.names import LOCK_FILE, META_PROPERTIES, parse_partition_directory, parse_segment_file
+from kafkalog.codec.names import (
+    CLEAN_SHUTDOWN_FILE,
+    CLUSTER_METADATA_TOPIC,
+    DELETED,
+    LOCK_FILE,
+    META_PROPERTIES,
+    FileKind,
+    parse_partition_directory,
+    parse_segment_file,
+)
 from kafkalog.log.directories.directory import OFFSET_CHECKPOINTS
 from kafkalog.log.disk.files import read_small, scan_directory
 
-__all__ = ["User", "closed_files"]
+__all__ = ["ClosedFiles", "User", "closed_files"]
 
 _OWN_FILES = frozenset({META_PROPERTIES, LOCK_FILE, *OFFSET_CHECKPOINTS})
 _ROOT = 0
@@ -26,20 +40,63 @@ User = tuple[int, int]
 """user id and group id"""
 
 
-def closed_files(root: str, roots: Iterable[str]) -> tuple[User, list[str]] | None:
-    """Return the broker's user (user id, group id) and the paths in its log directory `root` that this user may not
-    open or change. The user is the owner of most of the broker's log directories (`root` and `roots`), partition
-    directories and `meta.properties`; root is not counted.
+class ClosedFiles(Struct, frozen=True, kw_only=True):
+    """Paths in a log directory that the broker's user may not open or change."""
+
+    user: User
+    paths: list[str]
+    """at least one"""
+    is_root: bool
+    """whether the log directory itself or its lock is among `paths`, so that no log is loaded"""
+    emptied: str | None
+    """one of `paths`: a partition directory whose log a start of Kafka 4.1 or later can empty; None if there is none"""
+
+    @property
+    def warning(self) -> str:
+        """Sentence fragment about the log that a start can empty, to be put behind other text; empty if there is
+        none.
+        """
+        if self.emptied is None:
+            return ""
+        return (
+            " before any start: the recovery of Kafka 4.1 and later can empty the log of a partition beside which it "
+            f"may not write, as in {self.emptied}"
+        )
+
+
+def closed_files(root: str, roots: Iterable[str]) -> ClosedFiles | None:
+    """Return the broker's user and the paths in its log directory `root` that this user may not open or change. The
+    user is the owner of most of the broker's log directories (`root` and `roots`), partition directories and
+    `meta.properties`; root is not counted.
 
     None if the user may use all files, if everything belongs to root, so that the user is unknown, or if a directory
     cannot be listed.
     """
     try:
         user = _user({root, *roots})
-        closed = [] if user is None else [path for path, status in _entries(root) if _is_closed(path, status, user)]
+        if user is None:
+            return None
+        closed = {path: status for path, status in _entries(root) if _is_closed(path, status, user)}
     except (OSError, UsageError):  # said by those who read what is in it
         return None
-    return None if user is None or not closed else (user, closed)
+    is_root = root in closed or os.path.join(root, LOCK_FILE) in closed
+    emptied = _emptied(root, closed, user)
+    return ClosedFiles(user=user, paths=[*closed], is_root=is_root, emptied=emptied) if closed else None
+
+
+def _emptied(root: str, closed: Mapping[str, os.stat_result], user: User) -> str | None:
+    """Return the first partition directory in `closed` whose log a start's recovery can empty: it opens all files of
+    the log, cannot write a producer snapshot beside them, and truncates the segment (`LogLoader.recoverLog`). None if
+    there is none. Logs are recovered after a stop that was not clean, the metadata log at every start.
+    """
+    is_clean = os.path.exists(os.path.join(root, CLEAN_SHUTDOWN_FILE))
+    unopened = {os.path.dirname(path) for path in closed}
+    for path, status in closed.items():
+        name = parse_partition_directory(os.path.basename(path))
+        is_recovered = name is not None and (not is_clean or name.topic == CLUSTER_METADATA_TOPIC)
+        if is_recovered and path not in unopened and _grants(status, user, stat.S_IROTH | stat.S_IXOTH):
+            return path
+    return None
 
 
 def _user(roots: Iterable[str]) -> User | None:
@@ -87,17 +144,23 @@ def _is_lock_of_ours(path: str) -> bool:
 
 
 def _is_closed(path: str, status: os.stat_result, user: User) -> bool:
-    """Whether a file or directory belongs to another user, and its group or other mode bits do not let `user` (user id,
-    group id) use it as a broker does. A broker reads, writes and searches a directory. It reads a file, and also writes
-    it if it is a segment file or the lock. False for a symbolic link.
+    """Whether the mode bits of a file or directory do not let `user` (user id, group id) use it as a broker does. A
+    broker reads, writes and searches a directory. It reads a file, and also writes it if it is the lock, or a segment
+    file but no producer snapshot. False for a symbolic link and a `.deleted` file.
     """
-    if status.st_uid == user[0] or stat.S_ISLNK(status.st_mode):
+    if stat.S_ISLNK(status.st_mode):
         return False
-    granted = status.st_mode >> 3 if status.st_gid == user[1] else status.st_mode
     if stat.S_ISDIR(status.st_mode):
-        needed = stat.S_IROTH | stat.S_IWOTH | stat.S_IXOTH
-    else:
-        name = os.path.basename(path)
-        is_written = name == LOCK_FILE or parse_segment_file(name) is not None
-        needed = stat.S_IROTH | (stat.S_IWOTH if is_written else 0)
-    return granted & needed != needed
+        return not _grants(status, user, stat.S_IROTH | stat.S_IWOTH | stat.S_IXOTH)
+    name = os.path.basename(path)
+    parsed = parse_segment_file(name)
+    if parsed is not None and parsed.pending == DELETED:
+        return False
+    is_written = name == LOCK_FILE or (parsed is not None and parsed.kind is not FileKind.PRODUCER_SNAPSHOT)
+    return not _grants(status, user, stat.S_IROTH | (stat.S_IWOTH if is_written else 0))
+
+
+def _grants(status: os.stat_result, user: User, needed: int) -> bool:
+    """Whether the mode bits grant `user` all of `needed`, which are bits of `S_IRWXO`."""
+    shift = 6 if status.st_uid == user[0] else 3 if status.st_gid == user[1] else 0
+    return status.st_mode >> shift & needed == needed

@@ -14,7 +14,7 @@ from kafkalog.codec.names import CLUSTER_METADATA_DIRECTORY, META_PROPERTIES, pa
 from kafkalog.log.disk.files import read_small
 from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.broker.node.answer import Role
-from kafkalog.recovery.facts.owners import User, closed_files
+from kafkalog.recovery.facts.owners import ClosedFiles, closed_files
 from kafkalog.recovery.facts.survey import Survey, survey
 
 __all__ = ["NodeFiles", "node_files", "read_identity"]
@@ -40,7 +40,7 @@ class NodeFiles:
     are_all: bool = False
     """whether the properties name the directories, so that the node has no others"""
     _surveys: dict[str, Survey] = field(default_factory=dict, repr=False)
-    _closed: dict[str, tuple[User, list[str]] | None] = field(default_factory=dict, repr=False)
+    _closed: dict[str, ClosedFiles | None] = field(default_factory=dict, repr=False)
 
     @property
     def metadata_directory(self) -> str | None:
@@ -102,7 +102,7 @@ class NodeFiles:
                 if "/" not in path or parse_segment_file(path.rpartition("/")[2]) is None}  # fmt: skip
         return replace(surveyed, files=kept).tree()
 
-    def closed(self, root: str) -> tuple[User, list[str]] | None:
+    def closed(self, root: str) -> ClosedFiles | None:
         """The user of the node (as far as it follows from its files), and the paths in one log directory that this user
         may not open or change; None if it may use all. Cached.
         """

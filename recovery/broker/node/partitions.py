@@ -71,6 +71,11 @@ _PUT_AWAY = (
     (DirectoryState.DELETE, ConsequenceKind.DELETED, "and deletes what is left of them, a minute later"),
     (DirectoryState.STRAY, ConsequenceKind.STRAY, "and leaves what is left of them under -stray"),
 )
+_MADE_ELSEWHERE = (
+    "; Kafka 4.1 and later can make its partitions again, empty, in another log directory, and a start after that ends "
+    "until those are moved away"
+)
+"""of a directory that goes offline while its logs are recovered after a stop that was not clean"""
 _OF_A_LOST_DIRECTORY = "partitions are assigned to a directory id that no log directory has any more"
 _RUNTIME = "java.lang.RuntimeException"
 _IO = "java.io.IOException"
@@ -164,8 +169,8 @@ def open_partitions(
         message = result.message_in(root)
         closed = files.closed(root)
         if closed is not None:
-            user, paths = closed
-            message = f"the broker's user, {user[0]}, may not open or change {paths[0]}: give it all of {root}"
+            user, path = closed.user[0], closed.emptied or closed.paths[0]
+            message = f"the broker's user, {user}, may not open or change {path}: give it all of {root}{closed.warning}"
         unread = None if result.outcome != StartResult.LOADED else _unread_checkpoint(files, root)
         if result.outcome != StartResult.DIR_OFFLINE and unread is None and closed is None:
             continue
@@ -175,12 +180,18 @@ def open_partitions(
                 raise ends(Part.LOGS, "owner", root, _IO, message)
             raise ends(Part.LOGS, "offline", root, _IO, without_cause(message), detail=message)
         detail = f"{root} goes offline: {message}"
+        if is_kraft and unread is None and not _is_clean(root) and not (closed and closed.is_root):
+            detail += _MADE_ELSEWHERE
         offline.append(StartConsequence(kind=ConsequenceKind.DIRECTORY_OFFLINE, detail=detail, file=root))
         faults.append(Fault(part=Part.LOGS, kind="offline" if closed is None else "owner", file=root, detail=detail))
         messages.append(message)
     if offline and len(offline) == len(results):
         raise ends(Part.LOGS, "offline", faults[0].file, _IO, without_cause(messages[0]), detail=messages[0])
     return offline, faults
+
+
+def _is_clean(root: str) -> bool:
+    return os.path.exists(os.path.join(root, CLEAN_SHUTDOWN_FILE))
 
 
 def _unread_checkpoint(files: NodeFiles, root: str) -> str | None:

@@ -74,3 +74,16 @@ def test_the_best_copy_of_a_broker_that_does_not_start_is_merged_or_brought() ->
 def test_without_a_copy_only_its_disk_helps() -> None:
     assert advice({}, nobody, up=(1,), eligible=(3,)).sentence() == "bring the disks of 3, or make it start"
     assert advice({}, nobody, up=(1,), eligible=()).sentence() == "no start helps: nobody can lead"
+
+
+def test_what_a_start_cuts_off_the_only_copy_that_went_further_is_told() -> None:
+    """A damaged first batch: Kafka 4.1.0 would empty the log of broker 1, which alone has what follows offset 5."""
+    lineage = Lineage.of([LeaderEpoch(0, 0)], 5)
+    logs = {
+        1: ReplicaLog(node=1, path="p", start=0, end=0, lineage=Lineage((), 0), high_watermark=9, cut_bytes=100),
+        2: ReplicaLog(node=2, path="p", start=0, end=5, lineage=lineage, high_watermark=5),
+        3: ReplicaLog(node=3, path="p", start=0, end=0, lineage=Lineage((), 0), high_watermark=5, cut_bytes=100),
+    }
+    known = KnownReplicas(replicas=(1, 2, 3), isr=(1, 2, 3), leader=-1)
+    told = judged("t", 0, known, frozenset({2}), logs, frozenset(logs)).cut_by_start
+    assert [log.node for log in told] == [1]

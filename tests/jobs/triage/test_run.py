@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,8 @@ from kafkalog.codec.common.findings import FindingCode
 from kafkalog.codec.model import BATCH, RecordBatch
 from kafkalog.codec.plain.crc32c import crc32c
 from kafkalog.codec.plain.scanner import scan
+from kafkalog.jobs.triage import sources
+from kafkalog.jobs.triage.kraft import kraft_memory
 from kafkalog.jobs.triage.outcome import PartitionTriage
 from kafkalog.jobs.triage.run import Triage, triage
 from kafkalog.log import open_partition
@@ -137,6 +141,35 @@ def test_a_disk_that_is_held_back_keeps_its_partition_waiting(disks: Path) -> No
     assert partition(without, "alone").leaders == (-1,)
     assert without.without_disks == (2,)
     assert any("is given (2)" in each.detail for each in without.findings)
+
+
+@pytest.fixture
+def combined(disks: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The brokers are the controllers."""
+    monkeypatch.setattr(
+        sources, "kraft_memory", lambda *asked: replace(kraft_memory(*asked), voters=frozenset({1, 2, 3}))
+    )
+    return disks
+
+
+def test_controllers_that_are_brokers_are_not_started_alone(combined: Path) -> None:
+    found = of(combined)
+    assert "controllers alone" not in found.first_step
+    assert found.first_step.startswith(
+        "Start as many of these brokers as it takes to have a majority of the controllers"
+    )
+    assert {each.leaders for each in of(combined, (1,)).partitions} == {(-1,)}, "Kafka 4.1.0 waited for the others"
+
+
+def test_no_majority_of_controllers_is_held_back(combined: Path) -> None:
+    """Kafka 4.1.0 never started the only broker that was not held back."""
+    advice = {each.topic: each.advice for each in of(combined).partitions}
+    assert all(len(each.hold_back) < 2 for each in advice.values())
+    for name in NAMES[1:3]:
+        for log in (combined / name / "cleaned-0").glob("*.log"):
+            os.truncate(log, log.stat().st_size // 3)
+    told = partition(of(combined), "cleaned").advice
+    assert told.sentence() == "merge the copies before the first start"
 
 
 def test_a_broker_that_does_not_start_does_not_lead(disks: Path) -> None:

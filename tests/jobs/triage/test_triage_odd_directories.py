@@ -49,6 +49,14 @@ def test_a_deleted_segment_is_not_cut_off_by_the_start(disks: Path) -> None:
     assert not partition(of(disks), "tale").cut_by_start
 
 
+def test_a_file_that_is_a_link_is_named_once(disks: Path) -> None:
+    log = next((disks / "broker-1" / "tale-0").glob("*.log"))
+    log.rename(disks / log.name)
+    log.symlink_to(disks / log.name)
+    told = [finding for finding in of(disks).findings if finding.file is not None and log.name in finding.file]
+    assert [finding.code for finding in told] == [FindingCode.UNREADABLE]
+
+
 @pytest.mark.parametrize("said", [None, b"", b"garbage", b"version=1\nnode.id=x\n", b"\xff\xfe\x00"])
 def test_a_directory_that_does_not_say_whose_it_is_is_left_out(disks: Path, said: bytes | None) -> None:
     properties = disks / "broker-2" / "meta.properties"

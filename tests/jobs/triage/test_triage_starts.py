@@ -46,6 +46,17 @@ def test_a_partition_that_is_put_away_is_lost_by_the_start(state: str, data: Pat
     assert "by its own start" in ended.out
 
 
+def test_committed_records_that_no_copy_has_are_no_exit_code_0(data: Path) -> None:
+    partition = live(data)
+    topic, end = partition.name.removesuffix("-0"), end_of(triage(data), partition.name)
+    assert kafkalog("triage", data).code == 0
+    marks = data / "replication-offset-checkpoint"
+    marks.write_text(marks.read_text().replace(f"\n{topic} 0 {end}\n", f"\n{topic} 0 {end + 1}\n"))
+    ended = kafkalog("triage", data)
+    assert f"Committed records of 1 partition ({partition.name}) are in no copy here" in " ".join(ended.out.split())
+    assert ended.code == 1
+
+
 def test_a_copy_that_becomes_the_log_is_the_log(data: Path) -> None:
     name = live(data).name
     end = end_of(triage(data), name)

@@ -29,7 +29,7 @@ from kafkalog.recovery.checks.verify import verify
 from testkit.judging.trees import copy_tree
 from testkit.kafka.start_records import append_metadata, partition_change
 from testkit.recorded.broker_dirs import brokers, own_copy
-from testkit.recorded.fixture_data import broker_case
+from testkit.recorded.fixture_data import broker_case, unpack_replicas
 from testkit.running.command import kafkalog
 
 METADATA = "__cluster_metadata-0"
@@ -382,6 +382,18 @@ def test_segments_below_1_mib_end_the_start_since_4_0(value: str, ends: bool, tm
         assert (found.message == words) is ends
     properties = {"process.roles": "broker,controller", "node.id": "3", "log.segment.bytes": "4096"}
     assert node_start([str(root)], properties=properties, release="4.1").never_starts
+
+
+def test_the_directory_of_another_registered_broker_is_refused(tmp_path: Path) -> None:
+    """The controllers of Kafka 4.1.0 refused node 4 with a directory of node 3, after strays were renamed."""
+    unpack_replicas(tmp_path)
+    properties = tmp_path / "broker-2" / "meta.properties"
+    assert answer(tmp_path / "broker-2").outcome is StartOutcome.STARTS
+    properties.write_text(properties.read_text().replace("node.id=2", "node.id=7"))
+    refused = answer(tmp_path / "broker-2")
+    assert (refused.outcome, refused.file) == (StartOutcome.FAILS, str(properties))
+    assert (refused.message or "").startswith("Broker 2 is already registered with directory ")
+    assert ConsequenceKind.STRAY in {consequence.kind for consequence in refused.consequences}
 
 
 def test_a_zookeeper_node_does_not_start_on_4_0(tmp_path: Path) -> None:

@@ -42,6 +42,21 @@ def remove(directory: Path, number: int) -> tuple[int, int]:
     return int(logs[number].stem), int(logs[number + 1].stem) - 1
 
 
+@pytest.mark.parametrize("number", [0, 1])
+def test_a_log_that_is_a_link_is_not_missing(number: int, root: Path) -> None:
+    """What it holds is not read, and that is said; Kafka follows the link."""
+    log = sorted((root / "stock-41-0").glob("*.log"))[number]
+    log.rename(root.parent / log.name)
+    log.symlink_to(root.parent / log.name)
+    for command in ("ls", "verify", "plan"):
+        said = " ".join(
+            finding["code"] for line in kafkalog(command, "--json", root).objects for finding in line["findings"]
+        )
+        assert "unreadable" in said, command
+        assert "segment_missing" not in said, command
+        assert "foreign_file" not in said, command
+
+
 def answers(root: Path) -> dict[str, Found]:
     """What each command says of it."""
 

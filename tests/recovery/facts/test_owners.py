@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kafkalog.codec.common.limits import DEFAULT_LIMITS
-from kafkalog.recovery.facts.owners import closed_files
+from kafkalog.recovery.facts.owners import ClosedFiles, closed_files
 from testkit.made.scenes import metadata_elsewhere
 from testkit.recorded.broker_dirs import brokers, own_copy
 from testkit.running.command import kafkalog
@@ -47,7 +47,9 @@ def test_a_lock_file_of_any_size_is_a_broker_s(data: Path) -> None:
     os.chown(lock, BROKER, BROKER)
     assert closed_files(str(data), []) is None
     os.chown(lock, 0, 0)
-    assert closed_files(str(data), []) == ((BROKER, BROKER), [str(lock)])
+    assert closed_files(str(data), []) == ClosedFiles(
+        user=(BROKER, BROKER), paths=[str(lock)], is_root=True, emptied=None
+    )
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -66,6 +68,45 @@ def test_what_belongs_to_somebody_else(command: str, data: Path) -> None:
         os.chown(path, 77, BROKER)
         path.chmod(0o660)
     assert told(command, data) == [], "its group may"
+
+
+def test_mode_bits_of_its_own_files_keep_the_user_out_too(data: Path) -> None:
+    """Kafka 4.1.0 took a directory offline whose log had mode 444 and belonged to its user."""
+    log = next((data / "stock-41-0").glob("*.log"))
+    log.chmod(0o444)
+    assert f": stock-41-0/{log.name};" in told("verify", data)[0]
+
+
+def test_files_that_a_broker_only_replaces_need_no_right_to_write(data: Path) -> None:
+    """Kafka 4.1.0 started, and replaced a producer snapshot of root that it could read."""
+    names = ("00000000000000000007.snapshot", "00000000000000000007.log.deleted")
+    for name in names:
+        (data / "stock-41-0" / name).touch(0o644)
+        os.chown(data / "stock-41-0" / name, 0, 0)
+    assert closed_files(str(data), []) is None
+    (data / "stock-41-0" / names[0]).chmod(0o600)
+    assert closed_files(str(data), []) == ClosedFiles(
+        user=(BROKER, BROKER), paths=[str(data / "stock-41-0" / names[0])], is_root=False, emptied=None
+    )
+
+
+@pytest.mark.parametrize("name", ["stock-41-0", "__cluster_metadata-0"])
+@pytest.mark.parametrize("is_clean", [True, False])
+def test_a_log_that_recovery_empties_before_the_directory_is_offline(is_clean: bool, name: str, data: Path) -> None:
+    """Kafka 4.1.0 and 4.3.0 could not write a producer snapshot beside a log, and truncated the log to nothing; Kafka
+    3.9.1 did not, nor did any where it might not open the files of the log. The metadata log is recovered always.
+    """
+    partition = data / name
+    if not is_clean:
+        (data / ".kafka_cleanshutdown").unlink()
+    partition.chmod(0o555)
+    is_emptied = not is_clean or name == "__cluster_metadata-0"
+    warning = "before any start: the recovery of Kafka 4.1 and later can empty the log of a partition beside which it "
+    assert (warning in told("verify", data)[0]) is is_emptied
+    printed = " ".join(kafkalog("plan", data).out.split())
+    assert (f"give it all of {data} {warning}may not write, as in {partition}" in printed) is is_emptied
+    os.chown(next(partition.glob("*.log")), 0, 0)
+    assert "before any start" not in told("verify", data)[0]
 
 
 def test_the_lock_that_a_recovery_makes_is_no_finding(data: Path) -> None:
@@ -95,6 +136,25 @@ def test_the_start_of_the_node_says_it_first(is_metadata: bool, outcome: str, da
         printed = " ".join(kafkalog(command, data, other).out.split())
         assert f"the broker's user, {BROKER}, may not open or change {log}" in printed
         assert "nothing here" not in printed
+
+
+@pytest.mark.parametrize("is_clean", [True, False])
+@pytest.mark.parametrize("name", ["stock-41-0", "."])
+def test_partitions_of_a_directory_that_goes_offline_can_be_made_again(name: str, is_clean: bool, data: Path) -> None:
+    """Kafka 4.1.0 and 4.3.0, killed before, made the partitions again, empty, in their other directory, and the start
+    after that ended (IllegalStateException); they did not after a clean stop, or if the directory was not locked.
+    """
+    other = metadata_elsewhere(data, data.with_name("other"))
+    given(other)
+    if not is_clean:
+        (data / ".kafka_cleanshutdown").unlink()
+    os.chown(data / name, 0, 0)
+    (data / name).chmod(0o700)
+    printed = " ".join(kafkalog("plan", data, other).out.split())
+    assert f"{data} goes offline" in printed
+    assert ("can make its partitions again, empty, in another log directory" in printed) is (
+        not is_clean and name != "."
+    )
 
 
 @pytest.mark.parametrize("command", COMMANDS)

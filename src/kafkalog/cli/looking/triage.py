@@ -73,5 +73,5 @@ def command(
     else:
         print_triage(found)
     report_findings(found.findings)
-    is_fine = found.is_clean and not found.cut_by_start
+    is_fine = found.is_clean and not found.cut_by_start and not found.below_high_watermark
     return max(ExitCode.CLEAN if is_fine else ExitCode.FINDINGS, exit_code_of_findings(found.findings))

@@ -130,7 +130,7 @@ def _summary(found: Triage) -> list[str]:
         lines.append(f"broker {node} is taken to stay down: {why}")
     if found.cut_by_start:
         lines.append(_cut_by_start(found.cut_by_start))
-    below = [f"{each.topic}-{each.partition}" for each in found.partitions if each.ends_below_high_watermark]
+    below = [f"{partition.topic}-{partition.partition}" for partition in found.below_high_watermark]
     if below:
         lines.append(
             f"Committed records of {first_names(below)} are in no copy here: all end below a high watermark that a "

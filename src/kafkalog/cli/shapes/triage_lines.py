@@ -108,7 +108,7 @@ class SummaryLine(Struct, frozen=True, kw_only=True, tag_field="kind", tag="summ
     best copies, or have no data left on any replica
     """
     cut_by_start: int
-    """number of partitions of which a best copy is truncated by its broker's own start, before any election"""
+    """number of partitions of which a broker's own start truncates a copy that no other went beyond"""
     may_lose: int
     """number of partitions of which a replica may lose records by following a leader"""
     may_have_no_leader: int

@@ -18,6 +18,7 @@ from kafkalog.cluster.kraft.metadata_log import MetadataLog
 from kafkalog.cluster.kraft.quorum import Quorum, best_first, read_quorum
 from kafkalog.cluster.kraft.quorum_log import QuorumLog
 from kafkalog.cluster.kraft.starts import Starts, possible_leaders
+from kafkalog.cluster.rules.departures import NO_LEADER
 from kafkalog.codec.common.errors import RecoveryRefused
 from kafkalog.codec.common.findings import Finding, FindingCode
 from kafkalog.codec.common.wording import counted
@@ -40,7 +41,7 @@ class KRaftMemory(Memory):
     """ids of the voters in force"""
     static: Mapping[str, str]
     controller: int | None
-    first_step: str = "Start the controllers alone and wait for longer than broker.session.timeout.ms"
+    first_step: str = ""
     unclean_election: str = ELECTION_COMMAND
     logs: Sequence[QuorumLog] = ()
     """all copies of the metadata log: first those that can win, the furthest first"""
@@ -49,6 +50,14 @@ class KRaftMemory(Memory):
     _starts: list[tuple[MetadataImage, Starts]] = field(default_factory=list)
     _rules: dict[tuple[int, str], TopicRules] = field(default_factory=dict)
     _known: dict[object, frozenset[int] | None] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Set `first_step`: controllers that are brokers too cannot be started alone."""
+        alone = len(self.voters - self.brokers) > len(self.voters) // 2
+        first = "the controllers alone" if alone else (
+            "as many of these brokers as it takes to have a majority of the controllers, the first ones first,"
+        )  # fmt: skip
+        self.first_step = f"Start {first} and wait for longer than broker.session.timeout.ms"
 
     @property
     def brokers(self) -> frozenset[int]:
@@ -136,10 +145,12 @@ class KRaftMemory(Memory):
 
     def leaders(self, key: Key, order: tuple[int, ...] | None, *, cautious: bool = False) -> frozenset[int] | None:
         """Return the ids of all brokers that may lead, under any controller that may win. `NO_LEADER` is among them if
-        there may be no leader. Return None if there are too many cases to simulate; empty if no image has the
-        partition. `order` is the order in which brokers are started, None for any. `begin` must be called before.
-        `cautious` has no effect here.
+        there may be no leader, as with an order in which no controller is elected. Return None if there are too many
+        cases to simulate; empty if no image has the partition. `order` is the order in which brokers are started, None
+        for any. `begin` must be called before. `cautious` has no effect here.
         """
+        if order is not None and not self.elects_a_controller(order):
+            return frozenset({NO_LEADER})
         leaders: set[int] = set()
         for number, (image, starts) in enumerate(self._starts):
             topic = image.topics.get(key[0])
@@ -154,6 +165,15 @@ class KRaftMemory(Memory):
                 return None
             leaders |= these
         return frozenset(leaders)
+
+    def elects_a_controller(self, order: tuple[int, ...]) -> bool:
+        """Whether the controllers that are up with only the brokers of `order` are a majority of the voters. True if
+        all that can be started are none either: `kraft_memory` then says what must be done first.
+        """
+        down = self._starts[0][1].running.difference(order)
+        needed = len(self.voters) // 2 + 1
+        there = self.voters - (self.brokers - self._starts[0][1].running)
+        return len(there - down) >= needed or len(there) < needed
 
     def _of_one(
         self, number: int, partition: PartitionImage, rules: TopicRules, starts: Starts, order: tuple[int, ...] | None

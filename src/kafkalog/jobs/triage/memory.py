@@ -68,6 +68,10 @@ class Memory(ABC):
     def begin(self, disks: Mapping[int, BrokerDisks]) -> None:
         """Set the brokers that are about to be started, with their directories. Called before `leaders`."""
 
+    def elects_a_controller(self, order: tuple[int, ...]) -> bool:
+        """Whether a controller can be elected while only the brokers of `order` are up."""
+        return True
+
     @abstractmethod
     def leaders(self, key: Key, order: tuple[int, ...] | None, *, cautious: bool = False) -> frozenset[int] | None:
         """Ids of the brokers that may lead after the brokers of `order` were started one after another (None: all that

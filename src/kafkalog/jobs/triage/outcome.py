@@ -145,8 +145,16 @@ class PartitionTriage(Struct, kw_only=True):
 
     @property
     def cut_by_start(self) -> list[ReplicaLog]:
-        """Best copies that their own brokers' starts truncate. No other copy is known to have the removed part."""
-        return [self.logs[node] for node in self.best if node in self.up and self.logs[node].cut_bytes]
+        """Copies that their own brokers' starts truncate, and that went at least as far as the best copies before: the
+        best copies themselves, and those whose brokers wrote down a high watermark beyond the end of the best. No other
+        copy is known to have the removed part.
+        """
+        end = max((self.logs[node].end for node in self.best), default=0)
+        return [
+            log
+            for node, log in sorted(self.logs.items())
+            if node in self.up and log.cut_bytes and (node in self.best or (log.high_watermark or 0) > end)
+        ]
 
     @property
     def is_gone(self) -> bool:
@@ -224,13 +232,15 @@ def advised(
     leaders: Leaders,
     order: tuple[int, ...],
     eligible: Collection[int],
+    elects_a_controller: Callable[[tuple[int, ...]], bool] = lambda order: True,
 ) -> StartAdvice:
     """Return the steps that make a best copy lead, or the best that can be done. Doing nothing, another start order,
     holding brokers back, an unclean election and merging are tried in this order. If starts alone do not help, `bring`
     has the brokers in `eligible` whose disks are missing. `what` is "nothing_helps" if nothing helps.
 
     `leaders` predicts the leaders for an order of starts. `order` is the best order for the whole cluster, with every
-    broker that can be started. Brokers in `eligible` may lead without an unclean election if they are up.
+    broker that can be started. Brokers in `eligible` may lead without an unclean election if they are up. No broker is
+    held back if `elects_a_controller` is false for the others: controllers lead nothing without a majority.
     """
     here = frozenset(found.logs).intersection(order)
     good = here.intersection(found.best)
@@ -243,7 +253,7 @@ def advised(
     held = tuple(sorted(here - good))
     rest = tuple(node for node in order if node not in held)
     absent = tuple(sorted(set(eligible) - here))
-    under = leaders(rest) if good else None
+    under = leaders(rest) if good and elects_a_controller(rest) else None
     if held and under and under <= good:
         return StartAdvice(what="hold_back", order=rest, hold_back=held)
     needs_election = under == frozenset({NO_LEADER})

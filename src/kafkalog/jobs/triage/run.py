@@ -71,8 +71,13 @@ class Triage(Struct, frozen=True, kw_only=True):
 
     @property
     def cut_by_start(self) -> list[PartitionTriage]:
-        """Partitions of which a broker's own start truncates a best copy, independent of the leader."""
+        """Partitions of which a broker's own start truncates a copy that no other went beyond."""
         return [partition for partition in self.partitions if partition.cut_by_start]
+
+    @property
+    def below_high_watermark(self) -> list[PartitionTriage]:
+        """Partitions whose copies all end below a high watermark: committed records are in none of them."""
+        return [partition for partition in self.partitions if partition.ends_below_high_watermark]
 
     @property
     def is_clean(self) -> bool:
@@ -133,7 +138,8 @@ def triage(
     best, left = _best_order(partition_triages, memory, disks, up)
     for triage in partition_triages:
         key = triage.topic, triage.partition
-        triage.advice = advised(triage, partial(memory.leaders, key, cautious=True), best, memory.eligible(key))
+        leaders = partial(memory.leaders, key, cautious=True)
+        triage.advice = advised(triage, leaders, best, memory.eligible(key), memory.elects_a_controller)
     return Triage(
         cluster_id=next((meta.cluster_id for log_dir in shelf.log_dirs if (meta := log_dir.meta_properties)), None),
         source=memory.source,
@@ -165,12 +171,13 @@ def _named_partitions(shelf: Shelf) -> list[Key]:
 
 def _distinct(findings: Sequence[Finding]) -> list[Finding]:
     """Return the findings in order, without those that repeat an earlier one: equal code, absolute file, position,
-    offset and detail.
+    offset and detail. That a file cannot be read is said once, whatever the details.
     """
     distinct: dict[object, Finding] = {}
     for finding in findings:
         place = None if finding.file is None else absolute(finding.file)
-        distinct.setdefault((finding.code, place, finding.position, finding.offset, finding.detail), finding)
+        detail = None if finding.code is FindingCode.UNREADABLE else finding.detail
+        distinct.setdefault((finding.code, place, finding.position, finding.offset, detail), finding)
     return list(distinct.values())
 
 

@@ -13,7 +13,7 @@ from kafkalog.codec.common.findings import Finding, FindingCode, Severity
 from kafkalog.codec.names import PartitionName, parse_partition_directory, parse_segment_file
 from kafkalog.log.walk.on_damage import RAISE, SKIP, check_on_damage, warn_of_loss
 
-__all__ = ["check_left_out", "leaves_out_records", "partition_of", "report_left_out", "why_left_out"]
+__all__ = ["check_left_out", "leaves_out_records", "linked_logs", "partition_of", "report_left_out", "why_left_out"]
 
 
 def leaves_out_records(finding: Finding) -> bool:
@@ -26,6 +26,15 @@ def leaves_out_records(finding: Finding) -> bool:
 def _is_log(path: str) -> bool:
     parsed = parse_segment_file(os.path.basename(path))
     return parsed is not None and parsed.is_live_log
+
+
+def linked_logs(findings: Iterable[Finding]) -> frozenset[int]:
+    """Return the base offsets of logs that are not read and are symbolic links to files: what they hold is unknown, but
+    not missing. `findings` are those of a partition's listing.
+    """
+    paths = (finding.file for finding in findings if leaves_out_records(finding))
+    names = (parse_segment_file(os.path.basename(path)) for path in paths if path is not None and os.path.isfile(path))
+    return frozenset(name.base_offset for name in names if name is not None)
 
 
 def partition_of(finding: Finding) -> PartitionName | None:

@@ -29,6 +29,7 @@ from kafkalog.codec.names import (
     parse_segment_file,
     segment_file,
 )
+from kafkalog.log.directories.left_out import linked_logs
 from kafkalog.log.disk.files import Entry, NotRegularFileError, read_small, unreadable, what_it_is
 from kafkalog.log.disk.remote_file import RemoteEntry
 from kafkalog.log.walk.segment import Segment
@@ -183,14 +184,16 @@ class PartitionListing:
 
     def segments(self) -> tuple[Segment, ...]:
         """Return the segments with their index files, sorted by base offset. Must be called after all entries were
-        examined. An index file without its log belongs to no segment and adds a FOREIGN_FILE finding.
+        examined. An index file without its log belongs to no segment and adds a FOREIGN_FILE finding, unless the log
+        is a link.
         """
         segments = []
+        linked = linked_logs(self.findings)
         for base_offset in sorted(self.files):
             files = self.files[base_offset]
             log = files.get(FileKind.LOG)
             if log is None:
-                for path in files.values():
+                for path in files.values() if base_offset not in linked else ():
                     self.found(FindingCode.FOREIGN_FILE, path, "an index without its log")
                 continue
             segments.append(self._segment(base_offset, files))
