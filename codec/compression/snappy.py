@@ -58,7 +58,7 @@ def _decompress_block(block: bytes | memoryview, used: int, limits: Limits) -> b
     try:
         return bytes(_snappy.uncompress(bytes(block)))
     except Exception as error:  # noqa: BLE001 - the binding's own class differs between its versions
-        raise bad_stream("snappy", error) from None
+        raise bad_stream("snappy", str(error) or "a block is damaged") from None
 
 
 def most_bytes(data: bytes | memoryview) -> int | None:

@@ -31,6 +31,7 @@ def refused(codec: int, data: bytes, magic: int = 2) -> str:
     with pytest.raises(FormatError) as caught:
         decompress(codec, data, magic=magic)
     assert caught.value.code == FindingCode.DECOMPRESSION_FAILED
+    assert not str(caught.value).rstrip().endswith(":"), "it says why"
     return str(caught.value)
 
 
