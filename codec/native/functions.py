@@ -231,8 +231,8 @@ def same_codec(headers: AnyTable, start: int, most_records: int, most_bytes: int
     """Return the codec of batch `start`, and the end (exclusive) of the consecutive batches with the same codec.
 
     Instead of a codec, the first number is `EMPTY` for batches without records, and `UNDECODED` for batches that
-    compiled code does not decode: they have more than `most_records` records, more than `most_bytes` bytes, or an
-    unknown codec.
+    compiled code does not decode: they have a negative number of records or more than `most_records`, more than
+    `most_bytes` bytes, or an unknown codec.
     """
     to = _Numbers()
     codec = _call("same_codec", *_table(HeaderColumn, headers), start, most_records, most_bytes, ctypes.addressof(to))
