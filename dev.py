@@ -196,8 +196,8 @@ def same(*options: str) -> None:
 
 
 def _compare_with(base: str, older: str, *options: str) -> None:
-    """Run the comparison of `same` with a commit; runs of an older one are crossed. Raises `DevError` if there is no
-    such commit.
+    """Run the comparison of `same` with a commit; runs of an older one are crossed. Raises `DevError` if results differ
+    or there is no such commit.
     """
     program = ROOT / "tests" / "campaigns" / "same.py"
     support = os.pathsep.join([str(ROOT / "src"), str(ROOT / "tests" / "support")])
@@ -797,8 +797,9 @@ def venv_sentence() -> str | None:
 
 def environment() -> dict[str, str]:
     """Return the environment for every program started here, as a copy. `.venv` is first on PATH, and its Python is set
-    for PySpark. JAVA_HOME is set if a suitable Java is found, and KAFKALOG_PROGRESS is 1. Variables that lead Python or
-    pip elsewhere are removed. Starts the Java programs found to learn their versions.
+    for PySpark. JAVA_HOME is set if a suitable Java with a file `release` is found, and KAFKALOG_PROGRESS is 1.
+    Variables that lead Python or pip elsewhere, or keep Python from storing bytecode, are removed. Starts the Java
+    programs found to learn their versions.
     """
     values = dict(os.environ)
     for name in ("PYTHONPATH", "PYTHONHOME", "PIP_USER", "PIP_TARGET", "PIP_PREFIX"):

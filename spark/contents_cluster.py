@@ -41,8 +41,8 @@ def cluster_rows(contents: str, paths: Sequence[str], replica: str | None, findi
     `offsets` or `groups`). Findings are appended to `findings`. `replica` chooses among several copies of a partition.
 
     Raises `UsageError` if a path has no Kafka data (for `znodes`: no path has ZooKeeper's files), if the topic with the
-    rows is missing, or if a partition is in several directories and `replica` chooses none. Raises `StorageError` if a
-    file cannot be read.
+    rows is missing (not for `transactions`), or if a partition is in several directories and `replica` chooses none.
+    Raises `StorageError` if a file cannot be read. Some errors are raised only while iterating.
     """
     if contents == "znodes":
         return _znodes(paths, findings)

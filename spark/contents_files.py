@@ -76,8 +76,8 @@ def places(partitions: Iterable[Partition]) -> list[Place]:
 
 
 def reopened(place: Place) -> Partition:
-    """Return the partition of a place, listed again. Raises `StorageError` if it cannot be read, `UsageError` if a
-    segment file no longer exists.
+    """Return the partition of a place, listed again. Raises `StorageError` if it cannot be read, `UsageError` if it no
+    longer exists.
     """
     partition = place.partition
     if partition is None or partition.name is None or not is_directory(place.path):
@@ -201,8 +201,8 @@ def finding_places(inventory: Inventory) -> list[Place]:
 
 def finding_rows(place: Place) -> Iterator[Row]:
     """Yield the findings of `verify` for one place as rows. A place is a log directory, a partition, or a list of
-    findings known beforehand. The rows of all places together are all findings of `verify`. Raises `StorageError` if a
-    file cannot be read.
+    findings known beforehand. The rows of all places together are all findings of `verify`. Raises `UsageError` if the
+    path no longer exists, `StorageError` if a file cannot be read.
     """
     if place.partition is None:
         yield from map(_finding_row, _of_log_dir(place) if place.path else place.known)

@@ -47,8 +47,8 @@ class ContentsReader(DataSourceReader):
         `checkpoints`, one per unit of `finding_places` for `findings`, and otherwise one per selected partition.
 
         Lists the paths, except for the state of a cluster. Raises `UsageError` if a path or a selected partition does
-        not exist, and for `findings` also if a log directory is in an object store. Raises `StorageError` if a
-        directory cannot be read.
+        not exist, if one of several logs of a partition must be chosen and `replica` chooses none, and for `findings`
+        if a log directory is in an object store. Raises `StorageError` if a directory cannot be read.
         """
         options = self._options
         if options.contents in OF_A_CLUSTER:
@@ -68,7 +68,8 @@ class ContentsReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the Arrow batches of one task; none for Spark's placeholder of an empty plan. After the last batch, the
         first error in the data raises `FormatError` with mode FAILFAST. In other modes one warning counts the errors
-        and shows the first three. Raises `StorageError` if a file cannot be read.
+        and shows the first three. Raises `UsageError` if a path no longer exists, `StorageError` if a file cannot be
+        read, and for the state of a cluster the errors of `cluster_rows`.
         """
         if not isinstance(partition, ContentsPartition):  # Spark's placeholder if there is nothing to read
             return

@@ -157,9 +157,9 @@ class Range:
         self._name = str(partition.name or partition.path)
 
     def check_start(self) -> None:
-        """Report a log start offset above the log end offset, because of which no record is read. With FAILFAST it
-        raises `FormatError`; with other modes it is a warning. Raises `StorageError` if the end of the log cannot be
-        read.
+        """Report a log that has bytes, but whose log start offset is above its log end offset, so that no record is
+        read. With FAILFAST it raises `FormatError`; with other modes it is a warning. Raises `StorageError` if the end
+        of the log cannot be read.
         """
         partition = self._partition
         start, segments = partition.log_start_offset, partition.segments
@@ -221,8 +221,8 @@ class Range:
         return max(requested, self._there(bound, requested, self._partition.log_start_offset))
 
     def _since(self, timestamp: int) -> OffsetAndTimestamp | None:
-        """Return the first record with this timestamp (ms) or a later one, and its offset; None if there is none.
-        Damage that may hide it raises `FormatError` with FAILFAST, and is a warning in the other modes. Raises
+        """Return offset and timestamp of the first record with this timestamp (ms) or a later one; None if there is
+        none. Damage that may hide it raises `FormatError` with FAILFAST, and is a warning in the other modes. Raises
         `StorageError` if a file cannot be read.
         """
         if self._options.mode is Mode.FAILFAST:

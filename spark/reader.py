@@ -74,7 +74,7 @@ class LogReader(DataSourceReader):
         """Return one Spark input partition for each task; empty if there is nothing to read. Lists the paths and reads
         indexes and headers. Raises `UsageError` for missing paths or partitions, and for bounds that do not fit the
         logs. Raises `StorageError` if a file cannot be read. With FAILFAST, raises `FormatError` if damage may hide the
-        first record of a timestamp.
+        first record of a timestamp, or if a log start offset is above the log end offset.
         """
         from kafkalog.spark.discovery import plan_read
 
@@ -85,8 +85,9 @@ class LogReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Return the Arrow batches of one task, with the columns in the order of the schema, read as they are consumed.
         Damage raises `FormatError` with FAILFAST, is a row with PERMISSIVE, and is left out with a warning with
-        DROPMALFORMED; a record that cannot be decoded is handled in the same way. A file that no longer exists, or
-        missing offsets, raise `StorageError`, or are a warning with failOnDataLoss=false.
+        DROPMALFORMED. A key or value that cannot be decoded raises it too, is null in its row, or leaves its row out. A
+        time beyond Spark's range raises it with FAILFAST, and otherwise is null with a warning. A file that no longer
+        exists, or missing offsets, raise `StorageError`, or are a warning with failOnDataLoss=false.
         """
         if not isinstance(partition, LogInputPartition):  # Spark passes another one if no task was planned
             return iter(())

@@ -27,7 +27,8 @@ class KafkaLogSource(DataSource):
     def schema(self) -> StructType:
         """Return the default schema for the options. With another option `contents` than `records`, these are its fixed
         columns. If keys or values are to be decoded, the first records are read. Raises `UsageError` for wrong options,
-        missing paths, and data that no single type fits; `StorageError` if a file cannot be read.
+        missing paths, and data that no single type fits; `StorageError` if a file cannot be read, `FormatError` for an
+        invalid file of schemas.
         """
         from kafkalog.spark.discovery import expand_paths
         from kafkalog.spark.options import RECORDS, parse_options
@@ -47,7 +48,8 @@ class KafkaLogSource(DataSource):
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return the batch reader for the columns of `schema`, which are the default ones or those of the user. If keys
         or values are to be decoded, the first records are read. Warns about options without an effect. Raises
-        `UsageError` for wrong options, columns or paths, `StorageError` if a file cannot be read.
+        `UsageError` for wrong options, columns or paths, `StorageError` if a file cannot be read, `FormatError` for an
+        invalid file of schemas.
         """
         from kafkalog.spark.deciding import decided
         from kafkalog.spark.discovery import expand_paths
@@ -71,7 +73,8 @@ class KafkaLogSource(DataSource):
     def streamReader(self, schema: StructType) -> LogStreamReader:  # noqa: N802 - Spark's name
         """Return the streaming reader for the columns of `schema`, which are the default ones or those of the user. If
         keys or values are to be decoded, the first records are read. Warns about options without an effect. Raises
-        `UsageError` for wrong options or columns, `StorageError` if a file cannot be read.
+        `UsageError` for wrong options or columns, `StorageError` if a file cannot be read, `FormatError` for an invalid
+        file of schemas.
         """
         from kafkalog.spark.deciding import decided
         from kafkalog.spark.query_warnings import tell
@@ -88,7 +91,8 @@ class KafkaLogSource(DataSource):
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Return the batch writer for rows of `schema`; with `overwrite` the topics that have rows are replaced.
         Creates the directory for staged files beside the log directory, and warns about options without an effect.
-        Raises `UsageError` for wrong options or columns, `StorageError` if the directory cannot be created.
+        Raises `UsageError` for wrong options or columns, `StorageError` if that directory cannot be created or the log
+        directory not be read.
         """
         from kafkalog.spark.writer import LogArrowWriter
 
@@ -96,7 +100,8 @@ class KafkaLogSource(DataSource):
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802 - Spark's name
         """Return the writer of a stream's batches, for rows of `schema`. Warns about options without an effect. Raises
-        `UsageError` for wrong options or columns, with `overwrite`, and before PySpark 4.1.
+        `UsageError` for wrong options or columns, with `overwrite`, and before PySpark 4.1, `StorageError` if the log
+        directory cannot be read.
         """
         from kafkalog.spark.writer import LogStreamArrowWriter
 

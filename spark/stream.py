@@ -101,7 +101,8 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._begins_at_the_end and start in (None, self._initial):
             # An empty first batch: Spark stores only where a batch ends, and a restart would find a later log end.
             self._begins_at_the_end = False
-            return self.initialOffset()
+            self._until = self.initialOffset()
+            return self._until
         start = self._until if start is None else start  # Spark passes it since 4.2
         begun = from_json(start) if start is not None else {}
         views = self._logs.look()
@@ -158,7 +159,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def reportLatestOffset(self) -> dict[str, dict[str, int]] | None:  # noqa: N802 - Spark's name
         """Return the ends of the logs that the last call of `latestOffset` found, regardless of limits, for the
-        progress that the query reports. None before the first call.
+        progress that the query reports. None until a call has looked for them.
         """
         return None if self._available is None else to_json(self._available)
 

@@ -176,10 +176,11 @@ class ArrowAssembler:
 
     def add(self, batch: RecordBatch, low: int, high: int = NO_END) -> Iterator[Piece]:
         """Add one log batch and keep its records with offsets from `low` to `high` (exclusive). Yield each Arrow batch
-        that becomes complete, and a `Fault` if the batch cannot be decompressed or a record cannot be decoded. The
-        records of a large batch, and of any v2 batch if `takes_runs`, are yielded at once; others stay collected for a
-        later call or `flush`. Before a large compressed batch is decompressed, all collected records are yielded and
-        the callback `await_turn`, if set, is called.
+        that becomes complete, and a `Fault` if a v2 batch cannot be decompressed; a record that cannot be decoded gives
+        a `Fault` when its batch is decoded. The records of a v2 batch are yielded at once if `takes_runs`, or if the
+        batch is large and compiled code is worth loading for it; others stay collected for a later call or `flush`.
+        Before a large compressed v2 batch is decompressed, all collected records are yielded and the callback
+        `await_turn`, if set, is called.
         """
         header = batch.header
         if isinstance(header, BatchHeader):
@@ -242,8 +243,8 @@ class ArrowAssembler:
 
     @property
     def is_full(self) -> bool:
-        """Whether the collected records reach the bound for one Arrow batch. If so, call `flush` before more is
-        decompressed.
+        """Whether the log batches that `add` collected have as many bytes as one Arrow batch may have; what `add_run`
+        and `add_window` collected is not counted. If so, call `flush` before more is decompressed.
         """
         return self._bytes >= self._bounds.collected
 

@@ -42,10 +42,10 @@ class BatchDecoder:
 
     def decode(self, part: Part) -> Iterator[Piece]:
         """Yield the records of a batch with offsets from `part.low` to `part.high` (exclusive) as Arrow batches in
-        order. Each has as many rows as the bounds allow; an Arrow batch may be empty. The columns of a record that is
-        larger than the bound point to the record's bytes; other records are copied. At a faulty record, or at bytes
-        after the last record, a `Fault` follows the rows before it and ends the iterator. Raises `TypeError` for a
-        batch of magic 0 or 1.
+        order. Each has as many rows as the bounds allow; an Arrow batch may be empty. View columns, and key and value
+        of a record that is larger than the bound, point to the record bytes; other values are copied. At a faulty
+        record, or at bytes after the last record, a `Fault` follows the rows before it and ends the iterator. Raises
+        `TypeError` for a batch of magic 0 or 1.
         """
         header, size = part.batch.header, len(part.payload)
         if not isinstance(header, BatchHeader):

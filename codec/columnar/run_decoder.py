@@ -106,11 +106,11 @@ class RunDecoder:
         self.builder.reset()
 
     def decode_window(self, window: bytes | memoryview, start: int, order: Order) -> tuple[int, bool]:
-        """Collect batches from byte `start` of a window until the window or `order` ends, or at a batch that is not
-        sound. Return the byte position after the collected batches and a flag. The flag is True if the bounds of the
-        collected records are reached: call `drop` before the next call. It is False otherwise, also if nothing is
-        collected because the first batch alone exceeds the bounds. Sets `order.next_offset` to the offset after these
-        batches.
+        """Collect batches from byte `start` of a window until the window or `order` ends, or at a batch that must be
+        left to Python. Return the byte position after the collected batches and a flag. The flag is True if the bounds
+        of the collected records are reached: call `drop` before the next call. It is False otherwise, also if nothing
+        is collected because the first batch alone exceeds the bounds. Sets `order.next_offset` to the offset after
+        these batches.
         """
         memory = arrow_buffer(window)
         headers, builder = self._headers, self.builder

@@ -205,8 +205,8 @@ class RecoveryRefused(KafkaLogError):
         super().__init__(Sentence.joined("; ", [message, *map(Sentence, advice)]))
 
     def about(self, directory: str) -> RecoveryRefused:
-        """Return a copy of this error for the log directory `directory`, whose name is put before the message unless
-        the message or the advice contains it.
+        """Return a copy of this error, without `each` and `reports`, for the log directory `directory`, whose name is
+        put before the message unless the message or the advice contains it.
         """
         message = self.message if directory in str(self) else Sentence(f"{directory}: ", self.message)
         named = RecoveryRefused(message, reason=self.reason, report=self.report, advice=self.advice)

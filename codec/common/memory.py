@@ -22,9 +22,9 @@ _IN_LARGE_PAGES = getattr(mmap, "MADV_HUGEPAGE", None)
 
 
 def own_pages(size: int, *, is_filled: bool = False) -> mmap.mmap:
-    """Return `size` bytes of zeros (at least 1) in pages of their own. No page takes memory before it is written. Pass
-    `is_filled` if the memory will soon be filled in order: the system may then use large pages, which takes a quarter
-    of the time and at most one large page more. Raises `MemoryError` if the system refuses.
+    """Return `size` bytes of zeros in pages of their own; `size` must be 1 or more. No page takes memory before it is
+    written. Pass `is_filled` if the memory will soon be filled in order: the system may then use large pages, which
+    takes a quarter of the time and at most one large page more. Raises `MemoryError` if the system refuses.
     """
     try:
         pages = mmap.mmap(-1, size, flags=_FLAGS)

@@ -19,7 +19,7 @@ def decompress(codec: int, data: Bytes, limits: Limits = DEFAULT_LIMITS, *, magi
     """Decompress the records of a v2 batch, or the message set of a wrapper of magic 0 or 1. `codec` is the number in
     the attributes (0 for none). Raises `FormatError` with code `decompression_failed` for a damaged stream, and with
     code `codec_unknown` if the compression is not defined for this magic. Raises `LimitExceeded` if the result or a
-    zstd window is larger than `limits` allows.
+    zstd window is larger than `limits` allows; the size of uncompressed bytes is not checked.
     """
     spec = _defined(codec, magic)
     try:
@@ -38,9 +38,10 @@ def compress(codec: int, data: Bytes, *, level: int | None = None, magic: int = 
 
 
 def decompress_before_damage(codec: int, data: bytes, limits: Limits) -> bytes:
-    """Decompress the start of a damaged stream, at most `limits.decompressed_batch_bytes` bytes; all of the stream if
-    it is sound. Bytes near the damage may be wrong, because decoders detect damage late. The result is empty if nothing
-    can be decompressed or the compression is not defined.
+    """Decompress the start of the damaged stream of a v2 batch, at most `limits.decompressed_batch_bytes` bytes; all of
+    a sound stream as a producer writes it (of gzip, only the first member is read). Bytes near the damage may be wrong,
+    because decoders detect damage late. The result is empty if nothing can be decompressed or the compression is not
+    defined.
     """
     spec = codec_spec(codec)
     return b"" if spec is None else spec.stream().before_damage(data, limits)

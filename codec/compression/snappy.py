@@ -88,8 +88,8 @@ def most_bytes(data: bytes | memoryview) -> int | None:
 def decompress(data: bytes | memoryview, limits: Limits = DEFAULT_LIMITS, *, magic: int = 2) -> bytes | memoryview:
     """Decompress a stream in snappy-java's framing or, if its header is missing, one raw block. Fewer than 4 bytes at
     the end of a framed stream are ignored, and so is `magic`. A later header with another magic is skipped; if nothing
-    was decompressed since the previous such header, it ends the stream. Raises `FormatError` for an empty or damaged
-    stream, `LimitExceeded` for a too large result.
+    was decompressed since the previous such header or the start, it ends the stream. Raises `FormatError` for an empty
+    or damaged stream, `LimitExceeded` for a too large result.
     """
     if len(data) == 0:
         raise bad_stream("snappy", "it is empty")

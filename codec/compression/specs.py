@@ -50,7 +50,9 @@ class StreamFormat(Protocol):
         """Return the most bytes that the content can have, from the sizes in the stream; None if they are unknown."""
 
     def before_damage(self, data: bytes, limits: Limits) -> bytes:
-        """Decompress as much of the start of a damaged stream as possible; all of a sound stream."""
+        """Decompress as much of the start of a damaged stream as possible, or all of a sound one that a producer wrote;
+        at most `limits.decompressed_batch_bytes` bytes.
+        """
 
 
 class CodecSpec(Struct, frozen=True, kw_only=True):

@@ -218,7 +218,7 @@ def compress(data: bytes | memoryview, level: int | None = None, *, magic: int =
 
 
 def before_damage(data: bytes, limits: Limits) -> bytes:
-    """Decompress the first frame of a damaged stream up to the damage. Return at most `limits.decompressed_batch_bytes`
+    """Decompress a damaged stream, frame by frame, up to the damage. Return at most `limits.decompressed_batch_bytes`
     bytes, perhaps none. Damage raises no exception.
     """
     out = bytearray()

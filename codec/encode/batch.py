@@ -159,7 +159,8 @@ def build_batch(
 
     With LogAppendTime consumers get `log_append_time` (ms), while the records keep their own times. A
     `delete_horizon_ms` is stored as base timestamp and flagged. Raises `UsageError` if `records` is empty, or for
-    anything that `MemoryRecordsBuilder` refuses, such as offsets that do not increase.
+    anything that `MemoryRecordsBuilder` refuses, such as offsets that do not increase; `FormatError` if a timestamp is
+    2^63 ms or more from the base timestamp.
     """
     if not records:
         raise UsageError("a batch needs a record; an emptied one is empty_batch")
@@ -244,8 +245,11 @@ def empty_batch(
 
 
 def control_key(kind: int, version: int = CONTROL_VERSION) -> bytes:
-    """Encode the key of a control record: version and type."""
-    return CONTROL_KEY.struct.pack(version, kind)
+    """Encode the key of a control record: version and type. Raises `UsageError` if one does not fit 16 bits."""
+    try:
+        return CONTROL_KEY.struct.pack(version, kind)
+    except struct.error as error:
+        raise UsageError(f"the key of a control record does not fit: {error}") from None
 
 
 def build_control_batch(
@@ -297,8 +301,12 @@ def build_end_transaction_marker(
     """
     if marker.type not in (ControlType.ABORT, ControlType.COMMIT):
         raise UsageError(f"{marker.type.name} does not end a transaction")
+    try:
+        value = END_MARKER.struct.pack(CONTROL_VERSION, marker.coordinator_epoch)
+    except struct.error as error:
+        raise UsageError(f"a marker's coordinator epoch does not fit: {error}") from None
     return build_control_batch(
-        [(marker.type, END_MARKER.struct.pack(CONTROL_VERSION, marker.coordinator_epoch))],
+        [(marker.type, value)],
         base_offset=base_offset,
         timestamp=timestamp,
         partition_leader_epoch=partition_leader_epoch,

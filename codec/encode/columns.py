@@ -85,6 +85,8 @@ def record_columns(records: pa.RecordBatch) -> pa.RecordBatch:
     for name, kind in _COLUMNS.items():
         if name not in records.schema.names:
             continue
+        if records.schema.names.count(name) > 1:
+            raise UsageError(f"there are several columns {name}")
         column = records[name]
         try:
             if name == "timestamp":

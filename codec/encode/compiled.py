@@ -105,6 +105,9 @@ def encode_columns(
         "partition_leader_epoch": partition_leader_epoch, "magic": _MAGIC, "crc": 0, "attributes": attributes,
         "producer_id": producer.producer_id, "producer_epoch": producer.producer_epoch,
     }  # fmt: skip
+    # numpy would not refuse each number that does not fit
+    unset = dict.fromkeys(BATCH.names, 0)
+    build_raw_batch(BatchHeader(**{**unset, **fixed, "base_sequence": producer.base_sequence}), b"")
     rows = columns.num_rows
     step = max(_FEWEST_ROWS, _BYTES_AT_ONCE * rows // max(columns.nbytes, 1))
     begin = 0

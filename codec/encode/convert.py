@@ -28,7 +28,7 @@ def down_convert(
     """Encode batches in order in a format of at most `magic` (0, 1 or 2); return their bytes together, empty if there
     are none. Batches of `magic` or lower keep their bytes. Below magic 2, control batches are omitted, and headers and
     producer fields are lost. Of uncompressed batches that are converted, records below `first_offset` are omitted.
-    Raises `FormatError` if a batch to convert cannot be decoded, or if any batch has a compression not defined for
+    Raises `FormatError` if a batch to convert cannot be decoded, or if any batch has a compression that came after
     `magic`; `UsageError` for an unknown `magic`, or records that `build_messages` refuses.
     """
     if magic not in (0, 1, NEWEST_MAGIC):

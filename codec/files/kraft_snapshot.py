@@ -52,8 +52,8 @@ def read_kraft_snapshot(buffer: bytes | memoryview, *, limits: Limits = DEFAULT_
     """Read a whole KRaft snapshot. Header, footer, kraft.version and voters are None if their record is missing; if
     there are several records of a type, the last counts. `records` has the records of all batches that are not control
     batches, in order. Reading ends at the first damaged batch, with a finding. If a sound batch has records that cannot
-    be decoded, or an invalid control record, there is a finding, and the next batch follows. A missing header or footer
-    is a finding too. No exception is raised for any of them.
+    be decoded, or an invalid control record, there is a finding, and reading continues. A missing header or footer is a
+    finding too. No exception is raised for any of them.
     """
     result = scan(buffer, base_offset=0, limits=limits)
     findings = list(result.findings)

@@ -49,9 +49,9 @@ class RecordsOfRuns:
 
     def doubtful(self, run: BatchRun) -> Iterator[int]:
         """Yield the numbers of the batches of a run, in order, that must be examined in Python. These are batches with
-        records that compiled code cannot read, with an unknown compression, or above a limit. They are also batches
-        with CreateTime whose header has another largest timestamp than their records. All other batches are sound.
-        Other batches without records are not yielded.
+        records that compiled code cannot read, with a negative record count or an unknown compression, or above a
+        limit. They are also batches with CreateTime whose header has another largest timestamp than their records. All
+        other batches are sound. Other batches without records are not yielded.
         """
         start, limits = 0, self._limits
         while start < len(run):
@@ -90,8 +90,9 @@ class RecordsOfRuns:
 
     def _opened(self, run: BatchRun, codec: int) -> _Opened | None:
         """Return the record bytes of the first batches of a run: at least one batch, and about `_BUDGET` bytes.
-        Compressed batches are decompressed into memory of this object, which the next call overwrites. All batches must
-        have the compression `codec`. Return None if the first batch cannot be decompressed or exceeds the limit.
+        Compressed batches are decompressed into memory of this object, which the next call overwrites, or a single one
+        into memory of its own. All batches must have the compression `codec`. Return None if the first batch cannot be
+        decompressed or exceeds the limit.
         """
         most, window = self._limits.decompressed_batch_bytes, run.window
         addresses, sizes = zeros(len(run)), zeros(len(run))

@@ -91,9 +91,9 @@ class MessageRun:
         """Return the number of entries at the start of the run that follow each other from `next_offset` on and need
         not be examined one by one.
 
-        The count ends before an entry that repeats an offset, ends above offset `highest`, or begins at `end` or later.
-        Writes the first wanted offset of each counted entry to `lows`. `leader_epoch` is not used: only `BatchRun`
-        needs it.
+        The count ends at the latest before an entry that repeats an offset, ends above offset `highest`, or begins at
+        `end` or later. Writes the first wanted offset of each counted entry to `lows`. `leader_epoch` is not used: only
+        `BatchRun` needs it.
         """
         return functions.consecutive_messages(self.cells, next_offset, highest, end, lows)
 

@@ -199,8 +199,8 @@ class BatchRun:
         return self
 
     def codecs_and_times(self) -> tuple[Mapping[str, int], tuple[int, int] | None]:
-        """Return the number of batches by name of the codec, and the smallest and largest timestamp in ms since 1970;
-        None instead of the timestamps if no batch has one.
+        """Return the number of batches by name of the codec (without those of an unknown one), and the smallest and
+        largest timestamp in ms since 1970; None instead of the timestamps if no batch has one.
         """
         counts, times = functions.summarize_run(self.cells)
         return {codec.label: counts[codec] for codec in Codec if counts[codec]}, times
@@ -301,9 +301,9 @@ class BatchRun:
         """Return the number of batches at the start of the run that follow each other from `next_offset` on and need
         not be examined one by one.
 
-        The count ends before a batch that repeats an offset, is a control batch, ends above offset `highest`, begins at
-        `end` or later, or has a lower leader epoch than the one before; `leader_epoch` is that before the run.
-        Writes the first wanted offset of each counted batch to `lows`.
+        The count ends at the latest before a batch that repeats an offset, is a control batch, ends above offset
+        `highest`, begins at `end` or later, or has a lower leader epoch than the one before; `leader_epoch` is that
+        before the run. Writes the first wanted offset of each counted batch to `lows`.
         """
         return functions.consecutive_batches(self.cells, next_offset, highest, end, CONTROL_FLAG, leader_epoch, lows)
 

@@ -231,8 +231,8 @@ def same_codec(headers: AnyTable, start: int, most_records: int, most_bytes: int
     """Return the codec of batch `start`, and the end (exclusive) of the consecutive batches with the same codec.
 
     Instead of a codec, the first number is `EMPTY` for batches without records, and `UNDECODED` for batches that
-    compiled code does not decode: they have more than `most_records` records, more than `most_bytes` bytes, or an
-    unknown codec.
+    compiled code does not decode: they have a negative number of records or more than `most_records`, more than
+    `most_bytes` bytes, or an unknown codec.
     """
     to = _Numbers()
     codec = _call("same_codec", *_table(HeaderColumn, headers), start, most_records, most_bytes, ctypes.addressof(to))
@@ -263,8 +263,8 @@ def locate_records(
 ) -> int:
     """Write addresses and sizes of the record bytes of the first uncompressed batches; return the number of batches.
 
-    The count ends when these batches have `budget` bytes, but not before the first batch, and before a batch of more
-    than `largest` bytes. `window` is the address to which positions are relative.
+    The count ends before a batch of more than `largest` bytes, and before the batch with which they would have more
+    than `budget` bytes, unless it is the first. `window` is the address to which positions are relative.
     """
     table = _table(HeaderColumn, headers)
     return _call(
@@ -399,7 +399,7 @@ def decompress_batches(
 
 def locate_values(address: int, headers: Table, starts: Int64s, sizes: Int64s) -> None:
     """Write the positions, relative to an address, and the sizes of the values of entries of magic 0 and 1 to `starts`
-    and `sizes`; the size of null is -1.
+    and `sizes`; the size of null, and of a value that cannot be read, is -1.
     """
     table = _table(MessageColumn, headers)
     _call("locate_values", address, *table, _numbers(starts, table[2]), _numbers(sizes, table[2]))
@@ -412,7 +412,7 @@ def measure_sets(addresses: Int64s, sizes: Int64s, headers: Table, most: int, se
     `addresses` and `sizes` are the address and size of a wrapper's decompressed set, or of the whole entry if it is not
     a wrapper. The number of messages is -1 if the size is -1. It is -1 for a wrapper's set that has no message, more
     than `most` messages, a wrong checksum, or anything except single messages (an incomplete last one is ignored). It
-    is -1 too if the offset of a wrapper of magic 1 is above 0 and below the last inner offset.
+    is -1 too if the offset of a wrapper of magic 1 is not 0 and is below the last inner offset.
     """
     table = _table(MessageColumn, headers)
     _call(
@@ -830,7 +830,7 @@ def write_lines(
 
     `appended` (1 for LogAppendTime) and `epochs` (leader epochs) have an element for each row; `prefix` is the text
     before the offset. With `encoded`, keys and values are written as base64. The target must have room for six times
-    the data.
+    the data and for the text around it.
     """
     if len(appended) < rows or not appended.flags.c_contiguous or not prefix.flags.c_contiguous:
         raise TypeError("not an array of bytes without gaps for each row")

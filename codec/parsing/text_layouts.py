@@ -52,7 +52,8 @@ class _TextFile(Traced):
 
     def read(self, reader: Reader) -> Any:
         """Read the rest of the reader's window as the values of the file, up to its last byte. Raises `LayoutError` if
-        the file is larger than the limit or a value is not of its type.
+        the file is larger than the limit or a value is not of its type; a tolerant reader records the fault of a value
+        if its position is known.
         """
         start = reader.window.tell()
         if reader.left > reader.limits.checkpoint_bytes:

@@ -100,8 +100,8 @@ def stored_records(
     batch: RecordBatch, header: BatchHeader, *, limits: Limits = DEFAULT_LIMITS, execution: Execution = PLAIN
 ) -> tuple[Sequence[RawRecord], Finding | None]:
     """Decode the records of a v2 batch in their stored form: with deltas instead of offsets and timestamps. Return the
-    records before the first fault, and the finding about the fault (None if all are sound). `header` is used instead of
-    the batch's own.
+    records before the first fault, and the finding about the fault (None if all are sound). `header` must be the header
+    of the batch.
     """
     payload, unreadable = open_payload(batch, limits)
     if unreadable is not None or payload is None:
@@ -183,8 +183,8 @@ def _headers(stored: tuple[tuple[bytes, bytes | None], ...]) -> tuple[Header, ..
 
 def records_of(header: BatchHeader, raw: Sequence[RawRecord]) -> Iterator[Record]:
     """Yield each stored record of a v2 batch as the `Record` that a consumer gets, in order. It has an absolute offset,
-    a timestamp (with LogAppendTime the batch's), a sequence number (-1 without a producer) and a leader epoch. Offsets
-    and timestamps overflow at 64 bits as in Java.
+    a timestamp (with LogAppendTime the batch's), a sequence number (-1 if the batch has none) and a leader epoch.
+    Offsets and timestamps overflow at 64 bits as in Java.
     """
     kind = header.timestamp_type
     base_offset, base_timestamp, base_sequence = header.base_offset, header.base_timestamp, header.base_sequence

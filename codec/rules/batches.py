@@ -202,8 +202,9 @@ class Continuity:
 
     def check(self, batch: RecordBatch, following: int | None = None, second: int | None = None) -> list[Finding]:
         """Return the findings about the next batch (empty for a sound one in order) and set `verdict`. Also set the
-        last offset, the expected offset and the highest leader epoch, unless the batch is displaced. `following` and
-        `second` are the base offsets of the two headers after it, or None if unknown.
+        last offset, the expected offset and the highest leader epoch. A displaced batch counts as if it began at the
+        expected offset, and its leader epoch is ignored. `following` and `second` are the base offsets of the two
+        headers after it, or None if unknown.
         """
         header, position = batch.header, batch.position
         first, last = header.first_offset, header.last_offset

@@ -119,6 +119,16 @@ def test_by_default_a_stream_begins_at_the_end_and_its_first_batch_is_empty(log:
     assert again.offsets() == [10, 11, 12]
 
 
+def test_the_empty_first_batch_is_the_start_of_the_next_one(log: kafkalog.Log, tmp_path: Path) -> None:
+    append(log, 7)
+    reader = Query(tmp_path / "data").reader
+    assert reader.initialOffset() == {"orders": {"0": 7}}
+    assert reader.latestOffset() == {"orders": {"0": 7}}
+    log.truncate_to(5)
+    with pytest.raises(StorageError, match="orders-0 was read up to offset 7 and ends at 5 now: it was truncated"):
+        reader.latestOffset()
+
+
 def test_a_query_goes_on_from_its_checkpoint_and_repeats_a_planned_batch_exactly(
     log: kafkalog.Log, tmp_path: Path
 ) -> None:

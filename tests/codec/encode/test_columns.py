@@ -146,3 +146,25 @@ def test_only_values_and_offsets_assigned() -> None:
 def test_what_no_batch_can_hold_is_refused(columns: dict[str, list[object]]) -> None:
     with pytest.raises(UsageError):
         list(build_batches(pa.RecordBatch.from_pydict(columns), keep_offsets="offset" in columns))
+
+
+def test_a_column_that_is_there_twice_is_refused() -> None:
+    twice = pa.RecordBatch.from_arrays([pa.array([b"a"]), pa.array([b"b"])], ["value", "value"])
+    with pytest.raises(UsageError, match="several columns value"):
+        list(build_batches(twice))
+
+
+@pytest.mark.parametrize("kernel", [False, True])
+@pytest.mark.parametrize(
+    "header",
+    [
+        {"partition_leader_epoch": 2**31},
+        {"producer": ProducerState(producer_id=1, producer_epoch=2**15, base_sequence=0)},
+        {"producer": ProducerState(producer_id=1, producer_epoch=0, base_sequence=2**31)},
+    ],
+)
+def test_a_number_that_does_not_fit_the_header_is_refused(header: dict[str, Any], kernel: bool) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        choose_execution(patch, 0 if kernel else 2**62)
+        with pytest.raises(UsageError, match="does not fit"):
+            list(build_batches(pa.RecordBatch.from_pydict({"value": [b"a"]}), **header))

@@ -30,6 +30,7 @@ from kafkalog.codec.common.findings import Finding, FindingCode
 from kafkalog.codec.encode import (
     ProducerState,
     build_batch,
+    build_control_batch,
     build_end_transaction_marker,
     build_messages,
     down_convert,
@@ -45,6 +46,7 @@ from kafkalog.codec.encode.columns import build_batches
 from kafkalog.codec.encode.records import write_records
 from kafkalog.codec.encode.reencode import RawBatch
 from kafkalog.codec.layout import record_batch
+from kafkalog.codec.model import ControlRecordType
 from kafkalog.codec.parsing.reference import build
 from kafkalog.codec.rules.execution import RawRecord
 from testkit.kafka.peers import kafka_python_reads
@@ -160,6 +162,10 @@ def test_no_message_is_no_bytes() -> None:
             producer_id=1,
             producer_epoch=0,
         ),
+        lambda: build_end_transaction_marker(
+            EndTransactionMarker(ControlType.COMMIT, 2**31), base_offset=0, timestamp=0, producer_id=1, producer_epoch=0
+        ),
+        lambda: build_control_batch([(ControlRecordType(0, 2**15), b"")], base_offset=0, timestamp=0),
         lambda: up_convert(only(simple()), 2),
         lambda: down_convert([], 3),
         lambda: read_raw_batch(only(message())),
