@@ -35,6 +35,7 @@ from kafkalog.codec.model import (
     EndTransactionMarker,
     Record,
     TimestampType,
+    to_int64,
 )
 from kafkalog.codec.plain.control import CONTROL_KEY, END_MARKER
 from kafkalog.codec.plain.crc32c import crc32c
@@ -133,6 +134,8 @@ def _check(records: Sequence[Record], producer: ProducerState, codec: int, contr
         check_record(record)
         if record.timestamp < NO_TIMESTAMP:
             raise UsageError(f"timestamp {record.timestamp} of offset {record.offset} is negative")
+        if record.timestamp != to_int64(record.timestamp):
+            raise UsageError(f"timestamp {record.timestamp} of offset {record.offset} does not fit 64 bits")
         if last is not None and record.offset <= last:
             raise UsageError(f"offset {record.offset} after {last}: offsets increase within a batch")
         last = record.offset
@@ -159,8 +162,7 @@ def build_batch(
 
     With LogAppendTime consumers get `log_append_time` (ms), while the records keep their own times. A
     `delete_horizon_ms` is stored as base timestamp and flagged. Raises `UsageError` if `records` is empty, or for
-    anything that `MemoryRecordsBuilder` refuses, such as offsets that do not increase; `FormatError` if a timestamp is
-    2^63 ms or more from the base timestamp.
+    anything that `MemoryRecordsBuilder` refuses, such as offsets that do not increase.
     """
     if not records:
         raise UsageError("a batch needs a record; an emptied one is empty_batch")
@@ -179,7 +181,7 @@ def build_batch(
     raw = [
         RawRecord(
             0,
-            record.timestamp - base_timestamp,
+            to_int64(record.timestamp - base_timestamp),  # as Java does
             record.offset - base,
             record.key,
             record.value,

@@ -26,6 +26,7 @@ from kafkalog.codec.model import (
     Record,
     TimestampType,
     increment_sequence,
+    to_int64,
 )
 from kafkalog.codec.native.thresholds import kernel_is_worth_it
 
@@ -201,4 +202,4 @@ def _split(columns: pa.RecordBatch, offsets: pa.Array, times: pa.Array, batch_by
 def _size(record: Record, first: Record) -> int:
     delta = min(record.offset - first.offset, 2**31 - 1)
     content = content_size(record.key, record.value, record.headers)
-    return record_size(content, delta, record.timestamp - first.timestamp)
+    return record_size(content, delta, to_int64(record.timestamp - first.timestamp))

@@ -25,7 +25,7 @@ ROWS = st.lists(
         {
             "key": BYTES,
             "value": BYTES,
-            "timestamp": st.integers(-1, 2**62) | st.integers(0, 300),
+            "timestamp": st.integers(-1, 2**62) | st.integers(0, 300) | st.sampled_from([-1, 2**63 - 1]),
             "headers": st.none()
             | st.lists(st.fixed_dictionaries({"key": st.text(max_size=5), "value": BYTES}), max_size=3),
             "gap": st.integers(1, 3) | st.sampled_from([1, 1, 2**31]),
