@@ -57,7 +57,8 @@ def _row(batch: RecordBatch) -> Row:
     kind = batch.header.timestamp_type
     words["timestamp"] = words.pop(kind.label)
     words["timestampType"] = int(kind)
-    words.setdefault("lastOffset", words.pop("offset", None))
+    if "offset" in words:  # of magic 0 and 1
+        words["baseOffset"] = words["lastOffset"] = words.pop("offset")
     return words
 
 

@@ -173,6 +173,14 @@ def test_columns_of_many_batches_are_the_rows_of_each(
     assert findings[0] == findings[1]
 
 
+def test_an_entry_of_an_old_format_has_its_offset_as_first_and_last_offset(tmp_path: Path) -> None:
+    log = tmp_path / "t-0" / f"{0:020}.log"
+    log.parent.mkdir()
+    log.write_bytes(batches.message(5, magic=0) + batches.message(6, magic=1) + batches.batch(b"", 0, base_offset=7))
+    found = rows(log.parent, "batches")
+    assert [(row["baseOffset"], row["lastOffset"], row["magic"]) for row in found] == [(5, 5, 0), (6, 6, 1), (7, 7, 2)]
+
+
 FILES = {
     ".index": "offset_index",
     ".timeindex": "time_index",

@@ -17,6 +17,7 @@ import kafkalog
 from kafkalog.codec.common.findings import FindingCode
 from kafkalog.codec.encode.batch import build_batch
 from kafkalog.codec.model import Record, TimestampType
+from kafkalog.log import open_all
 from kafkalog.tables import exporting
 from kafkalog.tables.rows import TopicRows
 from testkit.judging.table_rows import (
@@ -295,6 +296,26 @@ def test_what_is_cut_while_an_export_runs_is_not_taken_for_exported(
     path.write_bytes(content)
     result = kafkalog.export(wanted, tmp_path / "data", target=tmp_path / "table")
     assert [(each.records, each.next_offset) for each in result.partitions] == [(1, 4)]
+
+
+@pytest.mark.parametrize("isolation_level", ["read_uncommitted", "read_committed"])
+def test_what_is_appended_after_the_log_was_listed_is_exported_once(
+    isolation_level: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data, appended = topic(tmp_path / "data", [20]), [(7, 20), (3, 27)]
+
+    def append_after_listing(*paths: Any) -> Any:
+        listed = open_all(*paths)
+        with kafkalog.Log.open(data / "orders-0") as log:
+            add(log, records(*appended.pop(0)))
+        return listed
+
+    monkeypatch.setattr(exporting, "open_all", append_after_listing)
+    wanted = kafkalog.Export(format="parquet", filter=kafkalog.RecordFilter(isolation_level=isolation_level))
+    ends = [kafkalog.export(wanted, data, target=tmp_path / "out").partitions[0].next_offset for _ in range(2)]
+    monkeypatch.undo()
+    assert ends == [27, 30]
+    assert places(tmp_path / "out", "parquet") == in_log(data)
 
 
 def test_damage_is_told_where_it_leaves_undecided_what_the_table_has_the_beginning_of(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+import kafkalog
 from kafkalog.codec.common.findings import FindingCode
 from kafkalog.codec.headers.runs import BatchRun
 from kafkalog.codec.model import AbortedTransaction
@@ -47,6 +48,32 @@ def test_a_batch_that_stands_there_twice_stops_the_reader_only_if_it_is_broken(
     assert found["broken", "by_batch"] == found["broken", "by_run"]
     assert found["broken", "by_batch"][0] == list(range(4))
     assert len(found["broken", "by_batch"][1]) == 1
+
+
+@pytest.mark.parametrize("is_aborted", [False, True])
+@pytest.mark.parametrize("enough", [0, 2**62])
+def test_what_is_appended_after_transactions_were_looked_for_is_not_read_as_committed(
+    enough: int, is_aborted: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    choose_execution(monkeypatch, enough)
+    with kafkalog.Log.open(tmp_path / "t-0", kafkalog.LogConfig(segment_bytes=500)) as log:
+        for number in range(20):
+            log.append([b"%d" % number * 30])
+        partition = open_partition(tmp_path / "t-0")
+        readers = [
+            partition.records(isolation_level="read_committed", on_damage=on_damage)
+            for on_damage in ("raise", "raise", "skip")
+        ]
+        producer = kafkalog.ProducerState(producer_id=7, producer_epoch=0, base_sequence=0, is_transactional=True)
+        log.append([b"undecided"], producer=producer)
+        if is_aborted:
+            log.end_transaction(7, 0, commit=False)
+        log.append([b"after it"])
+    by_one, by_run, skipping = readers
+    assert [each.offset for each in by_one] == [each.offset for each in skipping] == list(range(20))
+    pieces = by_run.by_run(hand_all_back)
+    assert [each.offset for _, records in pieces for each in records] == list(range(20))
+    assert not by_one.findings
 
 
 _TOLD = (FindingCode.OFFSET_NOT_INCREASING, FindingCode.OFFSET_GAP)

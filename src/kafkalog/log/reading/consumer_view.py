@@ -79,6 +79,10 @@ class ConsumerView(Struct, frozen=True, kw_only=True):
     """lower offsets are not wanted"""
     end_offset: int = NO_END
     """end of the wanted offsets, exclusive"""
+    decided_end: int = NO_END
+    """with `read_committed`, the offset after the last batch in which transactions were looked for. Later batches were
+    appended since, and are not wanted
+    """
     aborted: tuple[AbortedTransaction, ...] = ()
     """transactions whose records are not wanted"""
     batches: BatchFilter | None = None
@@ -138,14 +142,15 @@ def consumer_view(
     if isolation_level == READ_UNCOMMITTED:
         return view
     transactions = partition.transactions(through_damage=through_damage, limits=limits)
+    if not through_damage and start > transactions.log_end_offset:
+        transactions = _behind_damage(partition.transactions(through_damage=True, limits=limits), start)
+    view = replace(view, decided_end=transactions.log_end_offset)
     if through_damage:
         held_back = [*transactions.aborted, *transactions.undecided]
         committed = view.committed(held_back, transactions.open_first_offsets.values(), transactions.findings)
         return committed if committed.end_offset == view.end_offset else replace(
             committed, open_transaction=transactions.why_it_ends()
         )  # fmt: skip
-    if start > transactions.log_end_offset:
-        transactions = _behind_damage(partition.transactions(through_damage=True, limits=limits), start)
     committed = view.committed(
         transactions.aborted, transactions.open_first_offsets.values(), transactions.findings, transactions.undecided
     )
@@ -230,7 +235,8 @@ class BatchSelection:
 
     def __init__(self, view: ConsumerView, *, include_control: bool = False, opens_from: int | None = None) -> None:
         self.next_offset = view.start_offset
-        self.end_offset = view.end_offset
+        self.end_offset = min(view.end_offset, view.decided_end)
+        self._view_end = view.end_offset
         self._control = include_control
         self._opens_from = view.start_offset if opens_from is None else opens_from
         self.held_back: Undecided | None = None
@@ -243,7 +249,7 @@ class BatchSelection:
     @property
     def is_over(self) -> bool:
         """Whether no further offset is wanted."""
-        return self.next_offset >= self.end_offset
+        return self.next_offset >= self._view_end
 
     @property
     def takes_windows(self) -> bool:
@@ -269,7 +275,7 @@ class BatchSelection:
         if header.last_offset < self._opens_from:
             return None
         if isinstance(header, BatchHeader) and header.base_offset >= self.end_offset:
-            self.next_offset = self.end_offset
+            self.next_offset = self._view_end
             return None
         low, self.next_offset = self.next_offset, max(self.next_offset, header.next_offset)
         if header.is_control and not self._control:
