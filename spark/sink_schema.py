@@ -72,15 +72,15 @@ def rows_of(batch: pa.RecordBatch, now_ms: int) -> pa.RecordBatch:
     ]
     if "timestamp" in names:
         micros = batch.column("timestamp").cast(pa.timestamp("us", tz="UTC")).cast(pa.int64())
-        whole = pc.divide(pc.subtract(micros, _remainder(micros)), _MICROSECONDS)
-        columns.append(pc.fill_null(whole, now_ms))
+        columns.append(pc.fill_null(_milliseconds(micros), now_ms))
     else:
         columns.append(pa.repeat(pa.scalar(now_ms, pa.int64()), count))
     columns.append(batch.column("headers").cast(_HEADERS) if "headers" in names else pa.nulls(count, _HEADERS))
     return pa.RecordBatch.from_arrays(columns, schema=ROWS)
 
 
-def _remainder(micros: pa.Array) -> pa.Array:
-    """Return the remainders of the division by 1000. They are not negative for times before 1970 either."""
-    left = pc.subtract(micros, pc.multiply(pc.divide(micros, _MICROSECONDS), _MICROSECONDS))
-    return pc.if_else(pc.less(left, 0), pc.add(left, _MICROSECONDS), left)
+def _milliseconds(micros: pa.Array) -> pa.Array:
+    """Return microseconds as milliseconds, rounded down, also before 1970. Nulls stay null."""
+    rounded = pc.divide(micros, _MICROSECONDS)
+    is_above = pc.greater(pc.multiply(rounded, _MICROSECONDS), micros)  # before 1970 Arrow rounds up, towards zero
+    return pc.subtract(rounded, is_above.cast(pa.int64()))

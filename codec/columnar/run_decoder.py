@@ -209,8 +209,10 @@ class RunDecoder:
     def _decode_part(
         self, run: BatchRun, low: Int64s, high: int, start: int, end: int, codec: int
     ) -> Iterator[HandedBack | None]:
-        """Collect the batches from number `start` to `end` (exclusive), which all have the compression `codec`. Yield
-        None or `HandedBack` as `decode_run` does; a batch with a fault is handed back alone.
+        """Collect the batches from number `start` to `end` (exclusive), which all have the compression `codec`. `low`
+        has the first wanted offset of each batch of the run; `high` is the end of the wanted offsets (exclusive). Yield
+        None or `HandedBack` as `decode_run` does; a batch with a fault is handed back alone. Before None is yielded,
+        `reached` is set to the number of batches done.
         """
         builder, headers = self.builder, run.table
         while start < end:

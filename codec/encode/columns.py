@@ -43,7 +43,6 @@ _RAW_HEADERS = pa.list_(pa.struct([pa.field("key", pa.binary()), pa.field("value
 _COLUMNS = {
     "key": pa.binary(), "value": pa.binary(), "timestamp": pa.int64(), "headers": _HEADERS, "offset": pa.int64(),
 }  # fmt: skip
-_MILLISECONDS = pa.timestamp("ms")
 
 
 def _has_raw_names(headers: pa.Array) -> bool:
@@ -59,26 +58,30 @@ def _has_raw_names(headers: pa.Array) -> bool:
 
 def _as_milliseconds(column: pa.Array) -> pa.Array:
     """Convert timestamps to ms since 1970 as int64, rounded down (also before 1970). A column of another type, such as
-    integers that already are ms, is cast to int64. Nulls stay null. Raises `pa.ArrowInvalid` or
-    `pa.ArrowNotImplementedError`, which `record_columns` catches, if Arrow cannot cast the column.
+    integers that already are ms, is cast to int64. Nulls stay null. Raises `pa.ArrowInvalid` if a number of ms needs
+    more than 64 bits, and this or `pa.ArrowNotImplementedError` if Arrow cannot cast the column. `record_columns`
+    catches both.
     """
-    if pa.types.is_timestamp(column.type):
-        unit = {"s": None, "ms": 1, "us": 1_000, "ns": 1_000_000}[column.type.unit]
-        numbers = column.view(pa.int64())
-        if unit == 1:
-            return numbers
-        if unit is not None and (pc.min(numbers).as_py() or 0) >= 0:
-            return pc.divide(numbers, pa.scalar(unit, pa.int64()))
-        column = pc.cast(pc.floor_temporal(column, unit="millisecond"), pa.timestamp("ms", column.type.tz), safe=False)
+    if not pa.types.is_timestamp(column.type):
         return column.cast(pa.int64())
-    return column.cast(pa.int64())
+    numbers = column.view(pa.int64())
+    if column.type.unit == "s":
+        return pc.multiply_checked(numbers, pa.scalar(1_000, pa.int64()))
+    if column.type.unit == "ms":
+        return numbers
+    unit = pa.scalar({"us": 1_000, "ns": 1_000_000}[column.type.unit], pa.int64())
+    rounded = pc.divide(numbers, unit)
+    if (pc.min(numbers).as_py() or 0) >= 0:
+        return rounded
+    is_above = pc.greater(pc.multiply(rounded, unit), numbers)  # before 1970 Arrow rounds up, towards zero
+    return pc.subtract(rounded, is_above.cast(pa.int64()))
 
 
 def record_columns(records: pa.RecordBatch) -> pa.RecordBatch:
     """Return a record batch with only those of the columns `key`, `value`, `timestamp`, `headers` and `offset` that
     `records` has. The columns are converted to the types from which log batches are built. Timestamps become ms since
-    1970, with -1 for null. Raises `UsageError` if `value` is missing, a column cannot be converted, or a header or its
-    key is null.
+    1970, with -1 for null. Raises `UsageError` if `value` is missing, one of these columns occurs twice, a column
+    cannot be converted (also seconds whose ms need more than 64 bits), or a header or its key is null.
     """
     if "value" not in records.schema.names:
         raise UsageError(f"there is no column value, only {', '.join(records.schema.names)}")

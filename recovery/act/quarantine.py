@@ -268,9 +268,9 @@ class Runs:
         self._leave(root, Pointer(self._pointer.owner, self._pointer.places, at_work) if is_needed else None)
 
     def tidy(self, root: FileSystem) -> None:
-        """Remove executions that have ended from the pointer file, and remove a half-written pointer file. A process
-        leaves these if it is killed after its last change. Raises `StorageError`, and `RecoveryRefused` if a document
-        is damaged.
+        """Remove from the pointer file every execution that has ended or has no document any more, and delete the file
+        if nothing needs it (see `end`). A half-written pointer file is removed too. A process leaves these if it is
+        killed after its last change. Raises `StorageError`, and `RecoveryRefused` if a document is damaged.
         """
         unfinished = {run.run_id for run in self.all() if run.name in (PREPARING, *_UNFINISHED)}
         for run_id in self.at_work:

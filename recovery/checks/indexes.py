@@ -172,8 +172,8 @@ class OffsetIndexCheck(_EntryCheck):
 
 
 class TimeIndexCheck(_EntryCheck):
-    """Check of a time index: no batch up to an entry's offset may have a later timestamp than the entry, and some batch
-    must have exactly that timestamp. Methods raise `StorageError` if the index cannot be read.
+    """Check of a time index: no batch up to an entry's offset may have a later timestamp than the entry, and the last
+    entry must not be later than all batches. Methods raise `StorageError` if the index cannot be read.
     """
 
     def __init__(self, file: str, base_offset: int, index: Source) -> None:
@@ -183,10 +183,10 @@ class TimeIndexCheck(_EntryCheck):
         """largest timestamp of a batch so far"""
 
     def _batch(self, batch: RecordBatch, last_offset_before: int) -> None:
-        """Move the cursor behind all entries with offsets up to `last_offset_before`, the highest offset before
-        `batch`, the next batch of the log. Then check the next entry, unless its offset is below the last offset of the
-        batch. It is a mismatch if the batch has a later timestamp. Only the first mismatch of the index becomes a
-        finding. Updates the latest timestamp of the log.
+        """Compare the next entry with `batch`, the next batch of the log, if its offset is not below the last offset of
+        the batch: a later timestamp in the batch is a mismatch. Entries with offsets up to `last_offset_before`, the
+        highest offset before `batch`, are skipped first; an entry that does not increase adds a finding. Only the first
+        mismatch of the index becomes a finding. Updates the latest timestamp of the log.
         """
         self._newest = max(self._newest, batch.header.max_timestamp)
         while (entry := self._entries.next) is not None and self._base + entry.second <= last_offset_before:

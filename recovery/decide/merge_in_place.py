@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from msgspec import Struct
 
-from kafkalog.codec.common.errors import RecoveryRefused, UsageError
+from kafkalog.codec.common.errors import RecoveryRefused, StorageError, UsageError
 from kafkalog.codec.files.text import encode_leader_epochs, encode_partition_metadata
 from kafkalog.codec.names import (
     CLUSTER_METADATA_TOPIC,
@@ -108,14 +108,15 @@ def merge_in_place(survey: Survey, tree: Tree, copies: Sequence[str], rules: Rul
 
 def _merged(survey: Survey, directory: str, name: PartitionName, there: Sequence[str], rules: Rules) -> _Merged | None:
     """Merge the copies of one partition; `there` are the directories of the other copies. Return None if this copy is
-    undamaged and either lacks no records or would drop some of its own. Return None too if no other copy contributes
-    anything. With a result, the segments of the other copies are added to `survey.outside`.
+    undamaged, and either has all records of the merged log or would lose batches by it. Return None too if no other
+    copy contributes anything. With a result, the segments of the other copies are added to `survey.outside`.
 
-    Raises `RecoveryRefused` if no other copy can be read, `UsageError` if the copies do not belong together, and
-    `StorageError` if a copy cannot be read during the merge.
+    Raises `RecoveryRefused` if this copy is worth a merge but no other can be read, `UsageError` if the copies do not
+    belong together, and `StorageError` if this copy cannot be read, or another one no longer.
     """
     own = os.path.join(survey.root, directory)
-    (copies,) = of_one_partition([own, *there]).copies.values()
+    shelf = of_one_partition([own, *there])
+    (copies,) = shelf.copies.values()
     outside = {
         segment.path: facts_of(os.stat(segment.path))
         for copy in copies
@@ -123,15 +124,24 @@ def _merged(survey: Survey, directory: str, name: PartitionName, there: Sequence
         for segment in copy.partition.segments
     }
     settings = rules.settings(name.topic)
-    read = MergeCopies(copies, segment_bytes=settings.segment_bytes, is_compacted=rules.facts.is_compacted(name.topic))
+    is_compacted = rules.facts.is_compacted(name.topic)
+    try:
+        read = MergeCopies(copies, segment_bytes=settings.segment_bytes, is_compacted=is_compacted)
+    except StorageError as error:
+        if error.filename is not None:
+            raise
+        raise StorageError(error.errno, str(error), own) from error  # none can be read, also not this one
     result, log = read.preview()
     ours = next(share for share in result.copies if real(share.path) == real(own))
+    if ours.error is not None:  # what it holds after that place would be lost
+        raise read.failures.get(ours.path) or StorageError(None, ours.error, own)
     drops = ours.dropped_batches or ours.cleaned_batches
     if ours.damage is None and (drops or not ours.lacks_records):
         return None  # what is whole is not made another log, and gives up nothing for a longer one
-    unread = [share.error for share in result.copies if share.error is not None]
-    if len(unread) == len(there):
-        raise RecoveryRefused(f"no copy of it can be read: {'; '.join(unread)}", reason="unreadable")
+    if all(share is ours or share.error is not None for share in result.copies):
+        why = dict(shelf.unreadable) | {share.path: share.error for share in result.copies if share.error is not None}
+        reasons = [why[path] for path in map(real, there) if path in why]
+        raise RecoveryRefused(f"no copy of it can be read: {'; '.join(reasons)}", reason="unreadable")
     contents: dict[str, list[Slice]] = {
         f"{directory}/{segment_file(segment.base_offset, FileKind.LOG)}": [] for segment in log.segments
     }

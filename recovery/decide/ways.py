@@ -275,10 +275,12 @@ def recommended(ways: Sequence[RecoveryWay]) -> RecoveryWay | None:
 
 
 def total(parts: Iterable[Measured]) -> Measured:
-    """Return the sum of the counts `parts` over partitions. Without partitions all numbers are 0, and
-    `below_high_watermark` is None. `records_kept`, `records_lost` and `bytes_cut` are None if they are None for any
-    partition. `below_high_watermark` is True if it is True for any partition. It is None if it is unknown for a
-    partition that loses offsets or may lose records, or for all partitions.
+    """Return the sum of the counts `parts` over partitions. `records_kept`, `records_lost` and `bytes_cut` are None if
+    they are None for any partition. `lost` has the ranges of all; `is_exact` is True if it is for all, `is_estimate` if
+    it is for any. Without partitions all numbers are 0.
+
+    `below_high_watermark` is True if it is True for any partition. Else it is None if it is None for a partition that
+    loses offsets or may lose records, or for all partitions. Else it is False.
     """
     result = Measured(records_kept=0, records_lost=0, bytes_cut=0)
     are_committed: set[bool | None] = set()  # of each part that tells, or that loses something

@@ -140,8 +140,9 @@ def with_records(source: Source, part: ExplainedPart, limits: Limits) -> Explain
 
 
 def _start(source: Source, topic: str | None, *, most: int, limits: Limits) -> Iterator[ExplainedPart]:
-    """Yield one part (role ASKED) for each entry from the start of a sound log. Stops after the part with which the
-    number of fields reaches `most`, or at the end of the log. Raises `StorageError` if the log cannot be read.
+    """Yield one part for each entry from the start of a sound log. Its role is ASKED, or DAMAGED if one of its fields
+    contradicts another although the log counts as sound. Stops after the part with which the number of fields reaches
+    `most`, or at the end of the log. Raises `StorageError` if the log cannot be read.
     """
     before: AnyHeader | None = None
     for batch in Scanner(source, limits=limits):

@@ -86,10 +86,10 @@ def directories_that_name(root: str, facts: TopicFacts) -> tuple[str, ...]:
 
 
 def _directory_id(root: str, facts: TopicFacts, taken: set[str | None], *, is_last: bool) -> str | None:
-    """Return the directory id that `root` had, from the first of these sources that names one. None if that source
-    names several, or none does. Ids in `taken` belong to other directories and do not count.
+    """Return the directory id that `root` had; None if it is not certain. Ids in `taken` belong to other directories
+    and do not count. If the metadata log is in `root` and the voter set names an id, only this id counts. Otherwise the
+    first of these sources with an id decides, and the result is None if it has several:
 
-    * The voter set, if the metadata log is in `root`: only this id counts then.
     * The ids to which the metadata assigns the live partitions here.
     * The damaged `meta.properties`.
     * The ids that the broker registered, only if `is_last`: all its other directories are known.

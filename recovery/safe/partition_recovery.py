@@ -625,9 +625,11 @@ class PartitionRecovery:
 
     def cut_at_failure(self, tree: Tree, result: BrokerResult) -> Tree:
         """Truncate `tree`, in place, at the batch at which the broker's start fails, and return it. Later segments are
-        removed, and the segment's indexes are emptied. Sets `cut`. If the start does not fail at a batch, sets `start`
-        to 0 and returns a new tree; all segments are then examined from now on. Raises `CannotSettleError` if `start`
-        was 0 already, or if `segment.index.bytes` is too small.
+        removed, and the segment's indexes are emptied. Sets `cut`.
+
+        If the start does not fail at a batch, all segments are examined from now on: sets `start` to 0 and returns a
+        new tree, or raises `CannotSettleError` if `start` is 0 already. Also raises it if `segment.index.bytes` is too
+        small.
         """
         message, error = result.message or "", result.error
         if isinstance(error, FullIndexError):

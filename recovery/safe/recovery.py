@@ -54,9 +54,12 @@ class _ForecastResults:
 
     def of(self, start: BrokerResult | None, recovery: PartitionRecovery, before: Tree) -> BrokerResult | None:
         """Return the broker's result for the only directory in `before`, taken from a start over more directories.
-        Return None if the directory must be loaded by itself. This is so if there is no such start or it failed, if
-        something in the log directory was set aside, or if the checkpointed offsets are not those in `recovery`. It is
-        also so if the partition is not live, became stray, or is the metadata log.
+        Return None if the directory must be loaded by itself, in these cases:
+
+        * There is no such start, it failed, or it did not load this directory.
+        * Something in the log directory was set aside, or its checkpoints cannot be read or do not have the offsets in
+          `recovery`.
+        * The partition is not live, became stray, or is the metadata log; or `before` has other directories.
         """
         loaded = None if start is None else start.partitions.get(recovery.directory)
         if start is None or loaded is None or loaded.stray is not None or not (self._is_valid and start.is_loaded):

@@ -355,10 +355,10 @@ def test_a_log_that_is_locked_damaged_or_none_is_refused_and_not_touched(tmp_pat
 
 
 def test_times_are_cut_to_milliseconds_downwards() -> None:
-    micros = [1_999, -1, -1_000, 0, None]
+    micros = [1_999, -1, -1_000, 0, None, -(2**63)]
     column = pa.array(micros, pa.timestamp("us", tz="Europe/Berlin"))
-    batch = pa.RecordBatch.from_arrays([pa.array(["v"] * 5), column], ["value", "timestamp"])
-    assert rows_of(batch, 77).column("timestamp").to_pylist() == [1, -1, -1, 0, 77]
+    batch = pa.RecordBatch.from_arrays([pa.array(["v"] * 6), column], ["value", "timestamp"])
+    assert rows_of(batch, 77).column("timestamp").to_pylist() == [1, -1, -1, 0, 77, -9223372036854776]
     assert isinstance(SPARK_TYPES["timestamp"], TimestampType)
 
 

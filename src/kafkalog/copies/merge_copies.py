@@ -139,6 +139,8 @@ class MergeCopies:
         self._limits = limits
         self._is_compacted = is_compacted
         self._prefer = prefer
+        self.failures: dict[str, StorageError] = {}
+        """Error of each copy whose log could not be read to its end, by path"""
         self.name = PartitionName(*copies[0].key)
         everything = [self._read(copy, on_read=on_read) for copy in copies]
         everything = [self._disproved(read, everything) for read in everything]
@@ -176,6 +178,7 @@ class MergeCopies:
                 cleaned.note(stretch)
         except StorageError as error:
             read.share.error = reason(error, copy.path)
+            self.failures[copy.path] = error
         read.cleaned_until = cleaned.until
         read.share.damage, read.share.damaged_places = walk.damage, walk.damaged_places
         unread = copy.unread_log

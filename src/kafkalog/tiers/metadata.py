@@ -76,10 +76,9 @@ def is_remote_metadata(partition: Partition) -> bool:
 
 
 def read_remote_metadata(partitions: Iterable[Partition], limits: Limits = DEFAULT_LIMITS) -> RemoteMetadata:
-    """Read the events in all live partitions of `__remote_log_metadata`, and return the segments that they name. If
-    several copies of a partition are passed, each offset counts once.
-
-    Damage ends the reading of a copy. Damage and invalid events are in the `findings` of the result. Raises
+    """Read the events in all live partitions of `__remote_log_metadata`. Return the segments that they name, the
+    partitions whose deletion is finished, the directories that were read, and findings: damage that ends the reading of
+    a copy, and invalid events. If several copies of a partition are passed, each offset counts once. Raises
     `StorageError` if a log cannot be read.
 
     * `partitions`: partitions of the log directories of one broker or of several; other topics are ignored

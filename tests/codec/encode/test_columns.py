@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from kafkalog.codec.columnar.schema import TYPES
 from kafkalog.codec.common.errors import UsageError
 from kafkalog.codec.encode import ProducerState, build_batch
-from kafkalog.codec.encode.columns import build_batches
+from kafkalog.codec.encode.columns import build_batches, record_columns
 from kafkalog.codec.model import BATCH, Codec, Header, Record, TimestampType
 from kafkalog.codec.plain.records import iter_records
 from kafkalog.codec.plain.scanner import scan
@@ -146,6 +146,27 @@ def test_only_values_and_offsets_assigned() -> None:
 def test_what_no_batch_can_hold_is_refused(columns: dict[str, list[object]]) -> None:
     with pytest.raises(UsageError):
         list(build_batches(pa.RecordBatch.from_pydict(columns), keep_offsets="offset" in columns))
+
+
+@pytest.mark.parametrize(
+    ("unit", "numbers", "milliseconds"),
+    [
+        ("s", [-1, 2, 9223372036854775], [-1000, 2000, 9223372036854775000]),
+        ("us", [-1, -1000, -1001, 1999], [-1, -1, -2, 1]),
+        ("ns", [-(2**63), -1_000_000, 2**63 - 1], [-9223372036855, -1, 9223372036854]),
+    ],
+)
+def test_timestamps_are_rounded_down_to_milliseconds(unit: str, numbers: list[int], milliseconds: list[int]) -> None:
+    times = pa.array([None, *numbers], pa.timestamp(unit, "UTC"))
+    made = record_columns(pa.RecordBatch.from_pydict({"value": [b""] * len(times), "timestamp": times}))
+    assert made["timestamp"].to_pylist() == [-1, *milliseconds]
+
+
+@pytest.mark.parametrize("seconds", [9223372036854776, 10**16, -(10**16)])
+def test_seconds_of_which_the_milliseconds_do_not_fit_are_refused(seconds: int) -> None:
+    times = pa.array([seconds, None], pa.timestamp("s"))
+    with pytest.raises(UsageError, match="column timestamp cannot be read as int64: overflow"):
+        record_columns(pa.RecordBatch.from_pydict({"value": [b"a", b"b"], "timestamp": times}))
 
 
 def test_a_column_that_is_there_twice_is_refused() -> None:

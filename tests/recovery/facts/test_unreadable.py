@@ -7,14 +7,16 @@ import json
 import os
 import shlex
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from kafkalog import FindingCode, RecoveryRefused, verify
+from kafkalog import FindingCode, Log, LogConfig, RecoveryRefused, verify
 from kafkalog.codec.common.errors import StorageError
+from kafkalog.copies.copy_walk import CopyWalk
+from kafkalog.copies.stretches import Stretch
 from kafkalog.recovery import Recovery, Undo, plan, recover, undo
 from kafkalog.recovery.run import recover_into
 from kafkalog.spark.fleet import RecoveredLine, _recover
@@ -183,6 +185,54 @@ def test_the_others_are_planned_for_and_recovered(mode: str, what: str, root: Pa
     assert f"{VICTIM} was left as it is: " in again.out
     assert kafkalog("undo", "--yes", root, "--run", line["run_id"]).code == 2
     assert fail.look(stamps, root) == before
+
+
+@pytest.fixture
+def replicas(tmp_path: Path) -> list[Path]:
+    """Log directories of three brokers with equal logs of several segments; the first segment of `t-0` in the first
+    directory has a flipped bit.
+    """
+    roots = [tmp_path / name / "logs" for name in ("own", "second", "third")]
+    roots[0].mkdir(parents=True)
+    for name in ("t-0", "u-0"):
+        with Log.open(roots[0] / name, LogConfig(segment_bytes=1000)) as log:
+            for number in range(40):
+                log.append([(None, b"%d" % number * 50)])
+    for root in roots[1:]:
+        shutil.copytree(roots[0], root)
+    flip(min((roots[0] / "t-0").glob("*.log")), -1)
+    return roots
+
+
+@pytest.mark.parametrize("others", [1, 2])
+@pytest.mark.parametrize("failing", [1, 2, 3])
+def test_a_log_that_ends_in_a_disk_error_is_not_merged(
+    failing: int, others: int, replicas: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it holds after the error would be lost; and this is not a copy that cannot be read."""
+    logs = {str(max((root / "t-0").glob("*.log"))) for root in replicas[:failing]}
+
+    class Walk(CopyWalk):
+        def __iter__(self) -> Iterator[Stretch]:
+            for stretch in super().__iter__():
+                if stretch.path in logs:
+                    raise StorageError(errno.EIO, os.strerror(errno.EIO), stretch.path)
+                yield stretch
+
+    monkeypatch.setattr("kafkalog.copies.merge_copies.CopyWalk", Walk)
+    made = plan(Recovery(mode="merge", copies=replicas[1 : 1 + others]), replicas[0])[0]
+    assert list(made.declined) == ["t-0"]
+    assert "Input/output error" in made.declined["t-0"]
+    assert not [action for action in made.actions if action.path.startswith("t-0/")]
+
+
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EIO])
+def test_a_damaged_log_whose_copies_cannot_be_read_is_refused(number: int, replicas: list[Path], fail: Fail) -> None:
+    own, *copies = replicas
+    for copy in copies:
+        fail(copy / "t-0" if number == errno.EACCES else max((copy / "t-0").glob("*.log")), number)
+    with pytest.raises(RecoveryRefused, match=f"no copy of it can be read: .*{os.strerror(number)}.*;"):
+        recover(Recovery(mode="merge", copies=copies), own)
 
 
 @pytest.mark.parametrize("number", [errno.EACCES, errno.EIO])

@@ -32,8 +32,8 @@ def show_command(paths: tuple[str, ...], as_json: bool) -> int:
     Each PATH is a log directory with __cluster_metadata-0 in it, or that directory itself.  Copies are ranked as an
     election ranks them, by the last epoch and then by the end of the log.  Nothing is changed.
 
-    Exit code 0 if all is well; 1 if a copy is damaged or differs, the copies belong to several clusters, or a PATH
-    has no copy; 4 if one cannot be read.  The other copies are still compared.
+    Exit code 0 if all is well; 1 if something was found, such as a damaged or different copy, several clusters, or a
+    PATH without a copy; 4 if one cannot be read.  The other copies are still compared.
     """
     quorums, left_out = read_what_is_left(paths)
     findings: list[Finding] = []

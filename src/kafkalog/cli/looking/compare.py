@@ -47,7 +47,8 @@ def command(
     --groups compares what groups committed in `__consumer_offsets` with the best copy of each partition: the offsets
     that a group read and that are gone, and those of the best copy that it passes over.
 
-    Exit code 0 if all copies are equal and complete, 1 if not, 4 if something could not be read.
+    Exit code 0 if all copies are equal and complete and nothing else was found, 1 if not, such as after an interrupted
+    recovery or if a group lost something, 4 if something could not be read.
     """
     with ByteProgress("comparing", lambda: total_bytes(paths)) as progress:
         found = compare(

@@ -252,7 +252,7 @@ def command(
     Without --position or --offset, explains the first damage of a log and the sound entries before and after it, and
     names the damaged field if that can be determined.  A sound file is explained from its start.
 
-    Exit code 0 if no damage was found, 1 if it was, 4 if the file cannot be read.
+    Exit code 0 if no explained part is damaged, 1 if one is, 4 if the file cannot be read.
     """
     explanation = explain(path, position=position, offset=offset, max_fields=max_fields, records=records)
     if as_json:

@@ -57,8 +57,8 @@ def command(
     ZooKeeper's data directory. Without --start-order all leaders are shown that any order of starts can lead to, as
     old sessions end while brokers register. Reads everything and changes nothing.
 
-    Exit code 0 if nothing is lost and all partitions get a leader, 1 if not, 3 if a broker is running or directories do
-    not belong together, 4 if something cannot be read: the rest is shown.
+    Exit code 0 if nothing is lost, all partitions get a leader and nothing else was found, 1 if not, 3 if a broker is
+    running or directories do not belong together, 4 if something cannot be read: the rest is shown.
     """
     with _refusal_printed(as_json):
         found = triage(

@@ -105,8 +105,9 @@ class Age(_AgeType):
         self._unit = unit
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Return the length as a number of this option's unit (days or hours): with days, `36h` is 1.5. A float is
-        returned unchanged. Fails with `click.BadParameter` for another text.
+        """Return the length as a number of this option's unit (days or hours): with days, `36h` is 1.5. Units are ms,
+        s, m, h, d and w. A float is returned unchanged. Fails with `click.BadParameter` for another text, also for a
+        negative number.
         """
         if isinstance(value, float):
             return value

@@ -69,7 +69,8 @@ def command(
     later records, each exactly once.  Start bounds apply only to partitions that a table has no records of;
     otherwise the export continues where the table ends.  Kafka's own topics are left out unless they are named.
 
-    Exit code 0 when all is well, 1 if something was found, 3 if a table does not belong to a log.
+    Exit code 0 when all is well, 1 if something was found, 3 if it refused, such as for a table that does not belong to
+    a log, 4 if something could not be read.
     """
     with needed("export", "fast"):
         from kafkalog.tables.exporting import export

@@ -95,8 +95,8 @@ def command(
     transaction that stays undecided are left behind and counted; --open-transactions abort treats it as aborted, as its
     coordinator would after the timeout.
 
-    Exit code 1 if something was left behind, even if other records were written, or if nothing was written and
-    something was found; else 0 if nothing was left to do, 2 if something was written, 3 if it refused.
+    Exit code 3 if it refused; 1 if something was left behind, even if other records were written; else 2 if something
+    was written; else 0 if nothing was found, 1 if something was, 4 if something could not be read.
     """
     from kafkalog.replay.planning import plan_replay
     from kafkalog.replay.run import check_target, replay

@@ -49,7 +49,8 @@ def command(
     which offsets no copy has.  Given log directories, it merges every partition found in any of them and writes no
     meta.properties.
 
-    Exit code 0 when all is well, 3 if some partitions were refused, 4 if something could not be read.
+    Exit code 0 if all was merged, even if a copy is damaged, 3 if some partitions were refused, 4 if something could
+    not be read.
     """
     if dry_run is (target is not None):
         raise UsageError("give either --into DIR or --dry-run")

@@ -164,8 +164,8 @@ def command(paths: tuple[str, ...], as_json: bool, every: bool, jobs: int, **giv
 
     Says first whether the broker starts, what is lost and since when, and what to type; then lists what is wrong.  If
     anything is lost, lists every way to recover with what it keeps, loses and needs, and recommends one.  Names what
-    cannot be read and leaves it out.  Exit code 0 if nothing is found and there is nothing to do, 4 if something
-    could not be read, 3 if a directory is refused as a whole, else 1.
+    cannot be read and leaves it out.  Exit code 0 if nothing is found and there is nothing to do, 64 if a PATH
+    is not a log directory, 4 if something could not be read, 3 if a directory is refused as a whole, else 1.
     """
     if as_json and every:
         raise UsageError("--all is for the tables; --json lists everything")

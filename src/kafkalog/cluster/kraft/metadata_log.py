@@ -223,10 +223,8 @@ class MetadataLog:
         return quorum_terms
 
     def quorum_state(self, findings: list[Finding]) -> dict[str, Any] | None:
-        """Read the file `quorum-state` as a dict of its JSON fields; None if it is missing, unreadable or not an
-        object.
-
-        A finding is appended to `findings` if it cannot be read or parsed.
+        """Read the file `quorum-state` as a dict of its JSON fields; None if it is missing, cannot be read or parsed,
+        or is not an object. If it exists and cannot be read or parsed, a warning is appended to `findings`.
         """
         path = os.path.join(self.partition.path, QUORUM_STATE)
         try:

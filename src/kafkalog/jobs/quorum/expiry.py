@@ -136,12 +136,13 @@ class _Facts(NamedTuple):
 def expiry_of(
     image: MetadataImage, roots: Sequence[tuple[str, int | None]], static: Mapping[str, str], now_ms: int
 ) -> list[Expiry]:
-    """List everything that brokers would delete at `now_ms` (ms since 1970), by log directory in the order of `roots`;
-    empty if there is nothing.
+    """List what brokers would delete at `now_ms` (ms since 1970), by log directory in the order of `roots`; every
+    compacted partition has an entry for its tombstones, with or without any. If `roots` is empty, the settings by which
+    data would be deleted are listed instead: by topic, then for groups and transactional ids.
 
     `roots` are pairs of a broker's log directory, which is read, and its node id (None if unknown). `static` are the
-    settings in the properties files. If `roots` is empty, the settings by which data would be deleted are listed
-    instead: by topic, then for groups and transactional ids. Raises `StorageError` if a directory cannot be read.
+    settings in the properties files. Partitions that cannot be listed are left out. Raises `UsageError` if a root is
+    missing or not a log directory, `StorageError` if a root cannot be listed or a log cannot be read.
     """
     expiries: list[Expiry] = []
     for root, node in roots:

@@ -101,9 +101,9 @@ def node_of(
 ) -> VoterNode:
     """Return the entry of a member for a voters record.
 
-    The member keeps its known endpoints, unless the request has a new one or none is known; then the new one is its
-    only endpoint. `known` are endpoints by node id, `before` the present voters, whose supported versions are kept.
-    Raises `RecoveryRefused` if the member's directory id or endpoint is unknown.
+    Its endpoints are those in `known` (by node id). If the request names an endpoint for the node, or `known` has none,
+    the member's own host and port are its only endpoint. Its supported versions are those of its entry in `before`, the
+    present voters; 0 to 1 if it has none. Raises `RecoveryRefused` if the member's directory id or endpoint is unknown.
     """
     if member.directory_id is None:
         raise RecoveryRefused(

@@ -92,7 +92,8 @@ def rebuild_remote_metadata(
     events by partition, and findings. A segment that lacks an object or leader epochs, or of which an object cannot be
     read, gets a finding instead of events.
 
-    For each segment, its epochs and the ends of its indexes are read, and its log from the last index entry on. Raises
+    Only parts of a segment's objects are read: epochs, index entries and a few batch headers. If the tier's layout does
+    not describe the segment and an index has no usable last entry, all batch headers of its log are read. Raises
     `UsageError` if `target` is not new or empty, `StorageError` if the tier cannot be listed or `target` cannot be
     written.
 

@@ -415,8 +415,8 @@ def first_live_base(names: Sequence[str]) -> int | None:
 
 def fitting_segments(first_live: int | None, segments: Sequence[RemainsSegment]) -> list[RemainsSegment]:
     """Return the segments that can be restored, in order: undamaged, not empty, completely below `first_live`, and
-    beginning after the end of the previous one. `first_live` is the base offset of the first live segment, None if
-    there is none.
+    beginning after the last offset of the segment chosen before. `first_live` is the base offset of the first live
+    segment, None if there is none.
     """
     fitting: list[RemainsSegment] = []
     for segment in segments:

@@ -180,7 +180,8 @@ def _syntax(log_dir: LogDir, meta: MetaProperties) -> Iterator[Finding]:
 
 def _wrong_uuid(text: str) -> str | None:
     """Return a phrase that says why a broker rejects `text` as a directory id: too long, not base64, not 16 bytes, or
-    reserved, that is below 100 (`Uuid.fromString`, `DirectoryId.reserved`). None if it is accepted.
+    reserved (`Uuid.fromString`, `DirectoryId.reserved`). Reserved are ids whose first 8 bytes are 0 and whose last 8
+    bytes, as a signed number, are below 100. None if it is accepted.
     """
     if len(text) > _LONGEST_UUID:
         return f"longer than {_LONGEST_UUID} characters"

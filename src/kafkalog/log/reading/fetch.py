@@ -83,7 +83,8 @@ class Chunk:
         """Send the chunk to the socket, pipe or file that is open as `descriptor`. Blocks until all is sent; returns
         the number of bytes. The kernel sends the batches from the log file without copying them into this process
         (`sendfile`), as `FileMessageSet.writeTo` does. If the batches are no longer in the file, or `sendfile` is not
-        possible, they are sent from memory. Raises `StorageError` if sending fails.
+        possible, they are sent from memory. Raises `StorageError` if sending fails, also if a non-blocking descriptor
+        accepts no more: a part may be sent then.
         """
         sent = self._sent_from_file(descriptor)
         if sent < len(self.data):

@@ -24,7 +24,7 @@ def _wrapped() -> Iterator[None]:
 
 def send(target: int, data: bytes | memoryview) -> None:
     """Write all of `data` to the descriptor `target`, at its position. Blocks until all is written. Raises
-    `StorageError` if writing fails.
+    `StorageError` if writing fails, also if a non-blocking descriptor accepts no more: a part may be written then.
     """
     view = memoryview(data)
     with _wrapped():
@@ -34,8 +34,9 @@ def send(target: int, data: bytes | memoryview) -> None:
 
 def send_file(target: int, source: int, position: int, length: int) -> int:
     """Copy `length` bytes from byte `position` of the file open as `source` to the descriptor `target`, with the
-    system's `sendfile`. Return the number of bytes sent: fewer if the file ends before, 0 if `sendfile` cannot be used
-    for these descriptors. Raises `StorageError` for other errors. Blocks until all is sent.
+    system's `sendfile`. Blocks until all is sent. Return the number of bytes sent: fewer if the file ends before, 0 if
+    it ends at `position`, or if `sendfile` cannot be used for these descriptors. Raises `StorageError` for other
+    errors, also if a non-blocking `target` accepts no more: a part may be sent then.
     """
     sent = 0
     with _wrapped():
@@ -54,7 +55,7 @@ def send_file(target: int, source: int, position: int, length: int) -> int:
 
 def send_some(target: int, source: int, position: int, most: int) -> int:
     """Send bytes of the file open as `source`, from byte `position` and at most `most`, to a non-blocking socket: as
-    many as it accepts now. Return their number. Raises `BlockingIOError` if the socket accepts nothing, and other
-    `OSError`s of the system.
+    many as it accepts now. Return their number, 0 if the file ends at `position`. Raises `BlockingIOError` if the
+    socket accepts nothing, and other `OSError`s of the system.
     """
     return os.sendfile(target, source, position, most)

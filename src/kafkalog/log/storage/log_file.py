@@ -161,12 +161,11 @@ class LogBatch:
 
     def first_record(self) -> tuple[RawRecord, int] | None:
         """Return the first record and its timestamp in ms. If the batch has LogAppendTime, that is the batch's largest
-        timestamp. Compressed records are decompressed. Return None for a v2 batch without records and for any v0 or v1
-        entry.
+        timestamp. Return None for a v2 batch without records and for any v0 or v1 entry. A compressed batch is
+        decompressed, and all its records are parsed; of an uncompressed one only the first is.
 
-        Raises `InvalidRecordError` for a negative number of records, and for a malformed one; if they are not
-        compressed, only the first is read. `KafkaError` if decompression fails, and `IllegalArgumentError` for an
-        unknown codec.
+        Raises `InvalidRecordError` if the number of records is negative or a parsed record is malformed, `KafkaError`
+        if the file ends within the header or decompression fails, and `IllegalArgumentError` for an unknown codec.
         """
         header = self.header
         if not isinstance(header, BatchHeader) or header.records_count == 0:

@@ -88,10 +88,10 @@ class SaslHandler:
         """Answer `SaslAuthenticate`: check user name and password. If they are right, mark the connection as
         authenticated, and set its user and its limit for the size of requests.
 
-        If they are wrong, this is reported. The result is then a promise of the error response
-        SASL_AUTHENTICATION_FAILED, which is sent after a delay, and the connection is closed afterwards. Without a
-        handshake, or if the client is already authenticated or no authentication is required, the error is
-        ILLEGAL_SASL_STATE.
+        If they are wrong, `complain` is called, and the result is a promise of the error SASL_AUTHENTICATION_FAILED. It
+        is sent after a delay, which grows with the failures of the client's address; then the connection is closed.
+        Without a handshake, or if the client is already authenticated or no authentication is required, the error is
+        ILLEGAL_SASL_STATE, and the connection stays open.
         """
         nothing = {"error_message": None, "auth_bytes": b"", "session_lifetime_ms": 0}
         if not self._users or connection.mechanism is None or connection.authenticated:
