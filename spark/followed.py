@@ -140,11 +140,10 @@ class FollowedLogs:
 
     def starts(self, views: Mapping[TopicPartition, View]) -> dict[TopicPartition, int]:
         """Return partition -> start offset of a new stream, for all partitions of `views`. It is usually the offset
-        that `Range.start` returns. With "latest", and if no record reaches the start timestamp, it is `View.end`, the
-        end up to which the stream can read now.
-
-        Raises `UsageError` if a bound by partition does not name exactly these partitions, and the errors of
-        `Range.start`: `UsageError`, `FormatError` and `StorageError`.
+        that `Range.start` returns. It is `View.end`, up to which the stream can read now, for "latest", and with
+        startingOffsetsByTimestampStrategy=latest for a timestamp that no record reaches. Raises `UsageError` for such a
+        timestamp with the strategy `error`, the default, and if a bound by partition does not name exactly these
+        partitions; also the other errors of `Range.start`: `UsageError`, `FormatError` and `StorageError`.
         """
         bound = self._options.start
         check_named(bound, [view.partition for view in views.values()])

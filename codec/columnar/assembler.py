@@ -309,9 +309,9 @@ class ArrowAssembler:
 
 
 def _bits_of_row(kind: pa.DataType) -> int | None:
-    """Return an upper bound of the bits per row of a column, without the bytes of keys and values. A view column has 0,
-    a binary column has the bits of an end offset and a validity bit, and a number has its width and a validity bit.
-    Return None for other types: their size must be measured.
+    """Return an upper bound of the bits per row that a column takes beside the bytes of keys and values: an end offset
+    and a validity bit in a binary column, the width and a validity bit in a column of numbers. A view column has 0,
+    because only the bytes of its values are counted. Return None for other types: their size must be measured.
     """
     if pa.types.is_binary_view(kind):
         return 0

@@ -95,9 +95,10 @@ def _skippable_end(data: bytes | memoryview, start: int) -> int:
 
 
 def _frame_end(data: bytes | memoryview, start: int, limits: Limits) -> tuple[int, int]:
-    """Return the position after the frame that begins at `start`, and an upper bound of its content in bytes. Raises
-    `FormatError` for an invalid or incomplete frame, `LimitExceeded` for a window larger than
-    `limits.zstd_window_bytes`. Nothing is decompressed.
+    """Return the position after the frame that begins at `start`, which must not be a skippable frame, and an upper
+    bound of its content in bytes. Only the headers of the frame and of its blocks are examined; nothing is
+    decompressed. Raises `FormatError` for an invalid or incomplete frame, `LimitExceeded` for a window larger than
+    `limits.zstd_window_bytes`.
     """
     try:
         header = bytes(data[start : start + _LARGEST_HEADER])

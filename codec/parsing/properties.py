@@ -114,8 +114,9 @@ def encode_properties(properties: Mapping[str, str], comments: Sequence[str] = (
 
 
 def property_line(name: str, value: str) -> str:
-    """Return `name=value` as a line for people, with escapes only for characters of the value that a reader would
-    misunderstand. The name is not escaped.
+    """Return `name=value` as a line of a properties file that people can read. A leading space, backslashes, control
+    characters and all characters outside ASCII are escaped in the value; `=`, `:`, `#`, `!` and other spaces are not.
+    The name is not escaped.
     """
     kept = {"=", ":", "#", "!"}
     parts = [

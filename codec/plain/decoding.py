@@ -175,7 +175,8 @@ class PlainExecution:
 
     def records(self, payload: Bytes, count: int, limits: Limits) -> tuple[list[RawRecord], RecordFault | None]:
         """Decode `count` records that fill all of `payload`. Return the records before the first fault, and the fault
-        (None if all are sound). Bytes after the last record are a fault. Offsets and timestamps stay deltas.
+        (None if all are sound). Bytes after the last record, and more headers in a record than
+        `limits.headers_per_record`, are faults too; nothing is raised. Offsets and timestamps stay deltas.
         """
         data = bytes(payload)
         size = len(data)

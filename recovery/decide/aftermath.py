@@ -154,10 +154,12 @@ def of_overlaps(findings: Iterable[Finding], changed: Container[str]) -> Iterato
 def ends_going_back(
     root: str, before: Tree, results: Iterable[LoadedPartition], measured: Mapping[str, Measured]
 ) -> Iterator[LossConsequence]:
-    """Yield an `end_goes_back` consequence for each live partition that has lost its last, empty segment file but no
-    records. Its log will end below the offset at which it began. A log begins at the base offset of its first segment,
-    even if this is empty (`LogLoader.load`). `root` is the log directory, and `before` its tree now. `results` and
-    `measured` are as in `consequences`. Raises `StorageError` while iterating if a file cannot be read.
+    """Yield an `end_goes_back` consequence for each live partition without records whose log will end below the start
+    of its first leader epoch: its empty segment file is missing, and offsets would be given to records again.
+    Partitions that lose records, or that the start makes stray, are skipped.
+
+    `root` is the log directory, and `before` its tree now. `results` and `measured` are as in `consequences`. Raises
+    `StorageError` while iterating if a file cannot be read.
     """
     for result in results:
         name, loss = parse_partition_directory(result.name), measured.get(result.name)
@@ -343,15 +345,13 @@ def _stops(
     *,
     is_hurt: bool,
 ) -> Iterator[_Stop]:
-    """Yield each transaction that is open at the log's end although it has ended. It has ended if its coordinator has
-    committed or aborted it and its producer has no undecided one, or if a producer snapshot of the tree `before` shows
-    this. The open transactions are listed in the producer snapshot at the log end offset; without one, nothing is
-    yielded.
+    """Yield each transaction that is open in the producer snapshot at the log end offset, if there is one, although it
+    has ended: its coordinator has committed or aborted it and its producer has no undecided one, or the last producer
+    snapshot of `before`, if it can be parsed, lies above its first offset and does not list it.
 
-    `is_hurt` means that the log loses something. If it is False, the snapshots in `before` do not count, and two kinds
-    of transactions are skipped. The transaction log does not list this partition for the producer; or the transaction
-    is a later one, written to after the coordinator's last update for the partition. Raises `StorageError` if a
-    snapshot cannot be read.
+    If the log loses nothing (`is_hurt` is False), snapshots of `before` do not count, and the coordinator counts only
+    if it lists this partition for the producer, and the transaction was not written to after that entry. Raises
+    `StorageError` if a snapshot cannot be read.
     """
     path = f"{result.name}/{segment_file(result.log_end_offset, FileKind.PRODUCER_SNAPSHOT)}"
     opened = _open_at_end(after, path)

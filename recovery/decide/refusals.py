@@ -229,9 +229,9 @@ def written_through(after: Tree) -> str | None:
 
 
 def _inside(survey: Survey, actions: Sequence[RecoveryAction], facts: TopicFacts) -> str | None:
-    """Return a sentence if a directory that the actions change is itself a log directory of this broker; None if there
-    is none. Recovery is then declined. Such a directory has `meta.properties`, and is in log.dirs or has a registered
-    id.
+    """Return a sentence if a directory that the actions change is itself a log directory of this broker, for which
+    recovery is declined; None if there is none. Such a directory has `meta.properties`, and is in log.dirs or has a
+    registered id. A `meta.properties` that cannot be read counts as one without an id.
     """
     roots = {os.path.realpath(root) for root in facts.roots}
     for name in sorted({action.path.partition("/")[0] for action in actions}):

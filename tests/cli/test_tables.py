@@ -116,7 +116,9 @@ def test_totals_stand_below_several_rows_only(capsys: pytest.CaptureFixture[str]
 @pytest.mark.parametrize(
     ("size", "text"),
     [(0, "0 B"), (10_239, "10239 B"), (10_240, "10.0 KiB"), (1_048_575, "1.00 MiB"), (123_456_789, "118 MiB"),
-     (2**40, "1.00 TiB"), (2**63 - 1, "8192 PiB"), (-20_480, "-20.0 KiB")],
+     (1_023_590, "0.98 MiB"), (10_480_517, "9.99 MiB"), (10_480_518, "10.0 MiB"), (-10_482_614, "-10.0 MiB"),
+     (104_805_171, "99.9 MiB"), (104_805_172, "100 MiB"), (2**40, "1.00 TiB"), (2**62, "4096 PiB"),
+     (2**63 - 1, "8192 PiB"), (-20_480, "-20.0 KiB")],
 )  # fmt: skip
 def test_sizes(size: int, text: str) -> None:
     assert size_text(size) == text

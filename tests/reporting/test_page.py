@@ -294,6 +294,19 @@ def test_the_bytes_are_those_of_the_file_with_the_names_of_the_declaration(flipp
     assert shown == data[begin : begin + len(shown)]
 
 
+def test_a_timestamp_of_0_has_its_time_and_a_missing_one_has_none(tmp_path: Path) -> None:
+    directory = tmp_path / "logs" / "t-0"
+    directory.mkdir(parents=True)
+    data = bytearray(simple())
+    struct.pack_into(">qq", data, BATCH.position("base_timestamp"), 0, -1)
+    (directory / f"{0:020}.log").write_bytes(data)
+    page = page_of(tmp_path / "logs")
+    table = table_named(page.all("details", class_="finding")[0], "Bytes there, read as a batch of format v2")
+    meanings = {row[2]: row[4] for row in table.rows()}
+    assert meanings["base_timestamp"].startswith("1970-01-01 00:00:00 UTC; ")
+    assert "UTC" not in meanings["max_timestamp"]
+
+
 def test_old_messages_have_their_own_names(tmp_path: Path) -> None:
     case = unpacked("0.8.2.2/codecs")
     root = tmp_path / "logs"

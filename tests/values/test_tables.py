@@ -300,3 +300,24 @@ def test_an_upper_bound_of_time_hides_no_earlier_time_behind_it(tmp_path: Path) 
     assert found == [(0,), (2,)]
     ended = kafkalog.TableScan(filter=kafkalog.RecordFilter(end_timestamp=1_700_000_000_025))
     assert kafkalog.polars.scan(ended, tmp_path / "data").collect()["offset"].to_list() == [0]
+
+
+def test_a_bound_at_the_epoch_is_not_widened_by_an_earlier_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A start timestamp of 0 is a bound, not a missing one."""
+    (tmp_path / "data").mkdir()
+    with kafkalog.Log.open(tmp_path / "data" / "t-0") as log:
+        log.append([kafkalog.NewRecord(key=None, value=b"v", timestamp=10)])
+    starts: list[int | None] = []
+    plain = kafkalog.Partition.to_arrow
+
+    def to_arrow(self: kafkalog.Partition, *given: Any, **options: Any) -> Any:
+        starts.append(given[1].start_timestamp)
+        return plain(self, *given, **options)
+
+    monkeypatch.setattr(kafkalog.Partition, "to_arrow", to_arrow)
+    earlier = pc.field("timestamp") >= pc.scalar(datetime.datetime(1969, 12, 31, tzinfo=datetime.UTC))
+    for requested in (0, 5, None):
+        scan = kafkalog.TableScan(filter=kafkalog.RecordFilter(start_timestamp=requested))
+        table = kafkalog.KafkaTable(scan, tmp_path / "data")
+        assert table.reader(filter=earlier).read_all().num_rows == 1
+    assert [start for start in starts if start is not None] == [0, 5, -86_400_000]

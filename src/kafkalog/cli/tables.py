@@ -63,8 +63,9 @@ class Column(Struct, frozen=True):
 
 
 def size_text(size: int) -> str:
-    """Return a size as text: in bytes if it is below `_EXACT_BYTES` (10 KiB), else with three digits and a binary unit,
-    `1.25 MiB`.
+    """Return a size in bytes as text: `123 B` below `_EXACT_BYTES` (10 KiB), else with three digits and a binary
+    unit, `1.25 MiB`. Sizes of 1000 to 1023 of a unit are shown in the next larger one, `0.98 MiB`; from
+    1000 PiB, the largest unit, the text has more digits.
     """
     if abs(size) < _EXACT_BYTES:
         return f"{size} B"
@@ -73,7 +74,7 @@ def size_text(size: int) -> str:
         value /= 1024
         if abs(value) < 999.5 or unit == "PiB":
             break
-    digits = max(0, 3 - len(str(int(abs(value)))))
+    digits = 2 if abs(value) < 9.995 else 1 if abs(value) < 99.95 else 0
     return f"{value:.{digits}f} {unit}"
 
 

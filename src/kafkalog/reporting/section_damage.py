@@ -115,7 +115,8 @@ def _bytes(around: AnnotatedBytes, position: int) -> Markup:
     rows: list[list[Content]] = list(_plain(around.before, position - len(around.before), "before"))
     for field in around.fields:
         value = "cut short" if field.value is None else str(field.value)
-        time = seconds_text(field.value) if field.name.endswith("timestamp") and (field.value or -1) >= 0 else ""
+        is_time = field.name.endswith("timestamp") and field.value is not None and field.value >= 0
+        time = seconds_text(field.value) if is_time else ""
         meaning = f"{time}; {field.meaning}" if time else field.meaning
         rows.append([str(field.position), _hex(field.data), element("span", field.name, class_="code"), value, meaning])
     rows += _plain(around.after, around.after_position, "after")

@@ -32,8 +32,8 @@ _UNDO = "What it removes goes to quarantine, and an undo puts it back. Stop the 
 
 
 def ways_section(facts: ReportFacts) -> Section | None:
-    """Return the section with the plans for each log directory; None if there are no plans, because only segments were
-    given. Raises `StorageError` if a metadata log that must be read for advice cannot be.
+    """Return the section with the plan for each directory. None if there are no plans, because only segments were given
+    or no directory could be read. Raises `StorageError` if a metadata log that must be read for advice cannot be.
     """
     if not facts.planned:
         return None

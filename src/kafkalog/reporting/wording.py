@@ -35,7 +35,7 @@ def size_text(size: int | float) -> str:
     """Return a size in bytes as text: `812 bytes`, `1 byte`, `1.5 MiB` (binary units)."""
     unit = 0
     value = float(size)
-    while value >= _STEP and unit + 1 < len(_UNITS):
+    while round(value, min(unit, 1)) >= _STEP and unit + 1 < len(_UNITS):
         value /= _STEP
         unit += 1
     if unit == 0:

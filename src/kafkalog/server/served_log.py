@@ -178,8 +178,8 @@ class ServedLog:
         work; the transactions are its return value. They are kept for later calls, and several callers share one
         reading of the log.
 
-        Open transactions, and transactions with a damaged end, are reported once. Raises `StorageError` if a file
-        cannot be read.
+        An open transaction is reported as in `tell_of_open`. If transactions whose end is damaged are found, one
+        message names the first of all and counts the others. Raises `StorageError` if a file cannot be read.
         """
         while True:
             walk = self._walk
@@ -190,9 +190,10 @@ class ServedLog:
                     committed = walk.go(bounds.partition, bounds.end)
                     if committed is not None and walk is self._walk:
                         self._committed = committed
-                        self._tell_of_open(committed, bounds.partition)
                         self._tell_of_undecided(committed)
             if committed is not None:
+                if committed is self._committed:
+                    self.tell_of_open(committed)
                 return committed
             yield
 
@@ -215,10 +216,19 @@ class ServedLog:
             return offset_and_timestamp
         return times[timestamp]
 
-    def _tell_of_open(self, committed: Committed, partition: Partition) -> None:
-        """Report a transaction that stays open. With a live writer, open transactions are normal."""
+    def tell_of_open(self, committed: Committed, offset: int | None = None) -> None:
+        """Report the earliest open transaction to `complain`, once, if the log was not modified for 60 seconds. Before
+        that, a live writer may still end it; so this is called at every fetch. `offset` is the one to fetch: nothing is
+        reported if it is below the last stable offset, because the client does not wait yet. Raises `StorageError` if
+        the log's end must be read and cannot be.
+        """
+        does_not_wait = offset is not None and offset < committed.last_stable_offset
+        if committed.why_it_ends is None or does_not_wait:
+            return
+        partition = self.bounds().partition
         name = f"{partition.topic}-{partition.partition}"
-        news = self._stays_open.news(name, partition.segments, committed.last_stable_offset, committed.why_it_ends)
+        with self._lock:
+            news = self._stays_open.news(name, partition.segments, committed.last_stable_offset, committed.why_it_ends)
         if news is not None:
             self._complain(news)
 

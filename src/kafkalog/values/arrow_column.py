@@ -101,8 +101,8 @@ class ColumnDecoder:
     @staticmethod
     def _texts(column: pa.Array) -> Decoded | None:
         """Decode a column of plain text in one call; the result has no schemas and no problems. Return None if the
-        column has fewer than `TOGETHER` values, or if a value is not UTF-8, looks like JSON or has control characters.
-        The caller then decodes the values one by one.
+        column has fewer than `TOGETHER` values, or if a value is not UTF-8, begins like a JSON object or array, or has
+        control characters other than tab, line feed and carriage return. The caller then decodes the values one by one.
         """
         try:
             texts = column.cast(pa.string())

@@ -223,7 +223,8 @@ class KafkaTable:
                 end_offset=min((end for end in ends if end is not None), default=None),
             )
         if "timestamp" in names and not stops and (start := reach.start_timestamp()) is not None:
-            records = replace(records, start_timestamp=max(start, records.start_timestamp or start))
+            requested = records.start_timestamp
+            records = replace(records, start_timestamp=start if requested is None else max(start, requested))
         return records
 
     def _may_hold(self, reach: Reach, partition: Partition) -> bool:

@@ -14,6 +14,7 @@ import pytest
 
 import kafkalog
 from kafkalog.codec.plain.scanner import scan
+from kafkalog.log.reading import transactions
 from kafkalog.server.broker import ServerOptions
 from kafkalog.server.catalog import Catalog
 from kafkalog.server.error_codes import Code
@@ -288,6 +289,36 @@ def test_bytes_that_are_no_batch(tmp_path: Path) -> None:
     with serving(tmp_path / "data", on_damage=told.append) as server, RawClient(server.address) as client:
         assert offsets(one(client.ask("Fetch", 11, **fetching("orders", {0: 20})))) == list(range(21, 50))
     assert len(told) == 1
+
+
+def test_a_client_that_waits_for_an_open_transaction_is_told_of_it_though_the_log_never_grows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While somebody may still write, nothing is said; a minute later the transactions are known already."""
+    data = damage.Header(attributes=0x10, producer_id=7, producer_epoch=0, base_sequence=0)
+    batches = [damage.batch(0, [damage.record(0)]), damage.batch(1, [damage.record(0)], data)]
+    directory = tmp_path / "data" / "orders-0"
+    directory.mkdir(parents=True)
+    (directory / f"{0:020}.log").write_bytes(b"".join(batches))
+    told: list[str] = []
+    body = fetching("orders", {0: 1}, max_wait_ms=0) | {"isolation_level": 1}
+    latest = {"partition_index": 0, "timestamp": -1}
+    with serving(tmp_path / "data", complain=told.append) as server, RawClient(server.address) as client:
+
+        def waits() -> None:
+            assert offsets(one(client.ask("Fetch", 11, **body))) == []
+            topics = [{"name": "orders", "partitions": [latest]}]
+            answer = client.ask("ListOffsets", 5, isolation_level=1, topics=topics)
+            assert answer["topics"][0]["partitions"][0]["offset"] == 1
+
+        waits()
+        assert told == []
+        monkeypatch.setattr(transactions, "_PATIENCE_NS", 0)
+        assert offsets(one(client.ask("Fetch", 11, **body))) == []
+        (message,) = told
+        assert "read_committed ends at offset 1, where a transaction of producer 7 is open" in message
+        waits()
+        assert told == [message]
 
 
 def test_a_transaction_that_is_undecided_because_of_damage_is_told_or_left_out(tmp_path: Path) -> None:

@@ -248,12 +248,11 @@ class GroupOffsets:
         self._looked = False
 
     def load(self) -> dict[tuple[str, int], int]:
-        """Read the group's committed offsets from disk; return them by (topic, partition).
-
-        Empty if the group committed nothing; commits of open transactions do not count. Raises `UsageError` if a
-        directory is missing, or if the directories are not of one broker. Raises `FormatError` if the partition of
-        `__consumer_offsets` that the group belongs to was not read completely (otherwise consumers would restart too
-        early without notice), or if a `meta.properties` is malformed. Raises `StorageError` if a file cannot be read.
+        """Read the group's committed offsets from disk; return them by (topic, partition). Empty if it committed
+        nothing; commits of open transactions do not count. Raises `UsageError` if a directory is missing, or if the
+        directories are not of one broker. Raises `FormatError` if the group's partition of `__consumer_offsets` was not
+        read completely, because consumers would restart too early, or if a `meta.properties` of several directories is
+        malformed; a single directory's is not read. Raises `StorageError` if a file cannot be read.
         """
         directories = BrokerDirectories(directories_of_one_broker(self.path, may_make=False))
         here = _here(directories)

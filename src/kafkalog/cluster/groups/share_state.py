@@ -130,9 +130,9 @@ class _Building(Struct, kw_only=True):
             self.combine()
 
     def combine(self) -> tuple[StateBatch, ...]:
-        """Merge all batches added so far; return them in offset order without overlaps. If a batch, or a later one, was
-        added with a start offset, the part of the batch below that start offset is cut off. The merged batches replace
-        the added ones in this object.
+        """Merge all batches added so far; return them in offset order without overlaps. A batch is cut off below the
+        largest start offset that was added with it or later; nothing is returned of a batch that ends below. The merged
+        batches replace the added ones in this object.
         """
         highest = _UNCHANGED
         kept: list[StateBatch] = []

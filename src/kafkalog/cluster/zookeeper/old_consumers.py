@@ -62,12 +62,10 @@ class OldGroup(Struct, frozen=True, kw_only=True):
     """whether the topics of every consumer are known"""
 
     def assigned(self, assignor: str, consumers: Iterable[OldConsumer] | None = None) -> Owners | None:
-        """Compute with an assignor which threads own the group's partitions, for these consumers (None: the group's
-        own). Return the thread by (topic, partition). Return None if the topics of some consumer are unknown, or if the
-        group has too many threads.
-
-        Every `assignor` except `range` is computed as round robin. The conditions of round robin in Kafka up to 0.9 are
-        not checked; they do not influence the result for a group that meets them.
+        """Compute which threads own the group's partitions: by range if `assignor` is `range`, else by round robin;
+        `consumers` None stands for the group's own. Return the thread by (topic, partition). Return None if the topics
+        of a consumer are unknown, because its registration cannot be read, or if there are more than a million threads.
+        Up to 0.9, Kafka refused round robin for some groups; this is not checked (see `conditions`).
         """
         if not self.resolved:
             return None

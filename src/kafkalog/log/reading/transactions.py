@@ -147,10 +147,10 @@ class StaysOpen:
         of a log is reported once, which is remembered. With `patient`, nothing is reported while one of the log's files
         was modified within the last 60 seconds.
         """
-        written = max((segment.modified_ns for segment in segments), default=0)
-        if why is None or (patient and written > time.time_ns() - _PATIENCE_NS):
+        if why is None or self._told.get(name) == first_offset:
             return None
-        if self._told.get(name) == first_offset:
+        written = max((segment.modified_ns for segment in segments), default=0)
+        if patient and written > time.time_ns() - _PATIENCE_NS:
             return None
         self._told[name] = first_offset
         return f"{name}: {why}"

@@ -55,7 +55,7 @@ def directories_of_one_broker(path: PathLike | Sequence[PathLike], *, may_make: 
 
     Raises `UsageError` if no path is given, if one is missing and not created, is not a directory or is a partition
     directory, or if their `meta.properties` name different brokers or clusters. Raises `StorageError` if a directory
-    cannot be created or listed, `FormatError` for a malformed `meta.properties`.
+    cannot be created or listed, `FormatError` if one of several has a malformed `meta.properties`.
     """
     paths = [path] if isinstance(path, str | os.PathLike) else list(path)
     if not paths:

@@ -226,6 +226,7 @@ class FetchHandler:
                 upper = asked.offset  # nothing yet; a lower stable offset would tell a client that it has read all
             else:
                 upper = stable = min(transactions.last_stable_offset, bounds.end)
+                log.tell_of_open(transactions, asked.offset)
         elif (known := log.committed) is not None:  # told to all, as far as it is known
             stable = min(known.last_stable_offset, bounds.end)
         found = _Found(code=Code.NONE, high_watermark=bounds.end, last_stable_offset=stable, log_start=bounds.start)

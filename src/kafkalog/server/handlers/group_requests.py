@@ -109,9 +109,10 @@ class GroupHandler:
         return topic["name"] if "name" in topic else self._catalog.names.get(topic["topic_id"])
 
     def offset_fetch(self, request: Request) -> Fields:
-        """Answer `OffsetFetch`: for each requested partition the offset committed to this server, or else the one in
-        the log directories. The offset is -1 for a partition without a commit. A null list of topics requests all
-        commits of the group. May read the files of committed offsets.
+        """Answer `OffsetFetch`: for each requested partition the offset committed to this server, else the one in the
+        log directories, else -1. A null list of topics requests all commits of the group; topics that the user may not
+        read are omitted then, and, where topics have ids, those that are not served. If they are requested, their
+        partitions have the error TOPIC_AUTHORIZATION_FAILED, or UNKNOWN_TOPIC_ID.
 
         If commits of the group may be missing from the files, a partition without a commit has the error
         KAFKA_STORAGE_ERROR, and so has a request for all commits. A wrong member id or epoch of the new consumer
