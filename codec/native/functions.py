@@ -357,8 +357,8 @@ def decode_window(
 def newest_timestamps(
     addresses: Numbers, sizes: Numbers, headers: AnyTable, start: int, largest: int, newest: Numbers
 ) -> int:
-    """Write the largest record timestamp (ms since 1970) of each batch to `newest`; return the number of batches before
-    the first damaged one.
+    """Write the largest timestamp (ms since 1970) of each batch to `newest`: base timestamp plus the largest delta of
+    its records, also with LogAppendTime. Return the number of batches before the first damaged one.
 
     `addresses` and `sizes` are the addresses and sizes of the batches' record bytes; `headers` has the batches from
     number `start` on. A record with more than `largest` headers counts as damage. For a batch without records,

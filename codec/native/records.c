@@ -400,8 +400,8 @@ EXPORTED int64_t decode_records(const byte *first, int64_t size, int64_t most_re
     return done;
 }
 
-/* Write the largest timestamp (ms) of the records of `count` batches, without keeping the records; return the number
- * of batches before the first damaged one. `addresses` and `sizes` are the addresses and sizes of the record bytes.
+/* Write the largest timestamp (ms) of the records of `count` batches, without keeping the records: base timestamp plus
+ * delta, also with LogAppendTime. Return the number of batches before the first damaged one. `addresses` and `sizes` are the addresses and sizes of the record bytes.
  * The table has the batches from number `start` on. A record with more than `largest` headers counts as damage. A
  * batch without records gets INT64_MIN. */
 EXPORTED int64_t newest_timestamps(const int64_t *addresses, const int64_t *sizes, int64_t count, int64_t *cells,

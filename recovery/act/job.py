@@ -315,7 +315,7 @@ def _agree(job: Job[Struct, Planned, Result], opened: Transaction, planned: Plan
 def _about(job: Job[Struct, Planned, Result], root: str) -> Iterator[None]:
     """Add the log directory `root` to errors raised within this context. If the job has several directories, a
     `RecoveryRefused` is replaced by one that names `root`; with one directory it is raised unchanged. Any other
-    `KafkaLogError` is raised again after its directory was set to `root`.
+    `KafkaLogError` is raised again, with `root` as its directory unless it has one.
     """
     try:
         yield

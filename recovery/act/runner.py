@@ -461,12 +461,15 @@ def refuse_out_of_order(runs: Runs, run: KeptRun) -> None:
 
 
 def _found_otherwise(run: KeptRun, later: KeptRun) -> str | None:
-    """Return the first path, in the order of the later execution's steps, that it did not find as `run` had left it;
-    None if there is none. Such a path had another size or content, or existed although `run` had removed it. After or
-    before a truncation only sizes are compared. Only paths that both executions change are compared.
+    """Compare the paths that both executions change. Return the first one, in the order of the steps of `later`, whose
+    size or content before `later` was not that which `run` had left, or that existed although `run` had removed it;
+    None if there is none. Paths that `later` did not find, and directories that `run` made, are not compared. If either
+    step is a truncation, only sizes are compared.
     """
     left: dict[str, FileState | int | None] = {}
     for step in run.journal.steps:
+        if step.kind is ActionKind.MAKE_DIRECTORY:
+            continue
         left[step.path] = step.kept_bytes if step.kind is ActionKind.TRUNCATE else step.after
     for step in later.journal.steps:
         if step.path not in left or step.before is None:

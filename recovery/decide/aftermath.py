@@ -180,8 +180,9 @@ def transactions_staying_open(
     after: Tree, results: Iterable[LoadedPartition], coordinators: Coordinators
 ) -> Iterator[LossConsequence]:
     """Yield a `transaction_stays_open` consequence for each transaction that is open at the end of a live log and that
-    no coordinator will end. This is so if this log directory has no `__transaction_state` partitions, or they do not
-    know its producer. `after` and `results` are as in `consequences`. Raises `StorageError` if a file cannot be read.
+    no coordinator will end. This is so if no log directory of the broker has `__transaction_state` partitions that can
+    be read, or if they do not know its producer. `after` and `results` are as in `consequences`. Raises `StorageError`
+    if a file cannot be read.
     """
     for result in results:
         name = parse_partition_directory(result.name)

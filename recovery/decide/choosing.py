@@ -78,12 +78,13 @@ def _carried_out(
     directory: SurveyedDirectory, forecasts: Forecasts, comparer: Comparer, hurt: Sequence[CountedPartition]
 ) -> list[WayResult]:
     """Return the results of the broker's start, which comes first, and of the recoveries that use neither other copies
-    nor the remote tier. They include the requested recovery if plans compare its mode. The other recoveries are
-    simulated in memory, only for the partitions in `hurt`. If `hurt` is empty, nothing is simulated, and mode safe gets
-    the result of the requested recovery, or the unchanged tree if mode kafka was requested.
+    nor the remote tier. The other recoveries are simulated in memory, only for the partitions in `hurt`, and the
+    requested one is among them if plans compare its mode. If `hurt` is empty, nothing is simulated: the result of the
+    requested recovery stands as mode safe, or the unchanged tree if mode kafka was requested.
 
-    A recovery with bit repair is left out if it repairs nothing. Examination below the recovery point (`full`) is
-    simulated only if mode safe leaves something that it could repair. Raises `StorageError` if a file cannot be read.
+    A simulated recovery with bit repair is left out if it repairs nothing. Examination below the recovery point
+    (`full`) is simulated only if mode safe leaves something that it could repair. Raises `StorageError` if a file
+    cannot be read.
     """
     rules, own = directory.rules, forecasts.own
     asked = RecoveryRequest.of(rules)

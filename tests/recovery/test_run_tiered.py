@@ -298,3 +298,16 @@ def test_no_tiered_log_is_opened_for_writing(tmp_path: Path) -> None:
     with pytest.raises(kafkalog.UsageError, match="offsets 0 to 136 are in the remote tier"):
         kafkalog.Log.open(root / "epochs-0")
     assert stamps(root) == before
+
+
+def test_a_directory_that_a_run_made_and_a_later_one_removes_was_not_replaced(tmp_path: Path) -> None:
+    case = tiered_case("stopped")
+    case.unpack(tmp_path)
+    root = tmp_path / "broker"
+    shutil.rmtree(root / "pays-0")
+    assert command("recover", root, *case.options(tmp_path), "--yes").code == 2
+    first = command("runs", "--json", root).objects[0]["runs"][0]["run_id"]
+    assert command("recover", root, "--mode", "set-aside", "-t", "pays", "--yes", "--accept-loss").code == 2
+    refused = command("undo", root, "--run", first, "--yes")
+    assert refused.code == 3
+    assert "undo that one first" in refused.err

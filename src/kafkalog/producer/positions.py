@@ -95,7 +95,7 @@ class Positions:
     def _first(self, key: TopicPartition, partition: Partition) -> int:
         """Return the first offset to read in a new partition. It is the committed offset if that is between log start
         and log end (both included). If there is none, or it is out of range, it is log start or log end according to
-        `reset`.
+        `reset`; with `read_committed` the last stable offset stands for the log end.
 
         If `reset` is None, raises `UsageError` for a missing committed offset and `OffsetOutOfRangeError` for one out
         of range. Raises `FormatError` or `StorageError` if the end of the log cannot be read.

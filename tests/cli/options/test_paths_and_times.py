@@ -150,6 +150,14 @@ def test_what_is_no_time_of_day_is_refused(text: str) -> None:
         Timestamp().convert(text, None, None)
 
 
+@pytest.mark.parametrize("now", [253_402_297_200_000, 2**63 - 1])
+def test_a_time_of_day_beyond_the_last_year_is_refused(now: int) -> None:
+    context = click.Context(click.Command("c"))
+    context.params["at"] = now
+    with pytest.raises(click.BadParameter, match="neither milliseconds"):
+        Timestamp().convert("10:00+14:00", None, context)
+
+
 def test_spans_are_counted_from_at() -> None:
     """Retention of a day: what is a day old for the clock of --at goes, wherever the option stands."""
     (broker,) = brokers("4.1.1/groups")

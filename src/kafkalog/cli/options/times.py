@@ -78,7 +78,7 @@ class Timestamp(_TimeType):
             return None
         try:
             moment = _today(text, now) if _CLOCK.match(text) else datetime.fromisoformat(text)
-        except ValueError:
+        except (ValueError, OverflowError):
             return None
         if moment.tzinfo is None:
             moment = moment.replace(tzinfo=UTC)
@@ -87,7 +87,7 @@ class Timestamp(_TimeType):
 
 def _today(text: str, now_ms: int) -> datetime:
     """Return the time of day in `text` on the day that contains `now_ms`, in its own time zone or else in UTC. Raises
-    `ValueError` if `text` is not a time of day.
+    `ValueError` if `text` is not a time of day, `OverflowError` if that day is after the year 9999.
     """
     clock = dates.time.fromisoformat(text)
     today = datetime.fromtimestamp(now_ms / 1000, clock.tzinfo or UTC).date()
