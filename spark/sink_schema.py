@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from pyspark.sql.types import ArrayType, BinaryType, DataType, IntegerType, StringType, StructType, TimestampType
 
 from kafkalog.codec.common.errors import UsageError
+from kafkalog.codec.encode.columns import divided_down
 
 __all__ = ["ROWS", "check_schema", "rows_of"]
 
@@ -72,15 +73,8 @@ def rows_of(batch: pa.RecordBatch, now_ms: int) -> pa.RecordBatch:
     ]
     if "timestamp" in names:
         micros = batch.column("timestamp").cast(pa.timestamp("us", tz="UTC")).cast(pa.int64())
-        columns.append(pc.fill_null(_milliseconds(micros), now_ms))
+        columns.append(pc.fill_null(divided_down(micros, _MICROSECONDS), now_ms))
     else:
         columns.append(pa.repeat(pa.scalar(now_ms, pa.int64()), count))
     columns.append(batch.column("headers").cast(_HEADERS) if "headers" in names else pa.nulls(count, _HEADERS))
     return pa.RecordBatch.from_arrays(columns, schema=ROWS)
-
-
-def _milliseconds(micros: pa.Array) -> pa.Array:
-    """Return microseconds as milliseconds, rounded down, also before 1970. Nulls stay null."""
-    rounded = pc.divide(micros, _MICROSECONDS)
-    is_above = pc.greater(pc.multiply(rounded, _MICROSECONDS), micros)  # before 1970 Arrow rounds up, towards zero
-    return pc.subtract(rounded, is_above.cast(pa.int64()))

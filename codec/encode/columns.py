@@ -33,7 +33,7 @@ from kafkalog.codec.native.thresholds import kernel_is_worth_it
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["DEFAULT_BATCH_BYTES", "build_batches", "record_columns"]
+__all__ = ["DEFAULT_BATCH_BYTES", "build_batches", "divided_down", "record_columns"]
 
 DEFAULT_BATCH_BYTES = 16 * KIB
 """Default of a producer's `batch.size`, in bytes."""
@@ -69,11 +69,16 @@ def _as_milliseconds(column: pa.Array) -> pa.Array:
         return pc.multiply_checked(numbers, pa.scalar(1_000, pa.int64()))
     if column.type.unit == "ms":
         return numbers
-    unit = pa.scalar({"us": 1_000, "ns": 1_000_000}[column.type.unit], pa.int64())
-    rounded = pc.divide(numbers, unit)
+    return divided_down(numbers, {"us": 1_000, "ns": 1_000_000}[column.type.unit])
+
+
+def divided_down(numbers: pa.Array, divisor: int) -> pa.Array:
+    """Return int64 numbers divided by a positive number, rounded down, also if they are negative. Nulls stay null."""
+    by = pa.scalar(divisor, pa.int64())
+    rounded = pc.divide(numbers, by)
     if (pc.min(numbers).as_py() or 0) >= 0:
         return rounded
-    is_above = pc.greater(pc.multiply(rounded, unit), numbers)  # before 1970 Arrow rounds up, towards zero
+    is_above = pc.greater(pc.multiply(rounded, by), numbers)  # Arrow rounds towards zero
     return pc.subtract(rounded, is_above.cast(pa.int64()))
 
 

@@ -43,6 +43,11 @@ def ends_reading(header: AnyHeader, base_offset: int) -> bool:
     return header.magic not in MAGICS or header.last_offset - base_offset > MAX_RELATIVE_OFFSET
 
 
+def above_segment(offset: int, base_offset: int) -> tuple[FindingCode, str]:
+    """Return code and detail of a finding about an offset that is too high for its segment."""
+    return FindingCode.OFFSET_ABOVE_SEGMENT, f"offset {offset} in a segment that begins at {base_offset}"
+
+
 def below_segment(offset: int, base_offset: int) -> tuple[FindingCode, str]:
     """Return code and detail of a finding about an offset below the base offset of its segment."""
     return FindingCode.OFFSET_BELOW_SEGMENT, f"offset {offset} in a segment that begins at {base_offset}"
@@ -60,7 +65,7 @@ def out_of_place(magic: int, first: int, last: int, base_offset: int) -> tuple[F
     if last < base_offset:
         return below_segment(last, base_offset)
     if last >= NO_OFFSET_LIMIT:
-        return FindingCode.OFFSET_ABOVE_SEGMENT, f"offset {last} in a segment that begins at {base_offset}"
+        return above_segment(last, base_offset)
     return None
 
 
@@ -243,7 +248,7 @@ class Continuity:
         if base is not None and first < base:
             problems.append(below_segment(first, base))
         if base is not None and last - base > MAX_RELATIVE_OFFSET:
-            problems.append((FindingCode.OFFSET_ABOVE_SEGMENT, f"offset {last} in a segment that begins at {base}"))
+            problems.append(above_segment(last, base))
         if self.next_segment is not None and last >= self.next_segment:
             detail = f"offset {last}, but the next segment begins at {self.next_segment}"
             problems.append((FindingCode.SEGMENT_OVERLAP, detail))

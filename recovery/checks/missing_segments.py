@@ -5,6 +5,7 @@ gap.
 from __future__ import annotations
 
 import os
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 
 from kafkalog.cluster.records.checkpoints import cleaned_until
@@ -45,8 +46,8 @@ def missing_from(partition: Partition, collected: MissingOffsets) -> list[Findin
     is_uncleaned = not cleaned and facts.is_never_compacted(name.topic, name.partition)
     missing = collected.found_if_uncleaned if is_uncleaned else collected.found
     removed = collected.inside_if_uncleaned if is_uncleaned else []
-    linked = linked_logs(partition.findings)
-    missing = [(first, last) for first, last in missing if not any(first <= base <= last for base in linked)]
+    linked = sorted(linked_logs(partition.findings))
+    missing = [(first, last) for first, last in missing if bisect_left(linked, first) == bisect_right(linked, last)]
     bases = [segment.base_offset for segment in partition.segments]
     path, start = partition.path, partition.log_start_offset
     lost = missing_segments(path, missing, start, bases, is_compacted=is_compacted)

@@ -240,19 +240,17 @@ def partition_consequences(
     * `all_online`: whether `directory_ids` has all log directories of the node; None if unknown. If the metadata has
       the broker's registered directories, these decide instead
     """
-    are_renamed_first = release.at_least("3.7.1")
-    refuse_twice(
-        directory
-        for directory in directories
-        if not (are_renamed_first and _is_stray(directory, image, node_id, release))
-    )
+    stray_paths = {directory.path for directory in directories if _is_stray(directory, image, node_id, release)}
+    renamed_first = stray_paths if release.at_least("3.7.1") else set()
+    refuse_twice(directory for directory in directories if directory.path not in renamed_first)
     nameless = [directory for directory in directories if directory.topic_id is None]
     if nameless and release.at_least("3.7.0") and not release.at_least("3.7.1"):
         path = os.path.join(nameless[0].path, PARTITION_METADATA)
         raise ends(Part.PARTITION_METADATA, "missing", path, _RUNTIME, _NO_TOPIC_ID)
     inside = [directory for directory in directories if directory.path in directory_ids]
-    directories = [directory for directory in directories if directory not in inside]
-    strays = [directory for directory in directories if _is_stray(directory, image, node_id, release)]
+    directories = [directory for directory in directories if directory.path not in directory_ids]
+    strays = [directory for directory in directories if directory.path in stray_paths]
+    there = [directory for directory in directories if directory.path not in stray_paths]
     consequences, faults = _strays(strays, node_id, release, explained, has_nameless=bool(nameless))
     for directory in inside if release.at_least("3.7.1") else ():
         consequences.append(
@@ -268,9 +266,7 @@ def partition_consequences(
         )
     if image is None:
         return consequences, faults
-    placed = {
-        (directory.parsed.topic, directory.parsed.partition) for directory in directories if directory not in strays
-    }
+    placed = {directory.partition for directory in there}
     known, nowhere = set(directory_ids.values()), _nowhere(image, node_id, placed)
     registered = image.brokers.get(node_id)
     if registered is not None and registered.directories:
@@ -281,7 +277,6 @@ def partition_consequences(
         faults += wrong
     if registered is not None and all_online is not False:
         consequences += _made_again(image, node_id, nowhere, put_away, is_certain=all_online is True)
-    there = [directory for directory in directories if directory not in strays]
     consequences += _without_leader(there, image, node_id, release, known, nowhere)
     for others, wrong in (_of_another_topic(there, image, node_id), _under_another_name(there, image)):
         consequences += others

@@ -182,13 +182,10 @@ def _take_offline(disks: BrokerDisks, offline: Sequence[StartConsequence]) -> No
     `offline` is about such a directory, or about what lies in it.
     """
     files = {absolute(consequence.file) for consequence in offline if consequence.file is not None}
-    for log_dir in list(disks.online):
-        root = absolute(log_dir.path)
-        if root in files or any(os.path.dirname(file) == root for file in files):
-            disks.online.remove(log_dir)
-            disks.logs = {
-                key: log for key, log in disks.logs.items() if os.path.dirname(log.path or "") != log_dir.path
-            }
+    roots = files | {os.path.dirname(file) for file in files}
+    gone = {log_dir.path for log_dir in disks.online if absolute(log_dir.path) in roots}
+    disks.online = [log_dir for log_dir in disks.online if log_dir.path not in gone]
+    disks.logs = {key: log for key, log in disks.logs.items() if os.path.dirname(log.path or "") not in gone}
 
 
 def unread(path: str, error: StorageError) -> Finding:

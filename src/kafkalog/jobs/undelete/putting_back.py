@@ -106,6 +106,8 @@ def _hold(stack: ExitStack, root: str, wanted: Undelete, chosen: Sequence[Remain
     `StorageError` if a file cannot be read.
     """
     actions, held = [], []
+    if chosen and all(remains.kind is RemainsKind.STRAY for remains in chosen):
+        raise RecoveryRefused(f"{chosen[0].directory} is already one that no broker removes", reason="nothing")
     for remains in chosen:
         if remains.kind is RemainsKind.SEGMENTS:
             raise RecoveryRefused(
@@ -117,8 +119,6 @@ def _hold(stack: ExitStack, root: str, wanted: Undelete, chosen: Sequence[Remain
                 reason="segments",
             )
         if remains.kind is RemainsKind.STRAY:
-            if all(each.kind is RemainsKind.STRAY for each in chosen):
-                raise RecoveryRefused(f"{remains.directory} is already one that no broker removes", reason="nothing")
             continue
         target = remains.directory.removesuffix(DirectoryState.DELETE) + DirectoryState.STRAY
         actions.append(RecoveryAction(kind=ActionKind.RENAME_DIRECTORY, path=remains.directory, target=target))
