@@ -65,7 +65,11 @@ from kafkalog.recovery.broker.node.settings_of_start import (
     refuse_incomplete_properties,
     refuse_small_segments,
 )
-from kafkalog.recovery.broker.node.with_zookeeper import consequences_of_topic_ids, zookeeper_facts
+from kafkalog.recovery.broker.node.with_zookeeper import (
+    consequences_of_topic_ids,
+    consequences_without_directory,
+    zookeeper_facts,
+)
 
 __all__ = ["node_start"]
 
@@ -424,6 +428,8 @@ def _with_zookeeper(context: _Context, release: Release) -> NodeAnswer:
         directories, lambda directory: False if facts.may_have(directory.parsed.topic) else None
     )
     consequences = [*identity.consequences, *offline, *other, *moves]
+    if files.node_id is not None and len(online) == len(files.roots):
+        consequences += consequences_without_directory(directories, facts, files.node_id, is_certain=files.are_all)
     faults = [*identity.faults, *faults, *wrong]
     for root in results.keys() & set(online):
         unserved, unread = consequences_of_unserved(context.unserved(root, results[root]), release)
@@ -500,20 +506,28 @@ class _Start:
         replay = self._replay(loaded, leader)
         if replay.is_without_version:
             raise self._without_version(loaded)
+        if self._publishes_nothing(replay):
+            return self._done()
         is_dropped = any(
             consequence.kind is ConsequenceKind.METADATA_LOG_DROPPED for consequence in loaded.consequences
         )
+        goes_back = f"the only voter's metadata goes back to offset {loaded.end}"
         if self._leads and is_dropped:
-            self._goes_back(loaded, "what came after it, if anything, is lost")
+            self._goes_back(loaded.directory, f"{goes_back}; what came after it, if anything, is lost")
         elif self._leads and loaded.end < loaded.written_end:
-            self._goes_back(loaded, f"it went to {loaded.written_end}: look for a newer copy of it before")
+            what = f"it went to {loaded.written_end}: look for a newer copy of it before"
+            self._goes_back(loaded.directory, f"{goes_back}; {what}")
+        cut = self._damaged_snapshot()
         if replay.is_empty and self._leads:
             replay = self._begun_anew(replay, bootstrap)
         elif self._leads:
+            if cut is not None:
+                what = "topics, access control entries and settings behind its end, if any, are gone"
+                self._goes_back(cut, f"the only voter takes its cut snapshot for the whole; {what}")
             self._note(*consequences_of_migration(replay.image, loaded, self.release))
         if self.role is not Role.CONTROLLER:
-            has_rest = self._is_led or not loaded.consequences  # else the controllers send the rest
-            is_partial = self.role is Role.BROKER and not has_rest
+            is_changed = self.role is Role.BROKER and bool(loaded.consequences)  # then the controllers send the rest
+            is_partial = not self._is_led and (is_changed or self._names_no_voters)
             self._open(identity, None if is_partial else replay.image)
             self._note(consequences_without_tier(self.files, replay.image), [])
             self._refuse_registration(identity, replay.image)
@@ -593,8 +607,8 @@ class _Start:
                 return self._observes(own, here, members, identity)
         else:
             stated = static_voters(self.files.properties)
-            if not stated and self.files.properties.get("controller.quorum.bootstrap.servers"):
-                return self._without_voters(state)
+            if not stated and (servers := self.files.properties.get("controller.quorum.bootstrap.servers")):
+                return self._asks_others(servers, state)
             known = stated or state.voters or tuple(self._registered_controllers())
             members = set(known)
             if stated and state.voters and set(stated) != set(state.voters) and not self.release.at_least("3.8"):
@@ -607,6 +621,19 @@ class _Start:
             self.condition = f"if a majority of the voters {_listed(members)} is there; else it waits forever"
         elif not members:
             return self._without_voters(state)
+        return None
+
+    _names_no_voters = False
+    """whether its own files name no voters, so that it fetches all its metadata"""
+
+    def _asks_others(self, servers: str, state: StateFile) -> NodeAnswer | None:
+        """Set `condition`, since a node whose files name no voters asks the controllers at `servers` who leads. Return
+        None, or the answer of `_without_voters` if it is a controller and `servers` can name only itself.
+        """
+        if self.role is not Role.BROKER and "," not in servers and not self.context.leaders.directories:
+            return self._without_voters(state)
+        self._names_no_voters = True
+        self.condition = "if controllers that controller.quorum.bootstrap.servers names have a leader without it"
         return None
 
     def _registered_controllers(self) -> list[int]:
@@ -751,23 +778,44 @@ class _Start:
         """Return the error for a start on metadata that has records and no `metadata.version`; the caller raises it.
         Its file is the damaged snapshot if a fault names one, else the metadata log directory.
         """
-        cut = next((fault.file for fault in self.faults if fault.part is Part.METADATA_SNAPSHOT), loaded.directory)
+        cut = self._damaged_snapshot() or loaded.directory
         message = "Unknown metadata version for FeaturesImage: metadataVersion(Optional.empty)"
         detail = f"the metadata that is read has records and no {_METADATA_VERSION}"
         exception = "java.lang.IllegalStateException"
         return ends(Part.METADATA_REPLAY, "no_version", cut, exception, message, detail=detail)
 
-    def _goes_back(self, loaded: LoadedMetadata, what: str) -> None:
-        """Add the consequence that the metadata of the only voter goes back to an earlier offset; the text `what` ends
-        its sentence.
+    def _publishes_nothing(self, replay: Replay) -> bool:
+        """Whether this is a broker alone whose damaged snapshot leaves its metadata without `metadata.version`, so that
+        it gives the metadata to no part of itself (`MetadataLoader.initializeNewPublishers`). If so, adds a
+        consequence. False before 3.7, which writes such metadata as the lowest version.
+
+        Before 4.1 it does the same with metadata that has no broker yet, so that it may have renamed its partitions.
+        """
+        damaged = self._damaged_snapshot()
+        if self.role is not Role.BROKER or damaged is None or replay.has_version or not self.release.at_least("3.7.0"):
+            return False
+        detail = f"its metadata has no {_METADATA_VERSION}: it logs 'metadata loading fault' and serves nothing"
+        if not self.release.at_least("4.1"):
+            detail += ", and it may rename all its partitions -stray before"
+        names = tuple(directory.name for directory in list_partitions(self.files, _readable(self.files)))
+        self.consequences.append(
+            StartConsequence(kind=ConsequenceKind.NOT_SERVING, detail=detail, file=damaged, names=names)
+        )
+        return True
+
+    def _damaged_snapshot(self) -> str | None:
+        """Path of the snapshot that was used, if it is cut, empty or damaged; else None. Known after the replay."""
+        return next((fault.file for fault in self.faults if fault.part is Part.METADATA_SNAPSHOT), None)
+
+    def _goes_back(self, file: str, detail: str) -> None:
+        """Add the consequence that the only voter starts with less metadata than it had, with the sentence `detail`.
 
         On a node that is a broker too, the partitions show whether something is lost. On a controller alone nothing
         shows it.
         """
-        detail = f"the only voter's metadata goes back to offset {loaded.end}; {what}"
         is_alone = self.role is Role.CONTROLLER
         kind = ConsequenceKind.METADATA_GOES_BACK if is_alone else ConsequenceKind.METADATA_MAY_GO_BACK
-        self.consequences.append(StartConsequence(kind=kind, detail=detail, file=loaded.directory))
+        self.consequences.append(StartConsequence(kind=kind, detail=detail, file=file))
 
     def _begun_anew(self, replay: Replay, bootstrap: Bootstrap) -> Replay:
         """Return the metadata that a leading controller has after it found its metadata empty and appended its

@@ -56,6 +56,7 @@ __all__ = [
     "consequences_of_older_metadata",
     "list_partitions",
     "loaded_logs",
+    "made_again",
     "open_partitions",
     "partition_consequences",
     "refuse_twice",
@@ -276,7 +277,7 @@ def partition_consequences(
         consequences += offline
         faults += wrong
     if registered is not None and all_online is not False:
-        consequences += _made_again(image, node_id, nowhere, put_away, is_certain=all_online is True)
+        consequences += made_again(image, node_id, nowhere, put_away, is_certain=all_online is True)
     consequences += _without_leader(there, image, node_id, release, known, nowhere)
     for others, wrong in (_of_another_topic(there, image, node_id), _under_another_name(there, image)):
         consequences += others
@@ -534,8 +535,8 @@ def _in_the_way(
     )
 
 
-def _made_again(
-    image: MetadataImage,
+def made_again(
+    image: MetadataImage | None,
     node_id: int,
     nowhere: Mapping[tuple[str, int], PartitionImage],
     put_away: Sequence[PartitionDirectory],
@@ -559,6 +560,7 @@ def _made_again(
             directory for directory in put_away
             if directory.parsed.state is state and directory.partition in again
             and _counts(again[directory.partition], node_id)
+            and image is not None
             and directory.topic_id == image.topics[directory.parsed.topic].id
         ]  # fmt: skip
         for directory in lost:

@@ -142,9 +142,12 @@ class Replay(Struct, kw_only=True):
     @property
     def is_empty(self) -> bool:
         """Whether a leading controller treats the metadata as empty, and appends its bootstrap records."""
-        if self.release.at_least("4.1"):
-            return _METADATA_VERSION not in self.image.features
-        return not self.records
+        return not self.has_version if self.release.at_least("4.1") else not self.records
+
+    @property
+    def has_version(self) -> bool:
+        """Whether the metadata has a `metadata.version`."""
+        return _METADATA_VERSION in self.image.features
 
     @property
     def is_without_version(self) -> bool:
@@ -152,8 +155,8 @@ class Replay(Struct, kw_only=True):
         record it waits for the bootstrap records (`MetadataLoader.stillNeedToCatchUp`). Never before 4.1, where a
         missing version counts as the lowest.
         """
-        has_version = _METADATA_VERSION in self.image.features
-        return self.release.at_least("4.1") and self.is_controller and self._has_seen_record and not has_version
+        is_loaded = self.is_controller and self._has_seen_record
+        return self.release.at_least("4.1") and is_loaded and not self.has_version
 
     def transaction(self, name: str) -> str | None:
         """Apply a Begin-, End- or AbortTransactionRecord (`name`) to the state of the metadata transaction. Return the

@@ -1,5 +1,5 @@
-"""Predict how ZooKeeper's data affect the start of a broker that has its metadata there: the cluster id and
-topic ids.
+"""Predict how ZooKeeper's data affect the start of a broker that has its metadata there: the cluster id, topic ids, and
+the partitions that it places on the broker.
 """
 
 from __future__ import annotations
@@ -9,20 +9,24 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
+from kafkalog.cluster.kraft.metadata_image import PartitionImage
 from kafkalog.codec.common.errors import StorageError, UsageError
 from kafkalog.codec.names import PARTITION_METADATA, DirectoryState
 from kafkalog.recovery.broker.node.answer import ConsequenceKind, Fault, Part, StartConsequence
 from kafkalog.recovery.broker.node.partition_directory import PartitionDirectory
+from kafkalog.recovery.broker.node.partitions import made_again
 
-__all__ = ["ZooKeeperFacts", "consequences_of_topic_ids", "zookeeper_facts"]
+__all__ = ["ZooKeeperFacts", "consequences_of_topic_ids", "consequences_without_directory", "zookeeper_facts"]
 
 
-class ZooKeeperFacts(Struct, frozen=True):
+class ZooKeeperFacts(Struct, frozen=True, kw_only=True):
     """Facts about a cluster from ZooKeeper's data; the defaults mean that nothing is known."""
 
     is_known: bool = False
     cluster_id: str | None = None
     topic_ids: Mapping[str, str | None] | None = None
+    partitions: Mapping[tuple[str, int], PartitionImage] = {}
+    """by topic and partition number; partitions without a readable state are left out"""
 
     def may_have(self, topic: str) -> bool:
         """Whether the cluster has a topic, or may have it because its ZooKeeper is unknown."""
@@ -30,14 +34,16 @@ class ZooKeeperFacts(Struct, frozen=True):
 
 
 def zookeeper_facts(directories: Sequence[str]) -> ZooKeeperFacts:
-    """Read cluster id and topic ids from the data directories of one ZooKeeper. The result says that nothing is known
-    (`is_known` False) if there are no directories, they cannot be read, or they hold no cluster or several. Reads only.
+    """Read cluster id, topic ids and partitions from the data directories of one ZooKeeper. The result says that
+    nothing is known (`is_known` False) if there are no directories, they cannot be read, or they hold no cluster or
+    several. Reads only.
     """
     if not directories:
         return ZooKeeperFacts()
     # most starts ask no ZooKeeper
     from kafkalog.cluster.zookeeper import open_zookeeper, tree_at
     from kafkalog.cluster.zookeeper.cluster_id import cluster_id
+    from kafkalog.cluster.zookeeper.departures import partition_states
     from kafkalog.cluster.zookeeper.kafka_nodes import chroots, topic_nodes
 
     try:
@@ -48,7 +54,29 @@ def zookeeper_facts(directories: Sequence[str]) -> ZooKeeperFacts:
     if len(places) != 1:
         return ZooKeeperFacts()
     topics = {name: node.id for name, node in topic_nodes(tree, places[0]).items()}
-    return ZooKeeperFacts(is_known=True, cluster_id=cluster_id(tree, places[0]), topic_ids=topics)
+    partitions = {
+        key: PartitionImage(replicas, state.isr, state.leader, state.leader_epoch, 0, ())
+        for key, (replicas, state) in sorted(partition_states(tree, places[0]).items())
+    }
+    return ZooKeeperFacts(
+        is_known=True, cluster_id=cluster_id(tree, places[0]), topic_ids=topics, partitions=partitions
+    )
+
+
+def consequences_without_directory(
+    directories: Sequence[PartitionDirectory], facts: ZooKeeperFacts, node_id: int, *, is_certain: bool
+) -> list[StartConsequence]:
+    """Return a consequence for the partitions that ZooKeeper places on broker `node_id` and that are not among
+    `directories`: they are created empty. Unless `is_certain`, its sentence says that another log directory may have
+    them. Empty if there are none.
+    """
+    placed = {directory.partition for directory in directories}
+    nowhere = {
+        key: partition
+        for key, partition in facts.partitions.items()
+        if node_id in partition.replicas and key not in placed
+    }
+    return made_again(None, node_id, nowhere, (), is_certain=is_certain)
 
 
 def consequences_of_topic_ids(

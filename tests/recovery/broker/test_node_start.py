@@ -199,6 +199,19 @@ def test_a_cut_snapshot_is_taken_for_the_whole_and_the_metadata_begins_anew(node
     assert [each.severity for each in told] == [Severity.ERROR]
 
 
+def test_what_was_behind_the_cut_of_the_only_voter_s_snapshot_is_gone(node: Path) -> None:
+    """Kafka 3.9.1 went on without a `metadata.version`, and 6 access control entries were gone."""
+    path = snapshot(node)
+    os.truncate(path, first_batch(path))
+    (node / "bootstrap.checkpoint").unlink()  # which it cannot read
+    no_op = Record(345, 0, TimestampType.CREATE_TIME, None, b"\x01\x14\x00\x00")
+    last = max((node / METADATA).glob("*.log"))
+    last.write_bytes(last.read_bytes() + build_batch([no_op], partition_leader_epoch=3))
+    kinds = {each.kind: each for each in answer(node, "3.9").consequences}
+    assert kinds[ConsequenceKind.METADATA_MAY_GO_BACK].file == str(path)
+    assert "access control entries" in kinds[ConsequenceKind.METADATA_MAY_GO_BACK].detail
+
+
 def test_a_cut_snapshot_that_records_follow_ends_the_loader(node: Path) -> None:
     """Kafka 4.1.0 and 4.3.0 end in `MetadataLoader#handleCommit`, before the controller writes bootstrap records: a
     no-op that follows the snapshot counts as a record, the leader change of the start does not.
@@ -215,9 +228,26 @@ def test_a_cut_snapshot_that_records_follow_ends_the_loader(node: Path) -> None:
         assert found.file == str(path)
         assert not found.strays
         assert all(each.kind is not ConsequenceKind.METADATA_OVERWRITTEN for each in found.consequences)
+
+
+@pytest.mark.parametrize(("release", "may_rename"), [("3.9", True), ("4.1", False), ("4.3", False)])
+@pytest.mark.parametrize("is_empty", [True, False])
+def test_a_broker_alone_whose_cut_snapshot_leaves_no_version_serves_nothing(
+    release: str, may_rename: bool, is_empty: bool, node: Path
+) -> None:
+    """Kafka 4.3.0 logs `Unhandled error initializing new publishers` after each batch, and renames nothing. 3.9.1 does
+    so too in one start, and in another renames every partition before.
+    """
+    path = snapshot(node)
+    os.truncate(path, 0 if is_empty else first_batch(path))
+    (node / "bootstrap.checkpoint").unlink()  # which Kafka 3.9 cannot read
     broker = {"process.roles": "broker", "node.id": "3", "log.dirs": str(node)}
-    alone = node_start([str(node)], release="4.3", properties=broker).answers[0]
-    assert alone.outcome is not StartOutcome.FAILS, "a node that is only a broker goes on"
+    alone = node_start([str(node)], release=release, properties=broker).answers[0]
+    assert alone.outcome is StartOutcome.NOT_SERVING
+    assert not alone.strays
+    (told,) = (each for each in alone.consequences if each.kind is ConsequenceKind.NOT_SERVING)
+    assert ("may rename" in told.detail) is may_rename
+    assert set(told.names) == {each.name for each in partitions(node)}
 
 
 def test_an_empty_snapshot_ends_the_loader_where_voters_are_static(node: Path) -> None:

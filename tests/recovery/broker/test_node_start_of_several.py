@@ -10,15 +10,20 @@ import shutil
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
-from kafkalog.cluster.kraft.metadata_image import MetadataImage
+from kafkalog.cluster.kraft.metadata_image import MetadataImage, PartitionImage
 from kafkalog.codec.names import DirectoryState, PartitionName
 from kafkalog.recovery.broker.node.answer import ConsequenceKind, NodeAnswer, Part, StartOutcome
 from kafkalog.recovery.broker.node.metadata_log import LoadedMetadata
 from kafkalog.recovery.broker.node.partition_directory import PartitionDirectory
 from kafkalog.recovery.broker.node.releases import release_of
 from kafkalog.recovery.broker.node.settings_of_start import consequences_of_migration
-from kafkalog.recovery.broker.node.with_zookeeper import ZooKeeperFacts, consequences_of_topic_ids
+from kafkalog.recovery.broker.node.with_zookeeper import (
+    ZooKeeperFacts,
+    consequences_of_topic_ids,
+    consequences_without_directory,
+)
 from kafkalog.recovery.broker.node_start import node_start
 from testkit.judging.trees import copy_tree
 from testkit.kafka.start_records import append_metadata
@@ -75,6 +80,20 @@ def test_static_voters_that_contradict_the_role_end_the_start(node: Path, roles:
     assert (found.outcome, found.exception) == (StartOutcome.FAILS, "java.lang.IllegalArgumentException")
     assert words in (found.message or "")
     assert found.faults[-1].part is Part.VOTERS
+
+
+@pytest.mark.parametrize(
+    ("servers", "outcome"), [("c:1", StartOutcome.NOT_SERVING), ("c:1,d:1", StartOutcome.STARTS)]
+)
+def test_a_node_whose_files_name_no_voters_asks_the_other_controllers(
+    servers: str, outcome: StartOutcome, node: Path
+) -> None:
+    """4.3.0, one of three voters: it fetched the metadata log that it had lost, and served again."""
+    shutil.rmtree(node / METADATA)
+    found = answer(node, properties(node, controller_quorum_bootstrap_servers=servers, **LISTENER))
+    assert found.outcome is outcome
+    assert not found.strays
+    assert outcome is StartOutcome.NOT_SERVING or "controller.quorum.bootstrap.servers" in (found.condition or "")
 
 
 def test_static_voters_over_dynamic_ones_do_not_count(node: Path) -> None:
@@ -304,6 +323,20 @@ def test_a_partition_with_another_topic_id_than_zookeeper_has_is_not_served() ->
     assert [(each.kind, each.names) for each in told] == [(ConsequenceKind.NOT_SERVING, ("t-1",))]
     told, _faults = consequences_of_topic_ids(found, ZooKeeperFacts())
     assert {each.names[0] for each in told} == {"t-0", "t-1"}, "one of them is wrong"
+
+
+@pytest.mark.parametrize("is_certain", [True, False])
+def test_a_partition_that_zookeeper_places_here_and_that_is_missing_is_made_again(is_certain: bool) -> None:
+    """Kafka 3.9.1 made it again, empty: 12 records were gone."""
+    image = PartitionImage((6, 7), (6,), 6, 0, 0, ())
+    held, elsewhere = structs.replace(image, isr=(6, 7)), structs.replace(image, replicas=(7,), isr=(7,))
+    known = ZooKeeperFacts(
+        is_known=True, partitions={("t", 0): image, ("t", 1): image, ("t", 2): held, ("t", 3): elsewhere}
+    )
+    (told,) = consequences_without_directory([directory("t-0", ONE)], known, 6, is_certain=is_certain)
+    assert told.kind is ConsequenceKind.EMPTY_AGAIN
+    assert (told.names, told.lost) == (("t-1", "t-2"), ("t-1",))
+    assert ("unless a log directory that was not given has them" in told.detail) is not is_certain
 
 
 # --- several log directories ----------------------------------------------------------------------------------------

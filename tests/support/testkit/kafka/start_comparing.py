@@ -16,6 +16,12 @@ from testkit.kafka.start_trials import Observed, Trial
 __all__ = ["Forecast", "differences", "forecast"]
 
 _WORDS = 60
+_GOES_BACK = (
+    ConsequenceKind.METADATA_LOG_DROPPED,
+    ConsequenceKind.METADATA_GOES_BACK,
+    ConsequenceKind.METADATA_MAY_GO_BACK,
+)
+"""consequences whose sentence says that the newest metadata is lost, without names"""
 _LOSES = (
     ConsequenceKind.STRAY,
     ConsequenceKind.DELETED,
@@ -101,9 +107,10 @@ def _service(foretold: Forecast, found: Observed, trial: Trial) -> list[str]:
     losing = {str(each) for each in _LOSES} & set(foretold.kinds)
     anew = str(ConsequenceKind.METADATA_OVERWRITTEN) in foretold.kinds
     topics = {name.rpartition("-")[0] for name in foretold.strays}
-    if not anew and not set(found.topics_lost) <= topics:
+    goes_back = {str(each) for each in _GOES_BACK} & set(foretold.kinds)
+    if not anew and not goes_back and not set(found.topics_lost) <= topics:
         told.append(f"topics {found.topics_lost} are gone")
-    if found.acls_lost and not anew and str(ConsequenceKind.METADATA_LOG_DROPPED) not in foretold.kinds:
+    if found.acls_lost and not anew and not goes_back:
         told.append(f"{found.acls_lost} access control entries are gone")
     if found.records_lost and not losing and not trial.damage.startswith("log-"):
         told.append(f"{found.records_lost} records are gone")
