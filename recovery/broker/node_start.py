@@ -419,7 +419,7 @@ def _with_zookeeper(context: _Context, release: Release) -> NodeAnswer:
     online = [root for root in identity.online if root in _readable(files)]
     results = context.logs(online)
     offline, faults = open_partitions(files, results, is_kraft=False)
-    gone = {start_consequence.file for start_consequence in offline}
+    gone = _offline(offline)
     online = [root for root in online if root not in gone]
     directories = with_ends_of_moves(files, list_partitions(files, online, results), context.now_ms)
     refuse_twice(directories)
@@ -871,7 +871,7 @@ class _Start:
         self._note(offline, faults)
         if node is None:
             return
-        gone = {start_consequence.file for start_consequence in offline}
+        gone = _offline(offline)
         online = [root for root in online if root not in gone]
         directories = list_partitions(self.files, online, results)
         directories = with_ends_of_moves(self.files, directories, self.context.now_ms)
@@ -962,6 +962,13 @@ def _voters_of(leader: LoadedMetadata) -> set[int]:
         return dynamic or set(state_of_start(leader, newest).voters)
     except StartEndsError:
         return set()
+
+
+def _offline(consequences: Sequence[StartConsequence]) -> set[str | None]:
+    """Files of the consequences DIRECTORY_OFFLINE."""
+    return {
+        consequence.file for consequence in consequences if consequence.kind is ConsequenceKind.DIRECTORY_OFFLINE
+    }
 
 
 def _listed(numbers: set[int]) -> str:

@@ -50,6 +50,8 @@ class ClosedFiles(Struct, frozen=True, kw_only=True):
     """whether the log directory itself or its lock is among `paths`, so that no log is loaded"""
     emptied: str | None
     """one of `paths`: a partition directory whose log a start of Kafka 4.1 or later can empty; None if there is none"""
+    is_late: bool
+    """whether `paths` are only indexes that a start does not open, but the first read of their segment does"""
 
     @property
     def warning(self) -> str:
@@ -76,20 +78,56 @@ def closed_files(root: str, roots: Iterable[str]) -> ClosedFiles | None:
         user = _user({root, *roots})
         if user is None:
             return None
-        closed = {path: status for path, status in _entries(root) if _is_closed(path, status, user)}
+        entries = dict(_entries(root))
     except (OSError, UsageError):  # said by those who read what is in it
         return None
+    closed = {path: status for path, status in entries.items() if _is_closed(path, status, user)}
+    if not closed:
+        return None
     is_root = root in closed or os.path.join(root, LOCK_FILE) in closed
-    emptied = _emptied(root, closed, user)
-    return ClosedFiles(user=user, paths=[*closed], is_root=is_root, emptied=emptied) if closed else None
+    is_clean = os.path.exists(os.path.join(root, CLEAN_SHUTDOWN_FILE))
+    newest = _newest(entries)
+    return ClosedFiles(
+        user=user,
+        paths=[*closed],
+        is_root=is_root,
+        emptied=_emptied(closed, user, is_clean),
+        is_late=is_clean and all(_is_opened_late(path, newest) for path in closed),
+    )
 
 
-def _emptied(root: str, closed: Mapping[str, os.stat_result], user: User) -> str | None:
+def _newest(paths: Iterable[str]) -> dict[str, int]:
+    """Return the base offset of the newest segment of each partition directory, by its path."""
+    newest: dict[str, int] = {}
+    for path in paths:
+        parsed = parse_segment_file(os.path.basename(path))
+        if parsed is not None and parsed.is_live_log:
+            directory = os.path.dirname(path)
+            newest[directory] = max(newest.get(directory, 0), parsed.base_offset)
+    return newest
+
+
+def _is_opened_late(path: str, newest: Mapping[str, int]) -> bool:
+    """Whether a start on a log that need not be recovered leaves this file closed (`LazyIndex`): it is an offset or
+    time index, not of the newest segment. The metadata log is always recovered.
+    """
+    directory, name = os.path.split(path)
+    parsed = parse_segment_file(name)
+    partition = parse_partition_directory(os.path.basename(directory))
+    return (
+        parsed is not None
+        and parsed.kind in (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX)
+        and parsed.base_offset < newest.get(directory, 0)
+        and partition is not None
+        and partition.topic != CLUSTER_METADATA_TOPIC
+    )
+
+
+def _emptied(closed: Mapping[str, os.stat_result], user: User, is_clean: bool) -> str | None:
     """Return the first partition directory in `closed` whose log a start's recovery can empty: it opens all files of
     the log, cannot write a producer snapshot beside them, and truncates the segment (`LogLoader.recoverLog`). None if
     there is none. Logs are recovered after a stop that was not clean, the metadata log at every start.
     """
-    is_clean = os.path.exists(os.path.join(root, CLEAN_SHUTDOWN_FILE))
     unopened = {os.path.dirname(path) for path in closed}
     for path, status in closed.items():
         name = parse_partition_directory(os.path.basename(path))

@@ -49,6 +49,7 @@ from kafkalog.recovery.broker.node.node_files import NodeFiles
 from kafkalog.recovery.broker.node.partition_directory import PartitionDirectory
 from kafkalog.recovery.broker.node.releases import Release
 from kafkalog.recovery.broker.node.replay import replicas_of
+from kafkalog.recovery.facts.owners import ClosedFiles
 
 __all__ = [
     "Explained",
@@ -152,10 +153,10 @@ def loaded_logs(files: NodeFiles, root: str, now_ms: int, *, is_outline: bool = 
 def open_partitions(
     files: NodeFiles, results: Mapping[str, BrokerResult], *, is_kraft: bool = True
 ) -> tuple[list[StartConsequence], list[Fault]]:
-    """Return consequences and faults for log directories that go offline when logs are loaded; both lists are empty if
-    all stay online. A directory goes offline if a log fails with an IOException, if a checkpoint that is read later
-    cannot be read, or if the broker's user may not open the files. `results` are the results of loading logs, by log
-    directory.
+    """Return consequences and faults for log directories that go offline when logs are loaded (DIRECTORY_OFFLINE), or
+    later, when they are read (NOT_SERVING); both lists are empty if all stay online. A directory goes offline if a log
+    fails with an IOException, if a checkpoint that is read later cannot be read, or if the broker's user may not open
+    the files. `results` are the results of loading logs, by log directory.
 
     Raises `StartEndsError` if a log ends the start, if all directories go offline, or (with `is_kraft`) if the
     directory of the metadata log goes offline. Raises `StorageError` if a directory cannot be read.
@@ -163,6 +164,7 @@ def open_partitions(
     offline: list[StartConsequence] = []
     faults: list[Fault] = []
     messages: list[str] = []
+    late: list[StartConsequence] = []
     for root, result in results.items():  # all logs are loaded before a checkpoint of `_READ_LATER` is read
         if result.outcome == StartResult.START_FAILS:
             raise ends(Part.LOGS, "unreadable", root, result.exception or "", result.message_in(root))
@@ -173,10 +175,14 @@ def open_partitions(
             user, path = closed.user[0], closed.emptied or closed.paths[0]
             message = f"the broker's user, {user}, may not open or change {path}: give it all of {root}{closed.warning}"
         unread = None if result.outcome != StartResult.LOADED else _unread_checkpoint(files, root)
+        is_last = len(results) == 1 or (is_kraft and root == files.metadata_root)
+        if closed is not None and closed.is_late and unread is None and result.outcome == StartResult.LOADED:
+            late.append(_read_later(root, closed, is_last=is_last))
+            continue
         if result.outcome != StartResult.DIR_OFFLINE and unread is None and closed is None:
             continue
         message = unread or message
-        if len(results) == 1 or (is_kraft and root == files.metadata_root):
+        if is_last:
             if closed is not None:
                 raise ends(Part.LOGS, "owner", root, _IO, message)
             raise ends(Part.LOGS, "offline", root, _IO, without_cause(message), detail=message)
@@ -186,9 +192,22 @@ def open_partitions(
         offline.append(StartConsequence(kind=ConsequenceKind.DIRECTORY_OFFLINE, detail=detail, file=root))
         faults.append(Fault(part=Part.LOGS, kind="offline" if closed is None else "owner", file=root, detail=detail))
         messages.append(message)
+    faults += [Fault(part=Part.LOGS, kind="owner", file=each.file or "", detail=each.detail) for each in late]
     if offline and len(offline) == len(results):
         raise ends(Part.LOGS, "offline", faults[0].file, _IO, without_cause(messages[0]), detail=messages[0])
-    return offline, faults
+    return [*offline, *late], faults
+
+
+def _read_later(root: str, closed: ClosedFiles, *, is_last: bool) -> StartConsequence:
+    """Return the consequence that a log directory goes offline after the start, when an index that the broker's user
+    may not open is first read (`LazyIndex.get`); `is_last` says that the node ends with it.
+    """
+    detail = (
+        f"{root} goes offline{', and the node ends,' if is_last else ''} at the first read of {closed.paths[0]}, which "
+        f"the broker's user, {closed.user[0]}, may not open or change: give it all of {root}"
+    )
+    names = tuple(dict.fromkeys(os.path.basename(os.path.dirname(path)) for path in closed.paths))
+    return StartConsequence(kind=ConsequenceKind.NOT_SERVING, detail=detail, file=root, names=names)
 
 
 def _is_clean(root: str) -> bool:

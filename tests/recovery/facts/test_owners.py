@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from kafkalog.codec.common.limits import DEFAULT_LIMITS
+from kafkalog.recovery.broker.node.answer import StartOutcome
+from kafkalog.recovery.broker.node_start import node_start
 from kafkalog.recovery.facts.owners import ClosedFiles, closed_files
 from testkit.made.scenes import metadata_elsewhere
 from testkit.recorded.broker_dirs import brokers, own_copy
@@ -48,7 +50,7 @@ def test_a_lock_file_of_any_size_is_a_broker_s(data: Path) -> None:
     assert closed_files(str(data), []) is None
     os.chown(lock, 0, 0)
     assert closed_files(str(data), []) == ClosedFiles(
-        user=(BROKER, BROKER), paths=[str(lock)], is_root=True, emptied=None
+        user=(BROKER, BROKER), paths=[str(lock)], is_root=True, emptied=None, is_late=False
     )
 
 
@@ -86,7 +88,7 @@ def test_files_that_a_broker_only_replaces_need_no_right_to_write(data: Path) ->
     assert closed_files(str(data), []) is None
     (data / "stock-41-0" / names[0]).chmod(0o600)
     assert closed_files(str(data), []) == ClosedFiles(
-        user=(BROKER, BROKER), paths=[str(data / "stock-41-0" / names[0])], is_root=False, emptied=None
+        user=(BROKER, BROKER), paths=[str(data / "stock-41-0" / names[0])], is_root=False, emptied=None, is_late=False
     )
 
 
@@ -107,6 +109,22 @@ def test_a_log_that_recovery_empties_before_the_directory_is_offline(is_clean: b
     assert (f"give it all of {data} {warning}may not write, as in {partition}" in printed) is is_emptied
     os.chown(next(partition.glob("*.log")), 0, 0)
     assert "before any start" not in told("verify", data)[0]
+
+
+@pytest.mark.parametrize("is_clean", [True, False])
+def test_an_index_of_an_older_segment_is_opened_when_it_is_first_read(is_clean: bool, data: Path) -> None:
+    """Kafka 4.1.0 started, and at the first fetch took the directory offline, and ended, for it was the last."""
+    if not is_clean:
+        (data / ".kafka_cleanshutdown").unlink()
+    segments = sorted(log for log in data.glob("[a-z]*-*/*.log") if len([*log.parent.glob("*.log")]) > 1)
+    index = segments[0].with_suffix(".index")
+    index.chmod(0o444)
+    (answer, *_others) = node_start([str(data)], release="4.1").answers
+    assert answer.outcome is (StartOutcome.NOT_SERVING if is_clean else StartOutcome.FAILS)
+    if is_clean:
+        assert f"and the node ends, at the first read of {index}" in answer.consequences[-1].detail
+    segments[-1].with_suffix(".timeindex").chmod(0o444)
+    assert node_start([str(data)], release="4.1").answers[0].outcome is StartOutcome.FAILS, "of the newest segment"
 
 
 def test_the_lock_that_a_recovery_makes_is_no_finding(data: Path) -> None:
