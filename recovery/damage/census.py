@@ -21,7 +21,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from kafkalog.codec.common.errors import StorageError
+from kafkalog.codec.common.errors import FormatError, LimitExceeded, StorageError
 from kafkalog.codec.common.findings import Finding, FindingCode, StopReason
 from kafkalog.codec.common.source import Source
 from kafkalog.codec.compression.specs import is_known_codec
@@ -30,7 +30,7 @@ from kafkalog.codec.headers.one_batch import OneBatch
 from kafkalog.codec.model import BATCH, CODEC_MASK, CONTROL_FLAG, NO_END, BatchHeader, RecordBatch
 from kafkalog.codec.names import CLEANED, SWAP, FileKind, parse_segment_file
 from kafkalog.codec.native.tables import HeaderColumn, RunFacts
-from kafkalog.codec.plain.records import decode_batch
+from kafkalog.codec.plain.records import decode_batch, records_payload
 from kafkalog.codec.plain.scanner import Scanner
 from kafkalog.codec.rules.batches import NO_OFFSET_LIMIT, out_of_place
 from kafkalog.log.storage.tree import Tree
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from kafkalog.codec.headers.table import HeaderRun
 
 __all__ = [
-    "Census", "Damage", "Identity", "Span", "cannot_be_opened", "census", "count_of", "has_bytes", "identity",
+    "Census", "Damage", "Identity", "Span", "census", "count_of", "has_bytes", "identity",
     "live_segments", "overlaps", "sound_batches", "times_of",
 ]  # fmt: skip
 
@@ -127,6 +127,8 @@ class Census(Struct, kw_only=True):
     """
     unopened: dict[Unopened, int] = {}
     """messages that cannot be decompressed -> first offset that each is assumed to have"""
+    _opens: dict[Identity, bool] = {}
+    """known answers of `cannot_be_opened`"""
     overlaps: bool = False
     """whether a segment has a batch of a transaction with offsets of the next one, by its header"""
 
@@ -139,6 +141,14 @@ class Census(Struct, kw_only=True):
     def ends_in_damage(self) -> bool:
         """Whether the log ends in an incomplete batch, in zeros, or in damage whose last offset is unknown."""
         return any(damage.is_tail or damage.last_offset is None for damage in self.damages)
+
+    def cannot_be_opened(self, batch: RecordBatch, key: Identity) -> bool:
+        """Whether a batch is compressed and cannot be decompressed, or is a compressed message of magic 0 or 1 of which
+        some records cannot be read. `key` is its identity, by which answers are kept.
+        """
+        if key not in self._opens:
+            self._opens[key] = _cannot_be_opened(batch)
+        return self._opens[key]
 
     @property
     def end_offset(self) -> int:
@@ -306,8 +316,20 @@ def _unopened_key(batch: RecordBatch) -> Unopened:
     return batch.header.last_offset, batch.header.crc, batch.size
 
 
-def cannot_be_opened(batch: RecordBatch) -> bool:
-    """Whether this is a compressed message of magic 0 or 1 of which some records cannot be read. False for magic 2."""
+def _cannot_be_opened(batch: RecordBatch) -> bool:
+    header = batch.header
+    if not isinstance(header, BatchHeader):
+        return _is_unopened_message(batch)
+    try:
+        records_payload(batch)
+    except LimitExceeded:  # which a consumer opens
+        return False
+    except FormatError:
+        return True
+    return False
+
+
+def _is_unopened_message(batch: RecordBatch) -> bool:
     header = batch.header
     if isinstance(header, BatchHeader) or not header.attributes & CODEC_MASK:
         return False
@@ -451,7 +473,7 @@ class _Walk:
         self._reached = max(self._reached, self._next_offset)
 
     def _batch(self, batch: RecordBatch, base: int, next_base: int | None) -> None:
-        if cannot_be_opened(batch) and len(self.result.unopened) < _MOST_REPEATS:
+        if _is_unopened_message(batch) and len(self.result.unopened) < _MOST_REPEATS:
             first = min(max(self._next_offset, base), batch.last_offset)
             self.result.unopened.setdefault(_unopened_key(batch), first)
         first, last = _offsets(batch, self.result.unopened)

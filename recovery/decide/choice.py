@@ -64,13 +64,15 @@ def sentence_of_loss(choice: RecoveryChoice) -> str:
     """
     own = choice.own
     hurt = {name: measured for name, measured in choice.own_by_partition.items() if measured.drops_sound}
-    name, worst = max(hurt.items(), key=lambda item: (item[1].sound_lost, item[1].markers_lost))
+    name, worst = max(hurt.items(), key=lambda item: (item[1].sound_lost, item[1].unopened_lost, item[1].markers_lost))
     ranges = ranges_text(worst.lost)
     more = f", and {counted(len(hurt) - 1, 'more partition')}" if len(hurt) > 1 else ""
     where = f"{name}: {ranges}{more}" if ranges else name + more
     what = []
     if own.sound_lost:
         what.append(f"{counted(own.sound_lost, 'record')} that can still be read")
+    if own.unopened_lost:
+        what.append(f"{counted(own.unopened_lost, 'record')} of batches that cannot be decompressed")
     if own.markers_lost:
         what.append(f"{counted(own.markers_lost, 'sound marker')} of the end of a transaction")
     text = f"this would drop {' and '.join(what)} ({where})"

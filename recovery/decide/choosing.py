@@ -317,7 +317,7 @@ def _mends(full: WayResult, ways: Sequence[WayResult]) -> bool:
     """
     whole = total(full.measured.values())
     part = [total(way.measured.values()) for way in ways if way.way is full.way and not way.is_full]
-    return not whole.sound_lost and all(_harm(whole) < _harm(other) for other in part)
+    return not (whole.sound_lost or whole.unopened_lost) and all(_harm(whole) < _harm(other) for other in part)
 
 
 def _harm(measured: Measured) -> tuple[int, int]:

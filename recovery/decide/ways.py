@@ -22,7 +22,6 @@ from kafkalog.recovery.damage.census import (
     Damage,
     Identity,
     Span,
-    cannot_be_opened,
     census,
     count_of,
     has_bytes,
@@ -142,6 +141,8 @@ class Measured(Struct, kw_only=True):
     records_lost: int | None = None
     sound_lost: int = 0
     """lost records that could still be read"""
+    unopened_lost: int = 0
+    """lost records of batches that cannot be decompressed, although their checksum is right"""
     markers_lost: int = 0
     """sound control records that are lost: without its marker a transaction stays open"""
     markers_damaged: int = 0
@@ -199,12 +200,12 @@ class Measured(Struct, kw_only=True):
     def leaves_to_mend(self) -> bool:
         """Whether damage, hidden records, overlaps or decreasing epochs are left, or sound records are dropped."""
         left = self.damage_left or self.records_hidden or self.overlaps or self.epoch_falls
-        return bool(left or self.sound_lost)
+        return bool(left or self.sound_lost or self.unopened_lost)
 
     @property
     def drops_sound(self) -> bool:
-        """Whether sound records or sound transaction markers are dropped."""
-        return bool(self.sound_lost or self.markers_lost)
+        """Whether batches with a right checksum are dropped: their records, or transaction markers."""
+        return bool(self.sound_lost or self.unopened_lost or self.markers_lost)
 
     @property
     def may_lose(self) -> bool:
@@ -289,6 +290,7 @@ def total(parts: Iterable[Measured]) -> Measured:
         result.records_lost = _sum(result.records_lost, part.records_lost)
         result.bytes_cut = _sum(result.bytes_cut, part.bytes_cut)
         result.sound_lost += part.sound_lost
+        result.unopened_lost += part.unopened_lost
         result.markers_lost += part.markers_lost
         result.markers_damaged += part.markers_damaged
         result.held_back += part.held_back
@@ -444,8 +446,9 @@ class _Measurement:
 
     def _count_sound(self) -> None:
         """Count the sound batches that are removed without a remaining copy: their records are added to the lost ones
-        and to `sound_lost`, their transaction markers to `markers_lost`. Their offsets become lost offsets, unless the
-        result has them. Reads the removed parts of the original logs; raises `StorageError` if that fails.
+        and to `sound_lost` or `unopened_lost`, their transaction markers to `markers_lost`. Their offsets become lost
+        offsets, unless the result has them. Reads the removed parts of the original logs; raises `StorageError` if that
+        fails.
         """
         facts, original, left, measured = self._facts, self._original, self._left, self.measured
         dropped: set[Identity] = set()
@@ -462,15 +465,18 @@ class _Measurement:
             if count:
                 self._add_absent(*_before(behind, first, last))
                 dropped.add(key)
-                measured.sound_lost += count
-                if cannot_be_opened(batch):
-                    self._estimate()
+                if original.cannot_be_opened(batch, key):
+                    measured.unopened_lost += count
+                    if not isinstance(batch.header, BatchHeader):
+                        self._estimate()
+                else:
+                    measured.sound_lost += count
         there = times_of(self._after, left.spans, repeated, original.unopened)
         for key, (count, first, last) in repeated.items():
             if count and not there[key] and key not in dropped:
                 measured.sound_lost += count
                 self._add_absent(first, last)
-        self._lost += measured.sound_lost
+        self._lost += measured.sound_lost + measured.unopened_lost
 
     def _missing_batches(self) -> Iterator[tuple[RecordBatch, int, int, int]]:
         """Yield each sound batch that is not kept: the batch, its first and last offset, and the offset at which the

@@ -148,7 +148,7 @@ def test_the_printed_set_aside_is_carried_out(place: Path) -> None:
     assert "no partition changes" not in planned.out
     assert "in 0 of 0 partitions" not in planned.out
     (line,) = printed(planned, "kafkalog recover")
-    assert "type this to drop what can still be read here:" in planned.out
+    assert "type this to drop records whose checksum is right here:" in planned.out
     assert typed(line).code == 2
     assert not (place / "data" / "orders-23-0").exists()
 

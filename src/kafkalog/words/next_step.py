@@ -204,10 +204,10 @@ def mends_of(plan: Outlined) -> Iterator[Mend]:
 
 
 def _note_of_consent(best: RecoveryWay | None) -> str:
-    """Return the sentence before a command that drops records that can still be read. `best` is the recommended way,
+    """Return the sentence before a command that drops records with a right checksum. `best` is the recommended way,
     None if there is no choice.
     """
-    drop = "to drop what can still be read"
+    drop = "to drop records whose checksum is right"
     if best is not None and best.how is None:
         return f"recommended is {label_of(best)}, below; type this only {drop} here:"
     return f"type this {drop} here:"

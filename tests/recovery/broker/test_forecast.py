@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import kafkalog
+from kafkalog.codec.compression.specs import Codec
 from kafkalog.codec.files.index_files import encode_producer_snapshot
 from kafkalog.codec.model import ProducerEntry
 from kafkalog.codec.names import FileKind, segment_file
@@ -111,13 +112,17 @@ def test_a_start_ends_where_a_transaction_is_open_beyond_the_log(tmp_path: Path)
     assert (result.exception or "").endswith("OffsetOutOfRangeException")
 
 
-@pytest.mark.parametrize("unreadable", [0, 1, 2])
-def test_what_is_recommended_is_what_its_command_does(unreadable: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("unreadable", "codec"), [(0, Codec.NONE), (1, Codec.NONE), (2, Codec.NONE), (1, Codec.ZSTD), (2, Codec.GZIP)]
+)
+def test_what_is_recommended_is_what_its_command_does(unreadable: int, codec: Codec, tmp_path: Path) -> None:
     """Salvage looks inside batches, and so does who measures what it would leave."""
     damaged = bytearray(plain(1))
     damaged[-3:] = bytes(each ^ 0x55 for each in damaged[-3:])  # more than flipped bits that a checksum can prove
     poison = b"".join(
-        batch(b"\xff" * 40, 2, base_offset=3 + 2 * number, base_timestamp=NOW, max_timestamp=NOW)
+        batch(
+            b"\xff" * 40, 2, base_offset=3 + 2 * number, base_timestamp=NOW, max_timestamp=NOW, attributes=codec
+        )
         for number in range(unreadable)
     )
     after = 3 + 2 * unreadable
@@ -128,7 +133,11 @@ def test_what_is_recommended_is_what_its_command_does(unreadable: int, tmp_path:
     assert recommended is not None
     assert recommended.how is not None
     assert recommended.how.mode == "salvage"
-    assert (recommended.measured.records_kept, recommended.measured.sound_lost) == (4, 2 * unreadable)
+    measured = recommended.measured
+    lost = measured.sound_lost, measured.unopened_lost
+    assert lost == ((2 * unreadable, 0) if codec is Codec.NONE else (0, 2 * unreadable))
+    assert measured.records_kept == 4
+    assert recommended.needs_consent is (unreadable > 0)
     done = kafkalog.recover(kafkalog.Recovery(mode="salvage", at=NOW, accept_loss=recommended.needs_consent), root)[0]
     assert done.run_id is not None
     assert [each.offset for each in kafkalog.open(root)["t", 0].records()] == [0, 2, after, after + 1]

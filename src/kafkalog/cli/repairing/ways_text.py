@@ -79,7 +79,7 @@ def _write_recommended(writer: LineWriter, plan: Plan, given: Given, best: Recov
         words = shell_line([*given.words, *own, "--accept-loss", "--yes"])
         proceed = f"kafkalog recover {shell_line(paths_of(plan, given))} {words}"
         if all(sorted(shlex.split(proceed)) != sorted(shlex.split(command)) for command in commands):
-            writer.write(escape_controls("to proceed as planned above and drop what can still be read:"))
+            writer.write(escape_controls("to proceed as planned above and drop records whose checksum is right:"))
             writer.write(escape_controls(f"  {proceed}"))
     for name in plan.choice.by_partition:
         for partition in plan.partitions:
