@@ -807,8 +807,8 @@ class _Start:
 
     def _open(self, identity: Identity, image: MetadataImage | None) -> None:
         """Simulate opening the partitions in the online log directories, and add the consequences and faults. `image`
-        is the metadata; None if it is unknown. If the node id is unknown, partitions are not compared with the
-        metadata. Raises `StartEndsError`, with all consequences so far, if the start ends.
+        is the metadata; None if it is unknown. If the node id is unknown, only the loading of the logs is simulated.
+        Raises `StartEndsError`, with all consequences so far, if the start ends.
         """
         node = self.files.node_id
         online = [root for root in identity.online if root in _readable(self.files)]

@@ -56,7 +56,8 @@ def verify(
 
     * `paths`: log directories, partition directories or segments
     * `deep`: also decode every record
-    * `select`: which partitions; if not all are selected, checks of a log directory as a whole are left out
+    * `select`: which partitions; if not all are selected, checks of a log directory as a whole are left out, and
+      so are log directories without a selected partition
     * `limits`: what a batch or file may hold at most (`Limits`)
     * `jobs`: number of partitions read at a time
     * `on_read`: called with the number of log bytes read since the last call
