@@ -187,11 +187,11 @@ def recover_into(
     """Copy a log directory to `target`, which must be new or empty, and recover the copy, not the original. Returns the
     result for the copy.
 
-    Partitions that cannot be read are not in the copy; the result's `declined` names them. With `remote_logs` in the
-    request, missing and damaged segments of tiered logs are first copied from the remote tier. Raises `UsageError` for
-    several paths or a partition directory, `RecoveryRefused` if the original is in use, has an interrupted execution,
-    or directly contains links or special files, and otherwise as `recover`. If copying or recovering fails, the copy
-    is removed.
+    Partitions that cannot be read, or have links or special files, are not in the copy; the result's `declined` names
+    them. With `remote_logs` in the request, missing and damaged segments of tiered logs are first copied from the
+    remote tier. Raises `UsageError` for several paths or a partition directory, `RecoveryRefused` if the original is in
+    use, has an interrupted execution, or directly contains links or special files, and otherwise as `recover`. If
+    copying or recovering fails, the copy is removed.
 
     * `request`: how to recover; may be left out for the defaults
     * `paths`: one log directory
