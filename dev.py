@@ -304,8 +304,8 @@ COMMANDS: dict[str, Callable[..., None]] = {
 
 def main(arguments: Sequence[str]) -> int:
     """Run one command. Without arguments, or for `help`, print the list of commands. Return the exit code: 0 for
-    success, 1 for a failed step or a Python that is too old, 64 for an unknown command or arguments that it does not
-    take, 130 after Ctrl-C. Errors are printed to stderr.
+    success, 1 for a failed step or a Python that is too old, 64 for an unknown command or arguments of one that takes
+    none, 130 after Ctrl-C. Errors are printed to stderr.
     """
     if sys.version_info[:2] < OLDEST_PYTHON:
         found = ".".join(str(part) for part in sys.version_info[:3])

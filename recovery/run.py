@@ -70,8 +70,9 @@ def plan(
 
 def together(plans: Sequence[Plan], request: Recovery, rules: Mapping[str, Rules]) -> list[Plan]:
     """Return the plans for several log directories, in order, with the results that need all of them: the predicted
-    start of each node, and refusals for partitions that are live in two directories. `rules` are by log directory. The
-    given plans are not changed. Raises `StorageError` if a file that a start reads, or a directory, cannot be read.
+    start of each node, and refusals for partitions that are live in two directories of one broker. `rules` are by log
+    directory. The given plans are not changed. Raises `StorageError` if a file that a start reads, or a directory,
+    cannot be read.
     """
     return [replace(plan, request=request) for plan in tell_duplicates(with_nodes(plans, rules))]
 
@@ -143,9 +144,9 @@ def recover(
     and named in the result's `declined`.
 
     Raises `RecoveryRefused`, with nothing changed, if nothing can be done, if records that can be read would be lost
-    without consent, if a directory is locked or has changed, or if a partition is live in two of them; `UsageError` if
-    `expected` has another number of entries than there are log directories, or for `mark_clean` if only some partitions
-    are selected; `UsageError`, `UnknownName` and `StorageError` as `plan` does.
+    without consent, if a directory is locked or has changed, or if a partition is live in two of one broker's;
+    `UsageError` if `expected` has another number of entries than there are log directories, or for `mark_clean` if only
+    some partitions are selected; `UsageError`, `UnknownName` and `StorageError` as `plan` does.
 
     * `request`: how to recover; may be left out for the defaults
     * `paths`: log directories, their parents, or partition directories
@@ -186,10 +187,11 @@ def recover_into(
     """Copy a log directory to `target`, which must be new or empty, and recover the copy, not the original. Returns the
     result for the copy.
 
-    Partitions that cannot be read are not in the copy; the result's `declined` names them. With `remote_logs` in the
-    request, missing and damaged segments of tiered logs are first copied from the remote tier. Raises `UsageError` for
-    several paths or a partition directory, `RecoveryRefused` if the original is in use or has an interrupted execution,
-    and otherwise as `recover`. If copying or recovering fails, the copy is removed.
+    Partitions that cannot be read, or have links or special files, are not in the copy; the result's `declined` names
+    them. With `remote_logs` in the request, missing and damaged segments of tiered logs are first copied from the
+    remote tier. Raises `UsageError` for several paths or a partition directory, `RecoveryRefused` if the original is in
+    use, has an interrupted execution, or directly contains links or special files, and otherwise as `recover`. If
+    copying or recovering fails, the copy is removed.
 
     * `request`: how to recover; may be left out for the defaults
     * `paths`: one log directory

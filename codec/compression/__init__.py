@@ -5,7 +5,7 @@ more memory than allowed. A library is loaded with the first stream that needs i
 
 from __future__ import annotations
 
-from kafkalog.codec.common.errors import FormatError, LimitExceeded
+from kafkalog.codec.common.errors import FormatError, LimitExceeded, UsageError
 from kafkalog.codec.common.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.compression._errors import too_large
 from kafkalog.codec.compression.specs import CodecSpec, codec_spec
@@ -32,9 +32,14 @@ def decompress(codec: int, data: Bytes, limits: Limits = DEFAULT_LIMITS, *, magi
 
 def compress(codec: int, data: Bytes, *, level: int | None = None, magic: int = 2) -> bytes:
     """Compress in the form that Kafka's producer writes. `level` is that of `compression.<codec>.level`; None is the
-    default. Raises `FormatError` (code `codec_unknown`) if the compression is not defined for this magic.
+    default, and a compression without levels ignores it. Raises `FormatError` (code `codec_unknown`) if the compression
+    is not defined for this magic, `UsageError` for a level outside its range.
     """
-    return _defined(codec, magic).stream().compress(data, level, magic=magic)
+    spec = _defined(codec, magic)
+    if level is not None and spec.levels is not None and not spec.levels[0] <= level <= spec.levels[1]:
+        lowest, highest = spec.levels
+        raise UsageError(f"{spec.codec.label} has the levels {lowest} to {highest}, not {level}")
+    return spec.stream().compress(data, level, magic=magic)
 
 
 def decompress_before_damage(codec: int, data: bytes, limits: Limits) -> bytes:

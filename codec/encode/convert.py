@@ -28,8 +28,8 @@ def down_convert(
     """Encode batches in order in a format of at most `magic` (0, 1 or 2); return their bytes together, empty if there
     are none. Batches of `magic` or lower keep their bytes. Below magic 2, control batches are omitted, and headers and
     producer fields are lost. Of uncompressed batches that are converted, records below `first_offset` are omitted.
-    Raises `FormatError` if a batch to convert cannot be decoded, or if any batch has a compression that came after
-    `magic`; `UsageError` for an unknown `magic`, or records that `build_messages` refuses.
+    Raises `FormatError` if a batch to convert cannot be decoded, or if any other batch than a control batch has a
+    compression that came after `magic`; `UsageError` for an unknown `magic`, or records that `build_messages` refuses.
     """
     if magic not in (0, 1, NEWEST_MAGIC):
         raise UsageError(f"magic {magic} is not a message format")
@@ -78,12 +78,12 @@ def up_convert(
     """Encode one batch or entry in the newer format `magic` (1 or 2) and keep its offsets. `codec` None keeps its
     compression. `timestamp_type` is the topic's; with LogAppendTime the timestamp becomes `log_append_time` (ms).
     Otherwise records of magic 0, which have no timestamps, get -1. Producer and leader epoch are used for magic 2 only.
-    Raises `UsageError` if the batch is not below `magic` or the builder refuses the records, and `FormatError` if the
-    batch cannot be decoded.
+    Raises `UsageError` for another `magic`, if the batch is not below it, or if the builder refuses the records, and
+    `FormatError` if the batch cannot be decoded.
     """
     header = batch.header
-    if header.magic >= magic:
-        raise UsageError(f"magic {header.magic} is not below {magic}")
+    if not header.magic < magic <= NEWEST_MAGIC:
+        raise UsageError(f"a batch of magic {header.magic} cannot be converted up to magic {magic}")
     target = header.codec if codec is None else codec
     records = iter_records(batch, limits=limits)
     if magic < NEWEST_MAGIC:

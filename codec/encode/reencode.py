@@ -75,7 +75,7 @@ def encode_raw_batch(raw: RawBatch, *, level: int | None = None) -> bytes:
     """Encode a batch; length, checksum and record count are computed. If `raw.compressed` is set, those bytes are
     written unchanged and `raw.records` are only counted. Otherwise the records are compressed with `level` (None: the
     default); without records nothing follows the header. Raises `FormatError` or `UsageError` for a value that does not
-    fit its type.
+    fit its type, or an unknown compression or level.
     """
     header = raw.header
     payload = raw.compressed

@@ -323,7 +323,7 @@ def meta_properties(
 ) -> MetaProperties:
     """Return a new `MetaProperties` of version 0 or 1; nothing is written. Values that are None are omitted, and a node
     id is `broker.id` in version 0. `comment` becomes the second line, in which Kafka writes the date. Raises
-    `FormatError` for another version, or if version 1 lacks a node id or cluster id.
+    `FormatError` for another version, a node id beyond 32 bits, or if version 1 lacks a node id or cluster id.
     """
     named = {
         _NODE_ID if version else _BROKER_ID: None if node_id is None else str(node_id),

@@ -164,11 +164,11 @@ class RunScanner:
     def _offered(self, decoder: WindowDecoder) -> Iterator[None]:
         """Pass windows to the decoder one after another; yield None after each window from which it decoded something.
         `valid_bytes` advances by the decoded bytes. A window that was not decoded completely is kept in `_rest`. Ends
-        after the decoder decoded at most half of a window, unless it stopped because it has enough. Raises
-        `StorageError` if a file cannot be read.
+        at the end of the log, and after the decoder decoded at most half of a window, unless it stopped because it has
+        enough. Raises `StorageError` if a file cannot be read.
 
-        Such an end makes the next calls return at once: one call at first, about twice as many after each further end,
-        at most 31.
+        An end by the decoder makes the next calls return at once: one call at first, about twice as many after each
+        further one in a row, at most 31.
         """
         if self._runs_before_offer > 0:
             self._runs_before_offer -= 1

@@ -205,7 +205,7 @@ def consecutive_batches(
     headers: AnyTable, expected: int, highest: int, end: int, flags: int, epoch: int, lows: Int64s
 ) -> int:
     """Return the number of batches at the start of `headers` that are in order, have none of the attribute bits
-    `flags`, and begin below offset `end`.
+    `flags`, and begin below offset `end`. A batch after missing offsets counts only if the next one begins after it.
 
     `expected` is the offset that should come first, `highest` the last one that the segment can have, `epoch` the
     leader epoch before them. The first wanted offset of each counted batch is written to `lows`.
@@ -799,8 +799,9 @@ def kept_records(
     target: int, written: Table,
 ) -> int:  # fmt: skip
     """Write the chosen records of some batches to the address `target`, each batch after free space for its header.
-    Return the number of batches processed: all, or those before the first batch with a damaged record, offsets that do
-    not increase, or a timestamp below -1. At least one record of each batch must be chosen.
+    Return the number of batches processed: all, or those before the first batch with a damaged record, or with chosen
+    records whose offsets do not increase or that have a timestamp below -1. At least one record of each batch must be
+    chosen.
 
     `addresses` and `sizes` locate the record bytes of the batches from number `start` on. `numbers` selects batches by
     their index in these two. `horizons` has the delete horizon of each selected batch, in ms since 1970 (negative for
@@ -830,7 +831,7 @@ def write_lines(
 
     `appended` (1 for LogAppendTime) and `epochs` (leader epochs) have an element for each row; `prefix` is the text
     before the offset. With `encoded`, keys and values are written as base64. The target must have room for six times
-    the data and for the text around it.
+    the data and for the text around it. Raises `TypeError` if an array is too short or has gaps.
     """
     if len(appended) < rows or not appended.flags.c_contiguous or not prefix.flags.c_contiguous:
         raise TypeError("not an array of bytes without gaps for each row")

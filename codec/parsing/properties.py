@@ -104,13 +104,18 @@ def _escape(text: str, every_space: bool) -> str:
 
 
 def encode_properties(properties: Mapping[str, str], comments: Sequence[str] = ()) -> bytes:
-    """Encode comment lines (`comments` are without the `#`), then one line for each property, in their order. Each line
-    ends with a newline. In names and values, characters outside ASCII are escaped; in comments, a character that
-    ISO-8859-1 does not have becomes `?`.
+    """Encode comments (`comments` are without the `#`), then one line for each property, in their order. Each line ends
+    with a newline; a comment with line breaks becomes several comment lines. In names and values, characters outside
+    ASCII are escaped; in comments, a character that ISO-8859-1 does not have becomes `?`.
     """
-    lines = [f"#{comment}" for comment in comments]
+    lines = [line for comment in comments for line in _comment_lines(comment)]
     lines += [f"{_escape(name, True)}={_escape(value, False)}" for name, value in properties.items()]
     return "".join(f"{line}\n" for line in lines).encode("latin-1", "replace")
+
+
+def _comment_lines(comment: str) -> list[str]:
+    first, *further = _LINE_END.split(comment)
+    return [f"#{first}", *(line if line[:1] in ("#", "!") else f"#{line}" for line in further)]
 
 
 def property_line(name: str, value: str) -> str:

@@ -163,9 +163,9 @@ class ByMagic(Traced):
         return self.cases.get(magic, self.cases[max(self.cases)]).read(reader)
 
     def _build(self, obj: Values, stream: Any, context: Container, path: str) -> Any:
-        tree = self.cases.get(obj.get("magic"))  # type: ignore[arg-type]
+        tree = self.cases.get(obj["magic"])
         if tree is None:
-            raise LayoutError(CONSTANT, 0, f"magic {obj.get('magic')} is none of {sorted(self.cases)}", path)
+            raise LayoutError(CONSTANT, 0, f"magic {obj['magic']} is none of {sorted(self.cases)}", path)
         stream.write(tree.build(obj))
         return obj
 

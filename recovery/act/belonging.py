@@ -39,7 +39,7 @@ def refuse_copy(runs: Runs) -> str | None:
     execution decides: the latest that has the directory's id and is kept in a quarantine elsewhere, not beside it. Its
     journal names the path of its log directory:
 
-    * There is no such execution, or the path is this directory: return None.
+    * There is no such execution (undone and superseded ones do not count), or the path is this directory: return None.
     * Another directory with the same id is at the path: raise.
     * The path cannot be examined, or is missing on another machine or an unmounted file system: raise. With
       `runs.moved`, return a sentence as below instead.

@@ -199,9 +199,9 @@ def list_runs(kept: Runs) -> tuple[RunInfo, ...]:
 
 def _read(kept: Runs, place: str, run_id: str) -> KeptRun | RunInfo:
     """Read one execution from its document. If this fails, return a `RunInfo` instead, with the reason in `why_not`.
-    Its state is NOT_BEGUN if the execution's directory has neither a document nor other files. In every other case it
-    is UNREADABLE: the document is damaged, only other files are there, or the directory is missing or not a directory.
-    No exception is raised for these cases.
+    Its state is NOT_BEGUN if the execution's directory has no document and no file in a subdirectory. In every other
+    case it is UNREADABLE: the document is damaged, only kept files are there, or the directory is missing or not a
+    directory. No exception is raised for these cases.
     """
     directory = os.path.join(place, run_id)
     files, allocated = 0, 0

@@ -261,9 +261,9 @@ class _Preparation:
 
     def bystanders(self, steps: Sequence[Step], directories: Collection[str]) -> dict[str, Bystander]:
         """Return path -> kind, size and modification time of the entries that the execution relies on but does not
-        change. These are the other entries of the touched `directories`, as surveyed. They are also the files of the
-        log directory that a broker reads, as they are now. Lock and pointer files are left out. Raises `StorageError`
-        if a file cannot be examined.
+        change. These are the other entries of the touched `directories`, except the log directory (""), as surveyed.
+        They are also the files of the log directory that a broker reads, as they are now. Lock and pointer files are
+        left out. Raises `StorageError` if a file cannot be examined.
         """
         seen, known = self.seen, {step.path for step in steps} | {step.target for step in steps}
 

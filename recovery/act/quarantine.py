@@ -233,9 +233,9 @@ class Runs:
 
     def begin(self, root: FileSystem, run_id: str, place: str) -> None:
         """Add an execution, or its undo, to those in progress in the pointer file of the log directory `root`. The file
-        then also names its quarantine `place`. Entries of executions that have ended are dropped. Call this before the
-        execution's journal says that it is in progress. Raises `StorageError` if the file cannot be written,
-        `RecoveryRefused` if a journal in the quarantines is damaged.
+        then also names its quarantine `place`, unless it is the one beside the directory. Entries of executions that
+        have ended are dropped. Call this before the execution's journal says that it is in progress. Raises
+        `StorageError` if the file cannot be written, `RecoveryRefused` if a journal in the quarantines is damaged.
         """
         known = self._pointer or Pointer(self.owner_of_new)
         places = known.places if place in (self.beside, *known.places) else (*known.places, place)
@@ -252,9 +252,9 @@ class Runs:
 
     def end(self, root: FileSystem, run_id: str, *, stands: bool) -> None:
         """Remove an execution from the executions in progress in the pointer file. If the file is no longer needed, it
-        is deleted. It is needed as long as an execution is in progress, or one with this directory's id keeps its bytes
-        elsewhere than beside the directory. With `stands` False this execution was undone or removed, and does not
-        count.
+        is deleted. It is needed as long as an execution is in progress, or one with this directory's id that was not
+        superseded keeps its bytes elsewhere than beside the directory. With `stands` False this execution was undone or
+        removed, and does not count.
 
         A half-written pointer file is removed. Without a pointer file, nothing else is done. Raises `StorageError` if a
         file cannot be read or written, `RecoveryRefused` if a document is damaged.
@@ -268,9 +268,10 @@ class Runs:
         self._leave(root, Pointer(self._pointer.owner, self._pointer.places, at_work) if is_needed else None)
 
     def tidy(self, root: FileSystem) -> None:
-        """Remove from the pointer file every execution that has ended or has no document any more, and delete the file
-        if nothing needs it (see `end`). A half-written pointer file is removed too. A process leaves these if it is
-        killed after its last change. Raises `StorageError`, and `RecoveryRefused` if a document is damaged.
+        """Remove from the pointer file every execution that has ended or has no document any more, and if there was
+        one, delete the file if nothing needs it (see `end`). A half-written pointer file is removed too. A process
+        leaves these if it is killed after its last change. Raises `StorageError`, and `RecoveryRefused` if a document
+        is damaged.
         """
         unfinished = {run.run_id for run in self.all() if run.name in (PREPARING, *_UNFINISHED)}
         for run_id in self.at_work:

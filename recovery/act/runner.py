@@ -318,7 +318,7 @@ def act(
 def _bytes_of(changes: Changes, action: RecoveryAction) -> int:
     """Return the approximate number of bytes that preparing an action reads and writes, as its weight in the progress.
     For a truncation these are the removed bytes. For a write they are the old and the new bytes. For any other action
-    they are the bytes of the present file. A missing file has 0 bytes.
+    they are the bytes of the present file. A missing file and a directory have 0 bytes.
     """
     facts = changes.survey.files.get(action.path)
     before = 0 if facts is None else facts.size

@@ -70,12 +70,12 @@ def _remove(fs: FileSystem, created: dict[str, int]) -> None:
 
 def copy_for(path: PathLike, target: PathLike, work: Callable[[str, Mapping[str, StorageError]], Result]) -> Result:
     """Copy a log directory to `target`, which must be new or empty, and return the result of `work(copy, unreadable)`:
-    the copy's path, and the directories that are not in it because they could not be read, by name with the error. Lock
-    and pointer file are not copied.
+    the copy's path, and the directories that are not in it because they could not be read or have links or special
+    files in them, by name with the error. Lock and pointer file are not copied.
 
     Raises `UsageError` for a partition directory or a `target` that is not empty or is inside a log directory;
-    `RecoveryRefused` if the directory is in use, has an unfinished execution, or contains special files; `StorageError`
-    if a file cannot be copied. If copying or `work` raises an exception, the copy is removed.
+    `RecoveryRefused` if the directory is in use, has an unfinished execution, or directly contains special files or
+    links; `StorageError` if a file cannot be copied. If copying or `work` raises an exception, the copy is removed.
     """
     root, only = root_of(path)
     if only is not None:

@@ -670,7 +670,8 @@ class _Start:
     def _leader(self, voters: Voters, state: StateFile) -> LoadedMetadata | None:
         """Return the metadata of the leader that the node follows, read from the directories of the given controllers.
         Then `_is_led` becomes True and `condition` is set. Return None if the node leads itself, if the controllers are
-        not a majority of its voters, or if they have no readable metadata.
+        not a majority of its voters, or if they have no readable metadata. Raises `StorageError` if a file cannot be
+        read.
         """
         if self._leads:
             return None
@@ -855,8 +856,9 @@ class _Start:
 
     def _open(self, identity: Identity, image: MetadataImage | None) -> None:
         """Simulate opening the partitions in the online log directories, and add the consequences and faults. `image`
-        is the metadata; None if it is unknown. If the node id is unknown, partitions are not compared with the
-        metadata. Raises `StartEndsError`, with all consequences so far, if the start ends.
+        is the metadata; None if it is unknown. If the node id is unknown, only the loading of the logs is simulated.
+        Raises `StartEndsError`, with all consequences so far, if the start ends, and `StorageError` if a file cannot be
+        read.
         """
         node = self.files.node_id
         online = [root for root in identity.online if root in _readable(self.files)]
@@ -914,7 +916,7 @@ class _Start:
     ) -> list[StartConsequence]:
         """Return the STRAY consequences of a start that ends while logs are loaded. A log is renamed when it is loaded,
         so the sentences say that some or all strays are renamed. Empty before 3.7.1, if the node id is unknown, or if
-        comparing the partitions with the metadata would end the start.
+        comparing the partitions with the metadata would end the start. Raises `StorageError` if a file cannot be read.
         """
         if self.files.node_id is None or not self.release.at_least("3.7.1"):
             return []

@@ -50,7 +50,8 @@ def broker_start(
 
     A failed start gives a BROKER_REFUSES finding, unless the findings about the node explain it already. A successful
     start may give findings too. If the operating system fails to read a directory, the outcome is None, with one
-    BROKER_REFUSES warning. A `StorageError` without an errno is raised.
+    BROKER_REFUSES warning. A `StorageError` without an errno is raised, and `UsageError` for a release that is not
+    known.
     """
     try:
         own = loadings[path]

@@ -287,8 +287,8 @@ class _PartitionVerifier:
     ) -> int:
         """Check the next run of the segment `file`, and add its counts and findings to the report. `checks` are the
         open index checks, and `cursor` is the state after the run. `last_offset` is the highest offset before the run.
-        Return the highest offset including the run; a batch with a wrong (displaced) base offset does not raise it.
-        Calls `on_read` with the size of the run in bytes.
+        Return the highest offset including the run; a batch with a wrong (displaced) base offset counts as if it began
+        at the expected one. Calls `on_read` with the size of the run in bytes.
         """
         report, columns, told = self.report, run.columns(), len(self.report.findings)
         report.batches += len(run)

@@ -46,17 +46,19 @@ def verify(
     asked: StartQuestion = ANYTHING,
 ) -> VerifyReport:
     """Check log directories, partition directories or segments; change nothing. The report has one entry for each log
-    directory, for each partition directory or segment that was passed by its own path, and for each path that cannot be
-    used.
+    directory, for each partition directory or segment that was passed by its own path and is in none of the others, and
+    for each path that cannot be used.
 
     A file or directory that cannot be read becomes a finding (`unreadable`), and everything else is still checked. If a
     running broker holds the lock of a log directory, the directory is examined up to four times: only problems that
-    persist are reported, and the broker's next start is not predicted. Raises `UsageError` for paths without Kafka
-    data, `UnknownName` for a topic or partition that does not exist.
+    persist are reported, and the broker's next start is not predicted. Raises `UsageError` for paths without Kafka data
+    (missing or empty ones only if no log directory is given) and for an unknown release, `UnknownName` for a topic or
+    partition that does not exist.
 
     * `paths`: log directories, partition directories or segments
     * `deep`: also decode every record
-    * `select`: which partitions; if not all are selected, checks of a log directory as a whole are left out
+    * `select`: which partitions; if not all are selected, checks of a log directory as a whole are left out, and
+      so are log directories without a selected partition
     * `limits`: what a batch or file may hold at most (`Limits`)
     * `jobs`: number of partitions read at a time
     * `on_read`: called with the number of log bytes read since the last call

@@ -84,7 +84,7 @@ def consequences(
     """Yield the consequences for others of a plan that leaves the tree `after` of the tree `before`, partition by
     partition in the order of `results`: consumer groups beyond the log's end, transactions without end marker, older
     values of a compacted topic, segments that retention deletes soon, and deleted records that return. Raises
-    `StorageError` if a file in `before` or `after` cannot be read.
+    `StorageError` if a file in `before` or `after` cannot be read, `UsageError` as `_of_retention` does.
 
     Groups are examined only if the partition loses something, or if `__consumer_offsets` is small; older values only if
     it loses something and keeps some records. `results` are the partition directories as a start loads them; only live
@@ -221,7 +221,8 @@ def _of_retention(after: Tree, result: LoadedPartition, name: PartitionName, rul
     the topic is not deleted by retention, or if the segments are empty.
 
     A broker takes the time of the newest record from the last entry of the time index (`LogSegment.largestTimestamp`).
-    Age is counted up to `rules.now_ms`. Raises `StorageError` if a time index cannot be read.
+    Age is counted up to `rules.now_ms`. Raises `StorageError` if a time index cannot be read, `UsageError` for a
+    setting of retention or of the cleaner that Kafka would refuse.
     """
     known = known_settings({**rules.server, **rules.config})
     is_set = {*known, *rules.facts.cleaner_broker_configs, *rules.facts.cleaner_configs.get(name.topic, {})}

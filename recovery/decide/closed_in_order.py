@@ -161,7 +161,7 @@ def left_by(
     actions: Iterable[RecoveryAction], findings: Collection[Finding], survey: Survey, tiering: Tiering, checked: Checked
 ) -> Iterator[Left]:
     """Yield problems that remain after a plan: warnings and errors of the checks about files that the plan's `actions`
-    do not change and its `findings` do not mention.
+    do not change, without those that its `findings` report at the same place (code, file, position and offset).
 
     A start examines a log from its recovery point on. Problems before it stay, and need `full` or another copy; the
     finding says so if it is about an index. With a clean-shutdown marker a start examines nothing, so errors about
@@ -221,8 +221,9 @@ def _place(finding: Finding) -> tuple[object, ...]:
 
 def _is_mended(finding: Finding, file: str, changed: Set[str]) -> bool:
     """Whether a plan changes the file that a finding is about. `changed` are the paths that the plan changes. For a
-    finding about a transaction index or a missing index, an index beside the log must be changed. For a leader epoch,
-    it must be the log or the epoch checkpoint. For all other findings, it must be the file or its directory.
+    finding about a transaction index, it must be that index, also if it is missing; for another missing index, the
+    offset or time index beside the log. For a leader epoch, it must be the log or the epoch checkpoint. For all other
+    findings, it must be the file or its directory.
     """
     directory, (stem, _) = os.path.dirname(file), os.path.splitext(file)
     match finding.code:

@@ -420,9 +420,9 @@ def _named_in(survey: Survey, rules: Rules, findings: Sequence[Finding]) -> tupl
 
 def _actions(forecasts: Forecasts, survey: Survey) -> list[RecoveryAction]:
     """Return the actions that change the directory into the tree that the mode leaves. In mode kafka they are empty if
-    the logs do not load. They are also empty if Kafka starts on the directory and only files that it writes itself
-    would differ. If no partition is changed, the clean-shutdown marker stays. May read files to compare them; raises
-    `StorageError` if this fails.
+    the logs do not load. They are also empty if Kafka starts on the directory, can read its checkpoints, and only files
+    that it writes itself would differ. If no partition is changed, the clean-shutdown marker stays. May read files to
+    compare them; raises `StorageError` if this fails.
     """
     kafka, own = forecasts.kafka, forecasts.own
     if own is None:

@@ -59,8 +59,9 @@ def explain(
 
     Raises `UsageError` if the file is a directory or not Kafka's by its name. Also raises it if the position is
     negative, if the place is not in the file or does not suit the kind of file, or for `records` of a file without
-    batches. In a text file any other position is accepted and ignored. Raises `StorageError` if a file with a name of
-    Kafka's is missing or cannot be read, `LimitExceeded` if a text file is larger than `limits.checkpoint_bytes`.
+    batches. In a text file any other position is accepted and ignored, in a producer snapshot any in the file. Raises
+    `StorageError` if a file with a name of Kafka's is missing or cannot be read, `LimitExceeded` if a text file is
+    larger than `limits.checkpoint_bytes`.
 
     * `path`: the file
     * `position`: byte in the file, from 0; not together with `offset`

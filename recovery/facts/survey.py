@@ -157,9 +157,9 @@ class Survey:
 
     def source(self, path: str) -> Source:
         """Return the source of a file's bytes; `path` is relative to the root. A file of up to 64 KiB that has its
-        surveyed size is read at once and kept in memory; other files are opened, and at most 64 stay open (the one
-        unused longest is closed). The path of the scratch file gives that file. Raises `StorageError` if the file
-        cannot be opened or read.
+        surveyed size is read at once and kept in memory as long as there is room; other files are opened, and at most
+        64 stay open (the one unused longest is closed). The path of the scratch file gives that file. Raises
+        `StorageError` if the file cannot be opened or read.
         """
         kept = self._kept.get(path)
         if kept is not None:

@@ -116,8 +116,9 @@ class LoadedMetadata:
 
 def load_metadata_log(files: NodeFiles, now_ms: int) -> LoadedMetadata:
     """Load the metadata log (`__cluster_metadata-0`) in memory as a start does, and choose its snapshot. If the
-    directory is missing, the result is an empty log without a snapshot. If the snapshot is beyond the log's end, the
-    log is dropped: it starts and ends at the snapshot and has no tree. `now_ms` is the time to treat as now.
+    directory is missing, the result is an empty log without a snapshot. If the snapshot is beyond the log's end (by
+    epoch, then by offset), the log is dropped: it starts and ends at the snapshot and has no tree. `now_ms` is the time
+    to treat as now.
 
     Raises `StartEndsError` if loading fails, if `partition.metadata` names another topic, or if the log does not begin
     at 0 and no snapshot reaches its start. Raises `StorageError` if files cannot be read.
@@ -193,15 +194,12 @@ def _with_snapshots(loaded: LoadedMetadata) -> LoadedMetadata:
             kept.append(Snapshot(os.path.join(loaded.directory, name), named.end_offset, named.epoch))
     kept.sort(key=lambda snapshot: (snapshot.epoch, snapshot.end))
     newest = kept[-1] if kept else None
-    if loaded.start > 0 and (newest is None or newest.end < loaded.start):
-        latest = "Optional.empty" if newest is None else (
-            f"Optional[OffsetAndEpoch(offset={newest.end}, epoch={newest.epoch})]"
-        )  # fmt: skip
+    if loaded.start > 0 and newest is None:
         message = (
             "Inconsistent snapshot state: there must be a snapshot at an offset larger then the current log start "
             f"offset {loaded.start}"
         )
-        detail = f"{message}, but the latest snapshot is {latest}"
+        detail = f"{message}, but the latest snapshot is Optional.empty"
         raise ends(
             Part.METADATA_SNAPSHOT, "missing", loaded.directory, "java.lang.IllegalStateException", message,
             detail=detail,

@@ -15,7 +15,7 @@ import zstandard
 from msgspec.structs import replace
 from xxhash import xxh32_intdigest
 
-from kafkalog.codec import DEFAULT_LIMITS, FindingCode, FormatError, LimitExceeded
+from kafkalog.codec import DEFAULT_LIMITS, FindingCode, FormatError, LimitExceeded, UsageError
 from kafkalog.codec.compression import compress, decompress
 from kafkalog.codec.compression import lz4 as ours_lz4
 from kafkalog.codec.model import Codec
@@ -52,6 +52,12 @@ def test_levels(codec: int) -> None:
     sizes = {level: len(compress(codec, TEXT, level=level)) for level in (1, 9, 12 if codec != GZIP else 9)}
     assert len(set(sizes.values())) > 1
     assert all(decompress(codec, compress(codec, TEXT, level=level)) == TEXT for level in sizes)
+
+
+@pytest.mark.parametrize(("codec", "level"), [(GZIP, 0), (GZIP, 10), (LZ4, 18), (ZSTD, 23), (ZSTD, -(2**17) - 1)])
+def test_levels_outside_their_range(codec: int, level: int) -> None:
+    with pytest.raises(UsageError, match=f"not {level}"):
+        compress(codec, TEXT, level=level)
 
 
 @pytest.mark.parametrize("magic", [0, 1])

@@ -160,6 +160,17 @@ def test_timestamps_are_rounded_down_to_milliseconds(unit: str, numbers: list[in
     times = pa.array([None, *numbers], pa.timestamp(unit, "UTC"))
     made = record_columns(pa.RecordBatch.from_pydict({"value": [b""] * len(times), "timestamp": times}))
     assert made["timestamp"].to_pylist() == [-1, *milliseconds]
+    made = record_columns(
+        pa.RecordBatch.from_pydict({"value": [b""] * len(times), "timestamp": times.dictionary_encode()})
+    )
+    assert made["timestamp"].to_pylist() == [-1, *milliseconds]
+
+
+@pytest.mark.parametrize("kind", [pa.time64("us"), pa.time32("ms"), pa.duration("s")], ids=str)
+def test_a_time_of_day_or_a_duration_is_no_timestamp(kind: pa.DataType) -> None:
+    times = pa.array([1], kind)
+    with pytest.raises(UsageError, match="column timestamp cannot be read as int64"):
+        record_columns(pa.RecordBatch.from_pydict({"value": [b"a"], "timestamp": times}))
 
 
 @pytest.mark.parametrize("seconds", [9223372036854776, 10**16, -(10**16)])

@@ -167,6 +167,8 @@ def test_no_message_is_no_bytes() -> None:
         ),
         lambda: build_control_batch([(ControlRecordType(0, 2**15), b"")], base_offset=0, timestamp=0),
         lambda: up_convert(only(simple()), 2),
+        lambda: up_convert(only(simple()), 3),
+        lambda: up_convert(only(message()), 3),
         lambda: down_convert([], 3),
         lambda: read_raw_batch(only(message())),
         lambda: read_raw_message(only(simple())),

@@ -229,6 +229,7 @@ def test_java_properties(text: str, wanted: dict[str, str]) -> None:
 
 def test_properties_are_escaped_as_java_does() -> None:
     assert encode_properties({"a b": " c d", "é=": "\t#!:\\"}) == (b"a\\ b=\\ c d\n\\u00E9\\==\\t\\#\\!\\:\\\\\n")
+    assert encode_properties({"a": "b"}, ["x\r\ny\n!z\n"]) == b"#x\n#y\n!z\n#\na=b\n"
     assert encode_properties({"a": "\U0001f600"}) == b"a=\\uD83D\\uDE00\n"
 
 

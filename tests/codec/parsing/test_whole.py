@@ -120,8 +120,8 @@ def test_bytes_after_a_structure_are_a_fault_of_the_caller() -> None:
 @pytest.mark.parametrize(
     ("value", "what"),
     [
-        ({}, "entry"),
         ({"magic": 9}, "entry"),
+        ({"magic": None}, "entry"),
         (None, "log"),
         ([{"relative_offset": 2**40, "position": 0}], "offset_index"),
         (Container(parse(simple(1)), attributes={"codec": 8}), "entry"),
@@ -134,7 +134,7 @@ def test_values_that_are_none_are_one_clear_error(value: object, what: str) -> N
 
 @pytest.mark.parametrize(
     ("value", "field"),
-    [({"magic": 2}, "records"), (Container(parse(simple(1)), records=[{"length": 1}]), "attributes")],
+    [({}, "magic"), ({"magic": 2}, "records"), (Container(parse(simple(1)), records=[{"length": 1}]), "attributes")],
 )
 def test_a_missing_field_is_named(value: object, field: str) -> None:
     with pytest.raises(UsageError, match=f"^the field '{field}' of entry is missing$"):
