@@ -63,7 +63,7 @@ _fields_of = attrgetter(*BATCH.names)
 _LENGTH = BATCH.names.index("batch_length")
 
 
-class ProducerState(Struct, frozen=True, kw_only=True):
+class ProducerState(Struct, frozen=True):
     """Producer fields of a batch: id and epoch, the sequence number of its first record, and whether it is in a
     transaction.
     """

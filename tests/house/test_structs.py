@@ -39,8 +39,8 @@ BY_POSITION = {
     "stored by tables as an array": (
         "tables.positions.Position",
     ),
-    "given to `append` by position: value and key": (
-        "log.writing.incoming.NewRecord",
+    "given to `append` by position: value and key, and the producer's numbers in the order of the batch": (
+        "codec.encode.batch.ProducerState", "log.writing.incoming.NewRecord",
     ),
 }  # fmt: skip
 """Structs with more fields that are given by position, by the reason (a call with names takes longer)."""
