@@ -74,7 +74,8 @@ class LogReader(DataSourceReader):
         """Return one Spark input partition for each task; empty if there is nothing to read. Lists the paths and reads
         indexes and headers. Raises `UsageError` for missing paths or partitions, and for bounds that do not fit the
         logs. Raises `StorageError` if a file cannot be read. With FAILFAST, raises `FormatError` if damage may hide the
-        first record of a timestamp, or if a log start offset is above the log end offset.
+        first record of a timestamp or the end of an earlier transaction, or if a log start offset is above the log end
+        offset.
         """
         from kafkalog.spark.discovery import plan_read
 
