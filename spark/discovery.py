@@ -364,6 +364,7 @@ def segments_between(
                     spans=believed,
                     is_last=next_base is None,
                     next_base=next_base,
+                    size=segment.size,
                 )
             )
     return tuple(reversed(segments))

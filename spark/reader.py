@@ -145,6 +145,7 @@ class _Task:
             files=self._files,
         )  # fmt: skip
         try:
+            self._check_file(piece)
             for part in reader:
                 if isinstance(part, Damage):
                     if part.goes_on:
@@ -163,6 +164,21 @@ class _Task:
                 message = f"{piece.slice.path} existed when the query was planned and no longer does; {LOSS}"
                 raise StorageError(error.errno, message) from None
             tell(f"{piece.slice.path} no longer exists and is left out")
+
+    def _check_file(self, piece: Piece) -> None:
+        """Raise `StorageError` if the file was replaced since it was listed, as by compaction: the bytes of the piece
+        do not hold its offsets any more. With failOnDataLoss=false this is a warning.
+        """
+        with self._files.open(piece.slice.path) as source:
+            size = source.size
+        if piece.is_replaced(size):
+            message = (
+                f"{piece.slice.path} has {size} bytes, and had {piece.size} when the query was planned: it was "
+                "replaced, as by compaction"
+            )
+            if self._options.fail_on_data_loss:
+                raise StorageError(f"{message}; {LOSS}")
+            tell(message)
 
     def _check(self, lossy: Lossy, batch: pa.RecordBatch) -> None:
         """Warn about header names that are not UTF-8 and times that became null. With FAILFAST such a time raises
