@@ -27,6 +27,7 @@ from kafkalog.log.disk.looked_at import in_threads, looking_once
 from kafkalog.log.disk.remote_file import is_uri
 from kafkalog.log.reading.consumer_view import READ_COMMITTED, ConsumerView, consumer_view, hiding, nothing_to_read
 from kafkalog.log.reading.readable import OffsetAndTimestamp
+from kafkalog.log.reading.transactions import Undecided
 from kafkalog.log.walk.cursor import ENDING, Cursor
 from kafkalog.log.walk.header_walk import Span, spans_from
 from kafkalog.log.walk.on_damage import raised
@@ -305,6 +306,11 @@ def _facts(wanted: _Wanted, options: ReadOptions, target: int) -> PartitionFacts
         if damaged_from is not None and start <= damaged_from:
             # the query ends at the damage, not at an open transaction after it
             first_open = first_open if first_open is not None and first_open < damaged_from else None
+        if any(isinstance(txn, Undecided) and txn.first_offset < start for txn in followed.aborted):
+            # no task meets its first batch, at which other readers end
+            why = consumer_view(partition, start, end, isolation_level=READ_COMMITTED).undecided
+            if why is not None and why.offset is not None and why.offset < start:
+                raise raised(why)
         view = view.committed(followed.aborted, () if first_open is None else (first_open,))
         if view.end_offset < end:
             LOGGER.warning("%s: %s", partition.name or partition.path, followed.open_transaction)
@@ -358,6 +364,7 @@ def segments_between(
                     spans=believed,
                     is_last=next_base is None,
                     next_base=next_base,
+                    size=segment.size,
                 )
             )
     return tuple(reversed(segments))
@@ -434,7 +441,8 @@ def plan_read(options: ReadOptions) -> list[tuple[Piece, ...]]:
     """Return one tuple of pieces for each Spark task, in the order of partitions and offsets; empty if there is nothing
     to read. Lists the paths, and reads indexes and batch headers. Raises `UsageError` for missing paths or partitions
     and for bounds that do not fit; `StorageError`; and with FAILFAST `FormatError` if damage may hide where a timestamp
-    begins, or if a log start offset is above the log end offset.
+    begins or, with read_committed, whether a transaction that began before the bounds has ended, or if a log start
+    offset is above the log end offset.
     """
     with looking_once():
         return _plan_read(options)

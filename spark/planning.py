@@ -40,6 +40,8 @@ class SegmentFacts(Struct, frozen=True, kw_only=True):
     is_last: bool
     next_base: int | None = None
     """base offset of the next segment, if there is one"""
+    size: int = 0
+    """size of the file in bytes, as listed"""
 
 
 class PartitionFacts(Struct, frozen=True, kw_only=True):
@@ -63,6 +65,14 @@ class Piece(Struct, frozen=True, kw_only=True):
     partition: int | None
     slice: Slice
     aborted: tuple[AbortedTransaction, ...] | None
+    size: int = 0
+    """size of the file in bytes, as listed"""
+
+    def is_replaced(self, size: int) -> bool:
+        """Whether the file, which has `size` bytes now, is not the one that was listed: that of a segment before the
+        last has the same size, and the last one does not shrink.
+        """
+        return size < self.size if self.slice.next_base is None else size != self.size
 
 
 def target_bytes(total: int, *, largest: int, min_partitions: int | None, cores: int) -> int:
@@ -118,7 +128,10 @@ def _pieces(facts: PartitionFacts, target: int) -> Iterator[Cut]:
                 opens_from=facts.start_offset,
             )
             aborted = _aborted(facts.aborted, min(first.first_offset, next_offset), _highest(segment, group))
-            yield Piece(topic=facts.topic, partition=facts.partition, slice=part, aborted=aborted), tuple(group)
+            piece = Piece(
+                topic=facts.topic, partition=facts.partition, slice=part, aborted=aborted, size=segment.size
+            )  # fmt: skip
+            yield piece, tuple(group)
             # lower offsets are not read again, whether later in this segment or in one that overlaps it
             next_offset = max(next_offset, *(span.next_offset for span in group))
 

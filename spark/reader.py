@@ -74,7 +74,8 @@ class LogReader(DataSourceReader):
         """Return one Spark input partition for each task; empty if there is nothing to read. Lists the paths and reads
         indexes and headers. Raises `UsageError` for missing paths or partitions, and for bounds that do not fit the
         logs. Raises `StorageError` if a file cannot be read. With FAILFAST, raises `FormatError` if damage may hide the
-        first record of a timestamp, or if a log start offset is above the log end offset.
+        first record of a timestamp or the end of an earlier transaction, or if a log start offset is above the log end
+        offset.
         """
         from kafkalog.spark.discovery import plan_read
 
@@ -144,6 +145,7 @@ class _Task:
             files=self._files,
         )  # fmt: skip
         try:
+            self._check_file(piece)
             for part in reader:
                 if isinstance(part, Damage):
                     if part.goes_on:
@@ -162,6 +164,21 @@ class _Task:
                 message = f"{piece.slice.path} existed when the query was planned and no longer does; {LOSS}"
                 raise StorageError(error.errno, message) from None
             tell(f"{piece.slice.path} no longer exists and is left out")
+
+    def _check_file(self, piece: Piece) -> None:
+        """Raise `StorageError` if the file was replaced since it was listed, as by compaction: the bytes of the piece
+        do not hold its offsets any more. With failOnDataLoss=false this is a warning.
+        """
+        with self._files.open(piece.slice.path) as source:
+            size = source.size
+        if piece.is_replaced(size):
+            message = (
+                f"{piece.slice.path} has {size} bytes, and had {piece.size} when the query was planned: it was "
+                "replaced, as by compaction"
+            )
+            if self._options.fail_on_data_loss:
+                raise StorageError(f"{message}; {LOSS}")
+            tell(message)
 
     def _check(self, lossy: Lossy, batch: pa.RecordBatch) -> None:
         """Warn about header names that are not UTF-8 and times that became null. With FAILFAST such a time raises

@@ -175,3 +175,30 @@ def test_who_begins_behind_damage_ends_where_more_of_it_leaves_a_transaction_und
     )
     assert [each.offset for each in records] == [1]
     assert [(str(each.code), each.offset) for each in records.findings] == [("transaction_undecided", 2)]
+
+
+@pytest.mark.parametrize("start", [2, 3, 4])
+def test_offsets_behind_an_undecided_transaction_are_an_error_also_if_none_of_it_is_asked_for(
+    start: int, tmp_path: Path
+) -> None:
+    with kafkalog.Log.open(tmp_path / "t-0") as log:
+        log.append([b"first"])
+        producer = kafkalog.ProducerState(producer_id=3, producer_epoch=0, base_sequence=0, is_transactional=True)
+        log.append([b"undecided"], producer=producer)
+        for _ in range(4):
+            log.append([b"of nobody"])
+        marker = log.end_transaction(3, 0, commit=True)
+        log.append([b"last"])
+    partition = kafkalog.open_partition(tmp_path / "t-0")
+    victim = next(batch for batch in partition.batches() if batch.last_offset == marker)
+    content = bytearray(Path(partition.segments[0].path).read_bytes())
+    content[victim.position + victim.size - 1] ^= 1
+    Path(partition.segments[0].path).write_bytes(content)
+    bounds = {"startingOffsets": f'{{"t": {{"0": {start}}}}}', "endingOffsets": '{"t": {"0": 5}}'}
+    committed = kafkalog.RecordFilter(start_offset=start, end_offset=5, isolation_level="read_committed")
+    for rows in (lambda: list(partition.records(committed)),
+                 lambda: read(tmp_path, "read_committed", "FAILFAST", **bounds)):  # fmt: skip
+        with pytest.raises(FormatError, match="whether the transaction of producer 3 from offset 1 on was committed"):
+            rows()
+    assert read(tmp_path, "read_committed", "DROPMALFORMED", **bounds) == list(range(start, 5))
+    assert read(tmp_path, "read_uncommitted", "FAILFAST", **bounds) == list(range(start, 5))

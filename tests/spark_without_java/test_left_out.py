@@ -13,6 +13,8 @@ from kafkalog.codec.common.errors import StorageError
 from kafkalog.spark.discovery import plan_read
 from kafkalog.spark.followed import FollowedLogs
 from kafkalog.spark.options import parse_options
+from kafkalog.spark.reader import LogReader
+from kafkalog.spark.schema import Layout
 
 
 @pytest.fixture
@@ -72,3 +74,20 @@ def test_a_segment_that_may_not_be_read_is_named(data: Path, monkeypatch: pytest
     for query in queries:
         with pytest.raises(StorageError, match=f"{path}: cannot open the file: Permission denied"):
             query()
+
+
+@pytest.mark.parametrize("options", [{}, {"maxRecordsPerPartition": "7"}])
+def test_a_segment_that_was_compacted_since_the_query_was_planned_is_refused(
+    options: dict[str, str], tmp_path: Path
+) -> None:
+    """Bytes that were planned do not hold the same offsets any more."""
+    config = kafkalog.LogConfig(segment_bytes=4000, min_cleanable_dirty_ratio=0.0)
+    with kafkalog.Log.open(tmp_path / "t-0", config) as log:
+        for number in range(200):
+            log.append([(b"%d" % (number % 30), b"%d" % number)])
+        reader = LogReader(parse_options({"path": str(tmp_path), **options}), Layout(names=("offset",), corrupt=None))
+        tasks = reader.partitions()
+        log.compact()
+        for task in tasks[: len(tasks) // 2]:
+            with pytest.raises(StorageError, match=r"when the query was planned: it was replaced|no longer does"):
+                list(reader.read(task))

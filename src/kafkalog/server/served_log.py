@@ -21,6 +21,7 @@ from kafkalog.codec.model import RecordBatch
 from kafkalog.codec.names import FileKind
 from kafkalog.codec.plain.scanner import Scanner
 from kafkalog.codec.rules.batches import MAX_RELATIVE_OFFSET
+from kafkalog.codec.rules.framing import BATCH_MAGIC
 from kafkalog.log.directories.follow import Follower, Unread
 from kafkalog.log.directories.locate import locate
 from kafkalog.log.directories.partition import Partition
@@ -334,17 +335,31 @@ class ServedLog:
     def _walk_to(self, log: OpenLog, segment: Segment, upper: int, size: int, patience: Patience) -> int:
         position = self._position_of(log, segment, upper)
         while True:
+            before: Place | None = None
             try:
                 for place in walked(places(log, position, size), log.waypoints, patience):
                     if place.last_offset >= upper:
                         return place.position
-                    position = place.end
+                    position, before = place.end, place
             except DamagedError as damage:
                 position = damage.position
-            again = self._behind(log, segment, position, patience) if position < size else None
+            if position >= size:
+                return position
+            again = self._behind(log, segment, self._damaged_from(log, position, before), patience)
             if again is None:
                 return position
             position = again
+
+    def _damaged_from(self, log: OpenLog, position: int, before: Place | None) -> int:
+        """Return the position at which the damage found at `position` begins. If `before`, the batch that ends there,
+        has a wrong checksum, it is the position of that batch, because its length may be wrong too.
+        """
+        if before is None:
+            return position
+        if self._sound_batch(log, before) is None:
+            return before.position
+        log.waypoints.passed(before.position, before.end, before.last_offset)
+        return position
 
     def _position_of(self, log: OpenLog, segment: Segment, offset: int) -> int:
         """Where a walk starts: from the index or from earlier walks."""
@@ -386,21 +401,28 @@ class ServedLog:
         if position is None:
             position = self._position_of(log, segment, offset)
         while True:
+            before: Place | None = None
             try:
                 for place in walked(places(log, position, limit), log.waypoints, patience):
-                    position = place.end
+                    position, before = place.end, place
                     if place.last_offset >= offset:
                         batch = None if self._on_damage is None else self._sound_batch(log, place)
                         if self._on_damage is not None and batch is None:
                             self._tell(log, place.position, place.end, place)
+                            if position < limit and self._batch_at(log, position, limit) is None:
+                                break
                         elif batch is None or committed is None or not committed.holds_back(batch.header):
                             return place
-                if position >= limit or (self._on_damage is None and not is_last):
+                if position >= limit:
+                    return None
+                if self._on_damage is None and not is_last:
+                    self._tell_of_cut(log, position)
                     return None
             except DamagedError as damage:
                 position = damage.position
             if self._on_damage is None:
                 raise DamagedError(position)
+            position = self._damaged_from(log, position, before)
             again = self._behind(log, segment, position, patience)
             self._tell(log, position, log.size if again is None else again)
             if again is None or again >= limit:
@@ -439,15 +461,18 @@ class ServedLog:
         return found if found is not None and found[1] > behind else None
 
     def _sound_batch(self, log: OpenLog, place: Place) -> RecordBatch | None:
-        scanner = Scanner(log.source, position=place.position, end=place.end, limits=self._limits)
-        return next(iter(scanner), None)
+        return self._batch_at(log, place.position, place.end)
+
+    def _batch_at(self, log: OpenLog, position: int, end: int) -> RecordBatch | None:
+        return next(iter(Scanner(log.source, position=position, end=end, limits=self._limits)), None)
 
     def _sound_end(
         self, log: OpenLog, first: Place, end: int, next_offset: int | None, committed: Committed | None
     ) -> tuple[int, int | None]:
         """Return the position at which the valid part of a file range ends, and the offset after that part. The range
         begins at the batch `first` and ends at position `end`. The valid part ends before the first batch with a wrong
-        checksum, or before the first batch whose transaction is undecided because of damage (`committed`).
+        checksum or an unknown magic, or before the first batch whose transaction is undecided because of damage
+        (`committed`).
 
         If the whole range is valid, the result is `end` and `next_offset`. If not even the first batch is valid, the
         offset is None. Ranges that were found valid are remembered. Raises `StorageError` if the log cannot be read.
@@ -459,7 +484,8 @@ class ServedLog:
         scanner = Scanner(log.source, position=first.position, end=end, limits=self._limits)
         last: RecordBatch | None = None
         for batch in scanner:
-            if may_hold and committed is not None and committed.holds_back(batch.header):
+            is_held_back = may_hold and committed is not None and committed.holds_back(batch.header)
+            if is_held_back or not 0 <= batch.header.magic <= BATCH_MAGIC:
                 return batch.position, None if last is None else last.header.next_offset
             last = batch
         if scanner.valid_bytes >= end:
@@ -475,6 +501,14 @@ class ServedLog:
             self._complain(
                 f"{unread.path}: bytes {unread.start} to {unread.end}, with which the log ends, are damaged and not "
                 f"served; clients are told that it ends at offset {end}"
+            )
+
+    def _tell_of_cut(self, log: OpenLog, position: int) -> None:
+        if (log.path, position) not in self._damage:
+            self._damage.add((log.path, position))
+            self._complain(
+                f"{log.path}: bytes {position} to {log.size} are no whole batch, and not served: clients go on with "
+                "the next segment, as a broker lets them"
             )
 
     def _tell(self, log: OpenLog, position: int, end: int, batch: Place | None = None) -> None:

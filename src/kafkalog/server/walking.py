@@ -58,8 +58,13 @@ def patient() -> Patience:
 
 
 def walked(places: Iterator[Place], waypoints: Waypoints, patience: Patience) -> Iterator[Place]:
-    """Yield the places and record them in `waypoints`. Raises `TooFarError` if `patience` is exhausted."""
+    """Yield the places. Each is recorded in `waypoints` when the next one is found, which shows that its length is
+    right. Raises `TooFarError` if `patience` is exhausted.
+    """
+    before: Place | None = None
     for place in places:
         patience.step(waypoints)
+        if before is not None:
+            waypoints.passed(before.position, before.end, before.last_offset)
+        before = place
         yield place
-        waypoints.passed(place.position, place.end, place.last_offset)

@@ -7,12 +7,10 @@ digest of the last record detects a rewrite within the same epoch.
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 from itertools import islice, pairwise
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from kafkalog.codec.common.advice import Advice, Ask
 from kafkalog.codec.common.errors import FormatError, RecoveryRefused, StorageError
@@ -51,7 +49,6 @@ class Span(Struct, frozen=True, kw_only=True):
     """A range of offsets of one partition to be added to the table; `end_offset` is exclusive."""
 
     partition: Partition
-    """as listed when `end_offset` was known or later, so that all rows below it are read"""
     start_offset: int
     end_offset: int
     """end of the log when it was read, or the requested end"""
@@ -125,7 +122,7 @@ def span_of(
     if start < end:
         if not accept_loss:
             _require_no_gap(partition, start, end)
-        return Span(partition=_grown(partition), start_offset=start, end_offset=end, read_to=asked, known=known)
+        return Span(partition=partition, start_offset=start, end_offset=end, read_to=asked, known=known)
     if view.undecided is not None and (asked is None or start < asked):
         findings.append(view.undecided)  # by damage that may lie before the start
     elif asked is None or start < asked:
@@ -133,18 +130,6 @@ def span_of(
         next(iter(walk), None)
         findings += [finding for finding in walk.findings if finding not in findings]
     return None
-
-
-def _grown(partition: Partition) -> Partition:
-    """Return the partition with the present size of its last log file, if the file has grown since it was listed. The
-    log end offset is that of the present file, but rows are read up to the size in the listing. Raises `StorageError`
-    if the file cannot be opened.
-    """
-    *earlier, last = partition.segments
-    with last.open() as source:
-        if source.size <= last.size:
-            return partition
-        return dataclasses.replace(partition, segments=(*earlier, replace(last, size=source.size)))
 
 
 def _asked(partition: Partition, bounds: RecordFilter) -> int | None:

@@ -63,6 +63,9 @@ class KafkaTable:
     It has `__arrow_c_stream__` and `__arrow_c_schema__`, so that pyarrow, pandas, Polars, DuckDB and others accept it
     directly; `kafkalog.polars.scan` and `kafkalog.duckdb.dataset` also pass filters and columns to it.
 
+    The files are listed once. What is appended later to the last segment of a log is read too; later segments are not,
+    for which a new table must be made.
+
     * `request`: which records, and in which columns; may be left out for the defaults
     * `paths`: log directories, partitions or segments
     * `findings`: as in `Partition.to_arrow`

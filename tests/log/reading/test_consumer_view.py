@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -74,6 +75,32 @@ def test_what_is_appended_after_transactions_were_looked_for_is_not_read_as_comm
     pieces = by_run.by_run(hand_all_back)
     assert [each.offset for _, records in pieces for each in records] == list(range(20))
     assert not by_one.findings
+
+
+def test_a_partition_object_reads_what_was_appended_since_it_was_opened(tmp_path: Path) -> None:
+    producer = kafkalog.ProducerState(producer_id=7, producer_epoch=0, base_sequence=0, is_transactional=True)
+    committed = "read_committed"
+
+    def offsets(isolation_level: str = "read_uncommitted") -> list[int]:
+        filter = kafkalog.RecordFilter(isolation_level=isolation_level)
+        read = [each.offset for each in partition.records(filter)]
+        assert partition.to_arrow(["offset"], filter).read_all()["offset"].to_pylist() == read
+        return read
+
+    with kafkalog.Log.open(tmp_path / "t-0") as log:
+        log.append([b"first"])
+        log.append([b"open", b"open"], producer=producer)
+        partition = open_partition(tmp_path / "t-0")
+        hour_ago = partition.segments[-1].modified_ns / 10**9 - 3600
+        os.utime(partition.segments[-1].path, (hour_ago, hour_ago))
+        assert offsets(committed) == [0]
+        log.end_transaction(7, 0, commit=False)
+        log.append([b"after it"])
+        assert (offsets(committed), offsets()) == ([0, 4], [0, 1, 2, 4])
+        assert partition.last_stable_offset() == partition.log_end_offset() == 5
+        log.truncate_to(1)
+        log.append([b"rewritten"] * 9)
+        assert offsets(committed) == offsets() == list(range(10))
 
 
 _TOLD = (FindingCode.OFFSET_NOT_INCREASING, FindingCode.OFFSET_GAP)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import struct
 import threading
 import time
 from collections.abc import Iterator
@@ -274,6 +275,69 @@ def test_damage_is_left_out_if_that_is_wanted(tmp_path: Path) -> None:
     begin = scan(log.read_bytes()).valid_bytes
     size = scan(log.read_bytes()).batches[-1].size
     assert told == [f"{log}: bytes {begin} to {begin + size} are a damaged batch of the offsets 20 to 20, and left out"]
+
+
+@pytest.mark.parametrize("longer", [1, 5, 100, -1, 2**31 - 500])
+@pytest.mark.parametrize("start", [20, 21])
+def test_a_damaged_length_hides_no_batch_behind_it(start: int, longer: int, tmp_path: Path) -> None:
+    written(tmp_path / "data").close()
+    log = tmp_path / "data" / "orders-0" / f"{0:020}.log"
+    data = bytearray(log.read_bytes())
+    begin = scan(bytes(data)).batches[20].position
+    length = int.from_bytes(data[begin + 8 : begin + 12], "big") + longer
+    data[begin + 8 : begin + 12] = length.to_bytes(4, "big")
+    log.write_bytes(data)
+    for index in log.parent.glob("*index"):
+        index.unlink()
+    with serving(tmp_path / "data", on_damage=lambda _: None) as server, RawClient(server.address) as client:
+        for _ in range(2):
+            assert offsets(one(client.ask("Fetch", 11, **fetching("orders", {0: start})))) == list(range(21, 50))
+
+
+def test_a_batch_of_an_unknown_magic_is_left_out_also_in_the_middle_of_an_answer(tmp_path: Path) -> None:
+    written(tmp_path / "data").close()
+    log = tmp_path / "data" / "orders-0" / f"{0:020}.log"
+    data = bytearray(log.read_bytes())
+    batches = scan(bytes(data)).batches
+    data[batches[20].position + 16] = 18
+    log.write_bytes(data)
+    log.with_suffix(".index").write_bytes(struct.pack(">ii", 45, batches[45].position))
+    with serving(tmp_path / "data", on_damage=lambda _: None) as server, RawClient(server.address) as client:
+        assert offsets(one(client.ask("Fetch", 11, **fetching("orders", {0: 0})))) == list(range(20))
+        assert offsets(one(client.ask("Fetch", 11, **fetching("orders", {0: 20})))) == list(range(21, 50))
+
+
+def test_an_earlier_segment_that_ends_within_a_batch_is_told(tmp_path: Path) -> None:
+    directory = tmp_path / "data" / "orders-0"
+    directory.mkdir(parents=True)
+    batches = [damage.batch(offset, [damage.record(0)]) for offset in range(4)]
+    first = directory / f"{0:020}.log"
+    first.write_bytes(batches[0] + batches[1][:-3])
+    (directory / f"{2:020}.log").write_bytes(batches[2] + batches[3])
+    told: list[str] = []
+    with serving(tmp_path / "data", complain=told.append) as server, RawClient(server.address) as client:
+        for _ in range(2):
+            assert offsets(one(client.ask("Fetch", 11, **fetching("orders", {0: 1})))) == [2, 3]
+    begin, end = len(batches[0]), first.stat().st_size
+    (line,) = told
+    assert line.startswith(f"{first}: bytes {begin} to {end} are no whole batch, and not served")
+
+
+@pytest.mark.parametrize("kind", ["offset", "magic"])
+def test_a_last_batch_that_no_consumer_reads_past_is_told(kind: str, tmp_path: Path) -> None:
+    directory = tmp_path / "data" / "orders-0"
+    directory.mkdir(parents=True)
+    last = bytearray(damage.batch(2**31 + 5 if kind == "offset" else 1, [damage.record(0)]))
+    if kind == "magic":
+        last[16] = 18
+    whole = damage.batch(0, [damage.record(0)])
+    (directory / f"{0:020}.log").write_bytes(whole + last)
+    told: list[str] = []
+    with serving(tmp_path / "data", complain=told.append) as server, RawClient(server.address) as client:
+        answer = one(client.ask("Fetch", 11, **fetching("orders", {0: 0})))
+        assert (answer["high_watermark"], offsets(answer)) == (1, [0])
+    (line,) = told
+    assert f"bytes {len(whole)} to {len(whole) + len(last)}, with which the log ends" in line
 
 
 def test_bytes_that_are_no_batch(tmp_path: Path) -> None:

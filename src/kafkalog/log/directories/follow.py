@@ -104,7 +104,7 @@ class Followed(Struct, frozen=True, kw_only=True):
 
 
 class Unread(Struct, frozen=True):
-    """Bytes at the end of a log that contain no complete batch with a valid checksum."""
+    """Bytes at the end of a log that contain no complete batch with a valid checksum, or none that a reader takes."""
 
     path: str
     start: int
@@ -252,7 +252,7 @@ class Follower:
             while True:
                 scanner = Scanner(source, position=position, limits=self._limits)
                 for batch in scanner:
-                    self._take(batch, segment, cursor)
+                    self._take(batch, segment, cursor, source.size)
                 is_torn = scanner.stop is StopReason.TORN_TAIL
                 is_damage = is_torn or scanner.stop is StopReason.CORRUPT
                 if scanner.stop is StopReason.END or (is_last and not is_damage):
@@ -264,7 +264,7 @@ class Follower:
                     self._passed(segment, source, scanner.valid_bytes, scanner.findings[-1], cursor.next_offset)
                 if position >= source.size:
                     if is_last and (is_settled or not is_torn):
-                        self._unread = Unread(segment.path, scanner.valid_bytes, source.size)
+                        self._unread = self._unread or Unread(segment.path, scanner.valid_bytes, source.size)
                     return
                 cursor.resume(position)
 
@@ -292,15 +292,17 @@ class Follower:
             return source.size
         return sound_position
 
-    def _take(self, batch: RecordBatch, segment: Segment, cursor: Cursor) -> None:
+    def _take(self, batch: RecordBatch, segment: Segment, cursor: Cursor, size: int) -> None:
         header, expected = batch.header, cursor.next_offset
         if cursor.judge(batch) in ENDING:  # a reader reports it if more batches follow
+            self._unread = self._unread or Unread(segment.path, batch.position, size)
             if self._follows_transactions:
                 head = BufferSource(batch.data)
                 self._passed(segment, head, 0, cursor.why, expected)
             return
         if self._follows_transactions and batch.last_offset >= self._from:
             self._tracker.take(OneBatch(batch), segment)
+        self._unread = None
         self._end = max(self._end, header.next_offset)
         end = batch.position + batch.size
         self._mark = _Mark(

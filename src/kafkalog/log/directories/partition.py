@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
@@ -293,7 +293,7 @@ class Partition:
         report_left_out(self.left_out, findings)
         read = partial(
             partition_to_arrow,
-            self,
+            self._grown(),
             filter=filter,
             batch_rows=batch_rows,
             batch_bytes=batch_bytes,
@@ -303,22 +303,30 @@ class Partition:
         )
         return read(columns, findings=findings) if decoding is None else decoding.decoded(self, read, columns, findings)
 
+    def _grown(self) -> Partition:
+        """Return the partition with the present size of its last log file, if the file has grown since it was listed;
+        otherwise the partition itself. Raises `StorageError` if the file cannot be examined.
+        """
+        status = status_of(self.segments[-1].path) if self.segments else None
+        if status is None or status.st_size <= self.segments[-1].size:
+            return self
+        *earlier, last = self.segments
+        return replace(self, segments=(*earlier, structs.replace(last, size=status.st_size)))
+
     def transactions(self, *, through_damage: bool = False, limits: Limits = DEFAULT_LIMITS) -> Transactions:
         """Return aborted and open transactions up to the first damage, according to the log itself. A transaction whose
         end may be in that damage counts as open. With `through_damage`, the transactions of the whole log are returned,
-        and those with an end in damage do not count as open. The log is read; only the result with default limits and
-        without `through_damage` is cached. Raises `StorageError` if a file cannot be read.
+        and those with an end in damage do not count as open. The log is read; only the result without `through_damage`
+        is cached, until the file of the last segment changes. Raises `StorageError` if a file cannot be read.
         """
         limits = self._own(limits)
-        if through_damage:
-            return self._derive_transactions(limits, through_damage=True)
-        if limits == DEFAULT_LIMITS:
-            return self._transactions
-        return self._derive_transactions(limits)
+        if through_damage or not self.segments:
+            return self._derive_transactions(limits, through_damage=through_damage)
+        return self._transactions.of(self.segments[-1].path, limits, lambda: self._derive_transactions(limits))
 
     @cached_property
-    def _transactions(self) -> Transactions:
-        return self._derive_transactions(DEFAULT_LIMITS)
+    def _transactions(self) -> Unchanged[Limits, Transactions]:
+        return Unchanged()
 
     def _derive_transactions(self, limits: Limits, *, through_damage: bool = False) -> Transactions:
         from kafkalog.log.reading.known_ends import known_transactions
