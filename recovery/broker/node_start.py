@@ -512,8 +512,13 @@ class _Start:
         elif self._leads:
             self._note(*consequences_of_migration(replay.image, loaded, self.release))
         if self.role is not Role.CONTROLLER:
-            has_rest = self._is_led or not loaded.consequences  # else the controllers send the rest
-            is_partial = self.role is Role.BROKER and not has_rest
+            has_rest = self._leads or self._is_led  # else the controllers send what is missing
+            is_partial = not has_rest and (bool(loaded.consequences) or replay.is_empty)
+            if is_partial and self.role is not Role.BROKER and list_partitions(self.files, _readable(self.files)):
+                self.condition = (
+                    f"{self.condition}; what is missing here of the metadata comes from them, and partitions that they "
+                    "do not know become -stray"
+                )
             self._open(identity, None if is_partial else replay.image)
             self._note(consequences_without_tier(self.files, replay.image), [])
             self._refuse_registration(identity, replay.image)
