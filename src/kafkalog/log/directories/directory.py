@@ -177,12 +177,13 @@ class LogDir:
 
 def is_partition_dir(path: PathLike) -> bool:
     """Whether a directory contains a file that only partition directories have. Its name alone proves nothing: a log
-    directory may be called `broker-1`. Raises `StorageError` if it cannot be listed.
+    directory may be called `broker-1`. False if it has a `meta.properties`: then it is a log directory, in which a
+    broker ignores such a file. Raises `StorageError` if it cannot be listed.
     """
-    for entry in scan_directory(path):
-        if entry.name in (LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA) or parse_segment_file(entry.name) is not None:
-            return True
-    return False
+    names = {entry.name for entry in scan_directory(path)}
+    return META_PROPERTIES not in names and any(
+        name in (LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA) or parse_segment_file(name) is not None for name in names
+    )
 
 
 def _directories(path: PathLike) -> list[Entry]:
