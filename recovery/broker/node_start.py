@@ -508,32 +508,44 @@ class _Start:
             raise self._without_version(loaded)
         if self._publishes_nothing(replay):
             return self._done()
-        is_dropped = any(
-            consequence.kind is ConsequenceKind.METADATA_LOG_DROPPED for consequence in loaded.consequences
-        )
-        goes_back = f"the only voter's metadata goes back to offset {loaded.end}"
-        if self._leads and is_dropped:
-            self._goes_back(loaded.directory, f"{goes_back}; what came after it, if anything, is lost")
-        elif self._leads and loaded.end < loaded.written_end:
-            what = f"it went to {loaded.written_end}: look for a newer copy of it before"
-            self._goes_back(loaded.directory, f"{goes_back}; {what}")
-        cut = self._damaged_snapshot()
-        if replay.is_empty and self._leads:
-            replay = self._begun_anew(replay, bootstrap)
-        elif self._leads:
-            if cut is not None:
-                what = "topics, access control entries and settings behind its end, if any, are gone"
-                self._goes_back(cut, f"the only voter takes its cut snapshot for the whole; {what}")
-            self._note(*consequences_of_migration(replay.image, loaded, self.release))
+        if self._leads:
+            replay = self._led(replay, loaded, bootstrap)
         if self.role is not Role.CONTROLLER:
-            is_changed = self.role is Role.BROKER and bool(loaded.consequences)  # then the controllers send the rest
-            is_partial = not self._is_led and (is_changed or self._names_no_voters)
+            has_rest = self._leads or self._is_led  # else the controllers send what is missing
+            is_partial = not has_rest and (bool(loaded.consequences) or replay.is_empty or self._names_no_voters)
+            if is_partial and self.role is not Role.BROKER and list_partitions(self.files, _readable(self.files)):
+                self.condition = (
+                    f"{self.condition}; what is missing here of the metadata comes from them, and partitions that they "
+                    "do not know become -stray"
+                )
             self._open(identity, None if is_partial else replay.image)
             self._note(consequences_without_tier(self.files, replay.image), [])
             self._refuse_registration(identity, replay.image)
         elif self.files.stated_role is Role.CONTROLLER:
             self._serves_no_partition()
         return self._done()
+
+    def _led(self, replay: Replay, loaded: LoadedMetadata, bootstrap: Bootstrap) -> Replay:
+        """Return the metadata of a node that leads by itself, from its own (`replay`): other metadata only if it begins
+        anew. Adds consequences if its metadata ends earlier than it did.
+        """
+        is_dropped = any(
+            consequence.kind is ConsequenceKind.METADATA_LOG_DROPPED for consequence in loaded.consequences
+        )
+        goes_back = f"the only voter's metadata goes back to offset {loaded.end}"
+        if is_dropped:
+            self._goes_back(loaded.directory, f"{goes_back}; what came after it, if anything, is lost")
+        elif loaded.end < loaded.written_end:
+            what = f"it went to {loaded.written_end}: look for a newer copy of it before"
+            self._goes_back(loaded.directory, f"{goes_back}; {what}")
+        if replay.is_empty:
+            return self._begun_anew(replay, bootstrap)
+        cut = self._damaged_snapshot()
+        if cut is not None:
+            what = "topics, access control entries and settings behind its end, if any, are gone"
+            self._goes_back(cut, f"the only voter takes its cut snapshot for the whole; {what}")
+        self._note(*consequences_of_migration(replay.image, loaded, self.release))
+        return replay
 
     def _refuse_registration(self, identity: Identity, image: MetadataImage) -> None:
         """Raise `StartEndsError` if another broker has registered with the id of one of the node's directories: the

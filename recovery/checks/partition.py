@@ -12,6 +12,8 @@ from contextlib import ExitStack, closing
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from kafkalog.codec.common.errors import FormatError, StorageError
 from kafkalog.codec.common.findings import Finding, FindingCode, Severity, StopReason, severity_of_unfinished
 from kafkalog.codec.common.limits import DEFAULT_LIMITS, MIB, Limits
@@ -258,8 +260,8 @@ class _PartitionVerifier:
             if scanner.stop is not StopReason.END and next_base is not None:
                 unread = segment.size - scanner.valid_bytes
                 goes_on = is_passed_over(source, scanner.valid_bytes)
-                what = "goes on in the next segment from here" if goes_on else "stops here"
-                detail = f"a consumer {what}, {counted(unread, 'byte')} before the end of the segment"
+                what = "a consumer goes on in the next segment from here" if goes_on else "a consumer stops here"
+                detail = f"{what}, {counted(unread, 'byte')} before the end of the segment"
                 self._found(FindingCode.OFFSET_GAP, detail, segment.path, last_offset + 1)
             self._of_each(checks, lambda check: check.end(last_offset))
             for check in checks:
@@ -271,8 +273,9 @@ class _PartitionVerifier:
     def _behind_damage(self) -> None:
         """Look for sound batches after the first damage, where a consumer stops. Adds to the texts and offsets of
         findings in the report, and sets its counts of these batches and of their records, and the offset after the last
-        of them. The counts stay 0 if there is no damage or no sound batch after it. Reads the log from the damage on;
-        raises `StorageError` if that fails.
+        of them. The counts stay 0 if there is no damage or no sound batch after it. A gap that damage below the log
+        start offset makes is said to stop nobody. Reads the log from the damage on; raises `StorageError` if that
+        fails.
         """
         report, partition = self.report, self.partition
         damage = tell_what_is_behind(
@@ -281,6 +284,13 @@ class _PartitionVerifier:
         if damage is not None:
             report.sound_batches_behind_damage, report.sound_records_behind_damage = damage.batches, damage.records
             report.end_behind_damage = damage.next_offset
+        start = partition.log_start_offset
+        unread = {finding.file: finding.unread.last_offset for finding in report.findings if finding.unread is not None}
+        for number, finding in enumerate(report.findings):
+            last = unread.get(finding.file)
+            if finding.code is FindingCode.OFFSET_GAP and last is not None and last < start:
+                detail = f"this is below the log start {start}, where no consumer reads"
+                report.findings[number] = replace(finding, detail=detail)
 
     def _walked(
         self, run: AnyRun, file: str, cursor: Cursor, checks: list[_IndexCheck], last_offset: int

@@ -103,8 +103,8 @@ def consequences(
         yield from _of_transactions(before, after, result, name, coordinators, is_hurt=is_hurt)
         if is_hurt and counts is not None and counts.records_kept != 0 and topics.is_compacted(name.topic):
             detail = (
-                "groups whose newest commits are among what is lost go back to the commits before: their members read "
-                "records again, or start by auto.offset.reset if no commit is left"
+                f"groups whose newest commits are among what is lost of {result.name} go back to the commits before: "
+                "their members read records again, or start by auto.offset.reset if no commit is left"
                 if name.topic == CONSUMER_OFFSETS_TOPIC
                 else f"{name.topic} is compacted: of a key whose newest record is among what is lost, readers get the "
                 "record before it, and a key that was deleted may come back"

@@ -408,6 +408,7 @@ class _WayFacts:
         self._result = result
         self._partitions = partitions
         self.bytes_cut = found.bytes_cut
+        self.may_lose_records = found.may_lose_records
         self.drops_sound = found.drops_sound
         self.has_gaps = bool(found.lost)
         self.leaders = describer.leaders

@@ -390,8 +390,8 @@ class _Measurement:
         """Count the records that are kept below the resulting log start, which is above the original one."""
         self.measured.sound_lost += max(kept.records - self._left.records, 0)
         for first, last in kept.offsets:
-            if first < log_start:
-                self._gone.add(first, min(last, log_start - 1))
+            if first < log_start and last >= self._facts.log_start:
+                self._gone.add(max(first, self._facts.log_start), min(last, log_start - 1))
 
     def _holds_all(self, contents: Iterable[Content], originals: Set[str]) -> bool:
         """Whether `contents`, the logs afterwards, hold every sound byte range of the original logs, and no byte that
@@ -440,8 +440,10 @@ class _Measurement:
         self.measured.is_exact, self.measured.is_estimate = False, True
 
     def _add_absent(self, first: int, last: int) -> None:
-        """Add the offsets from `first` to `last` that the result does not hold to the lost ones."""
-        for absent in self._left.offsets.absent(first, last):
+        """Add the offsets from `first` to `last` that the result does not hold to the lost ones. Those below the log
+        start offset are left out: they were deleted before.
+        """
+        for absent in self._left.offsets.absent(max(first, self._facts.log_start), last):
             self._gone.add(*absent)
 
     def _count_sound(self) -> None:

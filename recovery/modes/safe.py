@@ -10,6 +10,8 @@ __all__ = ["SPEC"]
 def _consequence(facts: WayFacts) -> str:
     if not facts.bytes_cut:
         return "no log is cut"
+    if not (facts.has_gaps or facts.may_lose_records or facts.drops_sound):
+        return "no record is lost; what is cut goes to quarantine"
     rest = "what comes after it goes" if facts.drops_sound else "the rest goes"
     return f"everything up to the damage is kept, {rest} to quarantine"
 

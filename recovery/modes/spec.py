@@ -39,6 +39,10 @@ class WayFacts(Protocol):
         """Bytes of logs that are removed; None if unknown."""
 
     @property
+    def may_lose_records(self) -> bool:
+        """Whether records are lost, or may be because the counts are unknown or not exact."""
+
+    @property
     def drops_sound(self) -> bool:
         """Whether records that can still be read are lost."""
 

@@ -45,6 +45,7 @@ from kafkalog.codec.names import (
     segment_file,
 )
 from kafkalog.codec.plain.scanner import Scanner
+from kafkalog.log.directories.directory import of_topics_not_recreated
 from kafkalog.log.storage.checkpoint_file import read_offset_checkpoint
 from kafkalog.log.storage.java import JavaError, TooLargeError
 from kafkalog.log.storage.leader_epochs import LeaderEpochCheckpointFile, LeaderEpochFileCache
@@ -171,9 +172,10 @@ class Checkpoints(Struct, frozen=True):
 
 def read_high_watermarks(tree: Tree) -> dict[tuple[str, int], int]:
     """Return the high watermarks in `replication-offset-checkpoint` by topic and partition, from all lines that can be
-    parsed; empty if the file is missing. No decision depends on them.
+    parsed, without those that may be of a deleted topic of the same name; empty if the file is missing. No decision
+    depends on them.
     """
-    return _read_offsets(tree, REPLICATION_OFFSET_CHECKPOINT)
+    return dict(of_topics_not_recreated(_read_offsets(tree, REPLICATION_OFFSET_CHECKPOINT), tree.directories))
 
 
 def read_cleaner_offsets(tree: Tree) -> dict[tuple[str, int], int] | None:

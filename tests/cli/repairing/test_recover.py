@@ -15,6 +15,7 @@ from kafkalog.codec.model import BATCH
 from kafkalog.codec.plain.crc32c import crc32c
 from kafkalog.codec.rules.framing import BATCH_CRC_START
 from testkit.judging.trees import stamps
+from testkit.kafka.start_records import append_metadata
 from testkit.recorded.broker_dirs import brokers, own_copy
 from testkit.recorded.fixture_data import broker_case, recovery_case, recovery_cases
 from testkit.recorded.recovery_settings import given
@@ -425,3 +426,18 @@ def test_index_rebuild_says_that_the_metadata_log_is_left_out(tmp_path: Path) ->
     assert kafkalog("index", "verify", root).code == 1
     assert kafkalog("index", "rebuild", "--yes", "--cluster-metadata", root).err == ""
     assert kafkalog("index", "verify", root).code == 0
+
+
+def test_after_a_recovery_a_later_release_that_refuses_a_setting_is_named(tmp_path: Path) -> None:
+    """Kafka 4.1.0 did not start on a directory of 3.9.1 that was recovered, and 3.9.1 did."""
+    root = own_copy(brokers("3.9.1/metadata")[0], tmp_path / "data")
+    log = max(path for path in (root / "__cluster_metadata-0").glob("*.log") if path.stat().st_size)
+    fields = {"resource_type": 2, "resource_name": "alerts-1", "name": "segment.bytes", "value": "500000"}
+    append_metadata(log, ("ConfigRecord", 0, fields))
+    (root / ".kafka_cleanshutdown").unlink()
+    done = kafkalog("recover", "--yes", root)
+    assert done.code == 2
+    words = "the logs are such that a broker changes nothing in them, but Kafka 3.9 would start on it"
+    said = " ".join(done.out.split())
+    assert words in said
+    assert "Kafka 4.0 and later would NOT START on it" in said.partition(words)[2]

@@ -190,6 +190,23 @@ def test_controllers_that_are_given_beside_a_node_decide(command: str, voters: d
     }
 
 
+@pytest.mark.parametrize("left", [0, 600], ids=["empty", "cut"])
+def test_a_voter_of_several_gets_from_the_others_what_is_missing_of_its_metadata(left: int, tmp_path: Path) -> None:
+    """Kafka 4.1.0 made no stray."""
+    unpacked = broker_case("3.9.1", "metadata").unpack(tmp_path / "node")
+    root = copy_tree(next(unpacked.glob("broker-*")), tmp_path / "data")
+    for path in (root / METADATA).glob("*.checkpoint"):
+        path.unlink()
+    log = last_log(root)
+    log.write_bytes(log.read_bytes()[:left])
+    given = properties(root, **LISTENER)
+    given["controller.quorum.voters"] = f"{given['node.id']}@localhost:1,77@localhost:2,78@localhost:3"
+    found = answer(root, given, release="4.1")
+    assert found.outcome is StartOutcome.STARTS
+    assert found.condition is not None
+    assert found.condition.endswith("comes from them, and partitions that they do not know become -stray")
+
+
 def test_controllers_of_another_cluster_refuse_a_node(voters: dict[int, Path]) -> None:
     first, *others = voters.values()
     meta = first / "meta.properties"

@@ -77,6 +77,20 @@ def test_nothing_is_lost_and_nobody_is_asked(is_in_the_segment: bool, number: in
     assert stamps(root) == before
 
 
+def test_what_is_below_it_is_neither_read_nor_lost(root: Path) -> None:
+    """The log start is in the middle of a batch; a start of Kafka cuts the log at the damage before it."""
+    first, second, *others = batches(root)
+    later = next(each for each in others if each[0] != first[0] and each[3] > each[2])
+    begin_at(root, later[3])
+    damage(second)
+    found = [finding for partition in kafkalog.verify(root).partitions for finding in partition.findings]
+    gaps = [finding.detail for finding in found if finding.code == "offset_gap"]
+    assert gaps == [f"this is below the log start {later[3]}, where no consumer reads"]
+    ways = {way.way: way for way in plan(Recovery(), root)[0].choice.ways}
+    assert ways["safe"].consequence == "no record is lost; what is cut goes to quarantine"
+    assert ways["kafka"].measured.lost[0].first == later[3]
+
+
 def test_two_places_below_it(root: Path) -> None:
     found = batches(root)
     begin_at(root, found[-2][2])

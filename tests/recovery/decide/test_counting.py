@@ -197,7 +197,7 @@ def test_older_values_of_a_compacted_topic_return(tmp_path: Path) -> None:
     path.write_bytes(simple(5) + last[:-1])
     (consequence,) = plan(tmp_path)[0].consequences
     assert consequence.kind == "older_values_return"
-    assert "groups whose newest commits are among what is lost go back" in consequence.detail
+    assert "groups whose newest commits are among what is lost of __consumer_offsets-0 go back" in consequence.detail
 
 
 def test_no_older_values_return_to_a_compacted_log_of_which_nothing_is_left(tmp_path: Path) -> None:
@@ -208,3 +208,15 @@ def test_no_older_values_return_to_a_compacted_log_of_which_nothing_is_left(tmp_
     planned = plan(tmp_path)[0]
     assert planned.choice.own.records_lost == 6
     assert "older_values_return" not in {consequence.kind for consequence in planned.consequences}
+
+
+def test_a_high_watermark_of_a_deleted_topic_of_the_same_name_shows_no_loss(tmp_path: Path) -> None:
+    """Three brokers of Kafka 4.1.0 that lost power after a topic was deleted and made again had lost nothing of it."""
+    path = tmp_path / "made-0" / f"{0:020}.log"
+    path.parent.mkdir()
+    path.write_bytes(simple(5))
+    (tmp_path / "replication-offset-checkpoint").write_text("0\n1\nmade 0 100\n")
+    assert plan(tmp_path)[0].choice.own.records_lost == 95
+    (tmp_path / "made-0.00112233445566778899aabbccddeeff-delete").mkdir()
+    assert plan(tmp_path)[0].choice.own.records_lost == 0
+    assert ("made", 0) not in kafkalog.open(tmp_path).high_watermarks

@@ -100,7 +100,8 @@ def _broker(result: RecoveryResult) -> str:
     note = result.plan.note_of_identity
     if note is not None:
         return f"the logs are such that a broker changes nothing in them, but {escape_controls(note)}"
-    if result.node is not None and not result.node.changes_nothing:
+    refuses = result.node is not None and any(answer.is_of_upgrade for answer in result.node.answers)
+    if result.node is not None and (refuses or not result.node.changes_nothing):
         return f"the logs are such that a broker changes nothing in them, but {_of_node(result.node)}"
     if result.plan.topics.source is None and result.plan.partitions:
         return (

@@ -73,6 +73,7 @@ __all__ = [
     "log_directory_around",
     "log_dirs_at",
     "new_directory",
+    "of_topics_not_recreated",
     "open_log_dir",
     "refuse_inside",
 ]
@@ -112,6 +113,7 @@ class LogDir:
     recovery_points: Offsets
     log_start_offsets: Offsets
     high_watermarks: Offsets
+    """without those that may be of a deleted topic of the same name"""
     cleaner_offsets: Offsets
     meta_properties: MetaProperties | None
     clean_shutdown: CleanShutdown | None
@@ -177,12 +179,13 @@ class LogDir:
 
 def is_partition_dir(path: PathLike) -> bool:
     """Whether a directory contains a file that only partition directories have. Its name alone proves nothing: a log
-    directory may be called `broker-1`. Raises `StorageError` if it cannot be listed.
+    directory may be called `broker-1`. False if it has a `meta.properties`: then it is a log directory, in which a
+    broker ignores such a file. Raises `StorageError` if it cannot be listed.
     """
-    for entry in scan_directory(path):
-        if entry.name in (LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA) or parse_segment_file(entry.name) is not None:
-            return True
-    return False
+    names = {entry.name for entry in scan_directory(path)}
+    return META_PROPERTIES not in names and any(
+        name in (LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA) or parse_segment_file(name) is not None for name in names
+    )
 
 
 def _directories(path: PathLike) -> list[Entry]:
@@ -366,6 +369,19 @@ def _duplicates(directories: Iterable[tuple[str, PartitionName]]) -> list[Findin
     return findings
 
 
+def of_topics_not_recreated(high_watermarks: Offsets, directories: Iterable[str]) -> Offsets:
+    """Return the high watermarks without those of partitions that are in `directories` (names) live and as `-delete`. A
+    broker writes its high watermarks every five seconds, so that they may still be those of a deleted topic with the
+    name of the present one.
+    """
+    names = [name for name in map(parse_partition_directory, directories) if name is not None]
+    live, deleted = (
+        {(name.topic, name.partition) for name in names if name.state is state}
+        for state in (DirectoryState.LIVE, DirectoryState.DELETE)
+    )
+    return {key: offset for key, offset in high_watermarks.items() if key not in live & deleted}
+
+
 def log_dir_findings(path: str) -> list[Finding]:
     """Return the findings about a log directory itself, as in `LogDir.findings`: unfinished recoveries, invalid or
     unreadable files, foreign entries, duplicate partitions. Partition directories are not read. Empty if `path` is a
@@ -413,7 +429,9 @@ def open_log_dir(
         partitions=tuple(partitions),
         recovery_points=beside.recovery_points,
         log_start_offsets=beside.log_starts,
-        high_watermarks=beside.high_watermarks,
+        high_watermarks=of_topics_not_recreated(
+            beside.high_watermarks, (os.path.basename(partition.path) for partition in partitions)
+        ),
         cleaner_offsets=beside.cleaner_offsets,
         meta_properties=beside.meta_properties,
         clean_shutdown=beside.clean_shutdown,
