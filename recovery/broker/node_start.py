@@ -526,8 +526,8 @@ class _Start:
         return self._done()
 
     def _led(self, replay: Replay, loaded: LoadedMetadata, bootstrap: Bootstrap) -> Replay:
-        """Return the metadata of a node that leads by itself, from its own (`replay`): other metadata only if it begins
-        anew. Adds consequences if its metadata ends earlier than it did.
+        """Return the metadata of a node that leads by itself: `replay`, or the bootstrap records if it treats that as
+        empty. Adds consequences if its metadata ends earlier than it did.
         """
         is_dropped = any(
             consequence.kind is ConsequenceKind.METADATA_LOG_DROPPED for consequence in loaded.consequences
