@@ -312,7 +312,7 @@ _OTHERWISE = Sentence(
 def refuse_damage(best: QuorumLog, wanted: QuorumRecovery, image: MetadataImage) -> None:
     """Raise `RecoveryRefused` if the best copy is unusable or empty, or if its metadata before the damage (`image`) is
     empty. Also raise it if records after its damage would be cut off without `accept_loss`. A snapshot that is damaged
-    or does not fit the log is accepted, because it is removed.
+    or does not fit the log is accepted if it can be removed.
     """
     if best.refusal is not None and not broken_snapshots(best):
         raise RecoveryRefused(Sentence(f"{best.root}: {best.refusal}; ", _OTHERWISE), reason="unusable")

@@ -45,7 +45,8 @@ def undelete(
 
     Raises `RecoveryRefused`, with nothing changed, if there is nothing to restore, if the place is occupied, if a log
     is damaged, if the cluster does not know the topic, or if an execution was interrupted; `UsageError` for an
-    impossible name, or another name for segments of a live partition; `StorageError` if a file cannot be read or
+    impossible name, another name for segments of a live partition, or an expected plan of a directory that is not among
+    the paths; `StorageError` if a file cannot be read or
     written.
 
     * `request`: which topic, and as what it is restored
