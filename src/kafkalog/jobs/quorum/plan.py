@@ -64,6 +64,7 @@ from kafkalog.jobs.quorum.voters import (
 )
 from kafkalog.log.directories.directory import is_log_dir
 from kafkalog.log.disk.files import scan_directory
+from kafkalog.log.disk.lock import refuse_half_done
 from kafkalog.log.storage.content import Content
 from kafkalog.recovery.decide.refusals import refuse_unsafe
 from kafkalog.recovery.facts.survey import Survey, survey
@@ -82,8 +83,9 @@ def make_plan(
     controllers that will form it. If nothing has to be done, the plan has the reason in `needless` and no actions.
 
     `stack` gets the surveys of the plan and closes them. `refuse_in_use` is called with each log directory, and raises
-    if a process uses it. Raises `RecoveryRefused` if recovery is impossible or needs consent that the request does not
-    give; `UsageError` for a path without a metadata log, `StorageError` if a file cannot be read.
+    if a process uses it. Raises `RecoveryRefused` if recovery is impossible, if an execution on another copy was
+    interrupted, or if consent is needed that the request does not give; `UsageError` for a path without a metadata log,
+    `StorageError` if a file cannot be read.
     """
     wanted = _rooted(wanted)
     with_metadata = [root for root in wanted.brokers if os.path.isdir(os.path.join(root, CLUSTER_METADATA_DIRECTORY))]
@@ -93,6 +95,9 @@ def make_plan(
     best = quorum.best
     for root in dict.fromkeys([*logs, *wanted.brokers]):
         refuse_in_use(root)
+    for root in logs:
+        if root not in roots:  # those were examined when they were opened
+            refuse_half_done(root)
     refuse_contradictions(quorum)
     refuse_no_files([best, *targets])
     image = image_of(best, cut_of(best, wanted))
