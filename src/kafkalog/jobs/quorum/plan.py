@@ -44,6 +44,7 @@ from kafkalog.jobs.quorum.refusals import (
     refuse_contradictions,
     refuse_damage,
     refuse_epochs,
+    refuse_half_changed,
     refuse_kinds,
     refuse_majority,
     refuse_no_files,
@@ -64,7 +65,6 @@ from kafkalog.jobs.quorum.voters import (
 )
 from kafkalog.log.directories.directory import is_log_dir
 from kafkalog.log.disk.files import scan_directory
-from kafkalog.log.disk.lock import refuse_half_done
 from kafkalog.log.storage.content import Content
 from kafkalog.recovery.decide.refusals import refuse_unsafe
 from kafkalog.recovery.facts.survey import Survey, survey
@@ -95,9 +95,7 @@ def make_plan(
     best = quorum.best
     for root in dict.fromkeys([*logs, *wanted.brokers]):
         refuse_in_use(root)
-    for root in logs:
-        if root not in roots:  # those were examined when they were opened
-            refuse_half_done(root)
+    refuse_half_changed(log for root, log in logs.items() if root not in roots)  # those are examined when opened
     refuse_contradictions(quorum)
     refuse_no_files([best, *targets])
     image = image_of(best, cut_of(best, wanted))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from kafkalog.cluster.kraft.metadata_image import MetadataImage
 from kafkalog.cluster.kraft.quorum import KnownVoter, Quorum
@@ -25,6 +25,7 @@ __all__ = [
     "refuse_contradictions",
     "refuse_damage",
     "refuse_epochs",
+    "refuse_half_changed",
     "refuse_kinds",
     "refuse_majority",
     "refuse_no_files",
@@ -358,6 +359,13 @@ def refuse_no_files(logs: Sequence[QuorumLog]) -> None:
                 f"{finding.file}: {finding.detail}; put the file back in its place, or leave this directory out",
                 reason="unusable",
             )
+
+
+def refuse_half_changed(logs: Iterable[QuorumLog]) -> None:
+    """Raise `RecoveryRefused` if an execution on the log directory of one of these copies was interrupted."""
+    for finding in (finding for log in logs for finding in log.findings):
+        if finding.code is FindingCode.RUN_UNFINISHED:
+            raise RecoveryRefused(finding.detail, reason="unfinished")
 
 
 def refuse_epochs(quorum: Quorum) -> None:
