@@ -72,7 +72,7 @@ def runs_to_undo(request: Undo, paths: Sequence[PathLike]) -> list[tuple[PathLik
 
     Raises `RecoveryRefused` if several paths have executions that can be undone and no id is given: these executions
     may be unrelated. With several paths, reads their quarantines; raises `UsageError` if a path is not a log directory,
-    `StorageError` if a quarantine cannot be listed.
+    `StorageError` if a quarantine cannot be listed, and with `run_ids` `RecoveryRefused` for an invalid pointer file.
     """
     if len(paths) == 1:
         return [(paths[0], run_id) for run_id in request.run_ids or (None,)]

@@ -57,8 +57,8 @@ class _ForecastResults:
         Return None if the directory must be loaded by itself, in these cases:
 
         * There is no such start, it failed, or it did not load this directory.
-        * Something in the log directory was set aside, or its checkpoints cannot be read or do not have the offsets in
-          `recovery`.
+        * Something in the log directory was set aside, a directory is in place of the clean-shutdown marker, or the
+          checkpoints cannot be read or do not have the offsets in `recovery`.
         * The partition is not live, became stray, or is the metadata log; or `before` has other directories.
         """
         loaded = None if start is None else start.partitions.get(recovery.directory)
@@ -195,8 +195,8 @@ class SafeRecovery:
     def _as_it_is(self, own: PartitionRecovery) -> RecoveredPartition | None:
         """Return a result that leaves the partition unchanged; or None if it must be recovered. It is left unchanged if
         a broker closed it cleanly and trusts it, if its recovery would remove nothing, and if no check finds anything.
-        For a full recovery and for the metadata log, return None. May read the log for the checks. Raises
-        `StorageError` if a file cannot be read.
+        For a full recovery, for the metadata log and for a partition that becomes stray, return None. May read the log
+        for the checks. Raises `StorageError` if a file cannot be read.
         """
         if own.trusted is None or own.takes_something or self._rules.full or own.is_metadata:
             return None

@@ -13,6 +13,7 @@ import kafkalog
 from kafkalog.cluster.records.framed_records import FramedRecord, decode_remote_log_metadata, encode_framed
 from kafkalog.codec.common.findings import Finding
 from kafkalog.inspect.remote import RemoteView, inspect_remote
+from kafkalog.log.disk.pointer import JOURNAL, POINTER, Pointer
 from testkit.recorded.fixture_data import TIERED_CASES, tiered_case
 from testkit.running.command import kafkalog as command
 
@@ -48,6 +49,16 @@ def test_what_brokers_left(name: str, tmp_path: Path) -> None:
             assert each.log_start == start
             assert end is None or name == "cut-short" or each.copied_to <= end
             assert each.stretches[0].first == start
+
+
+def test_a_directory_that_a_run_has_left_half_done_is_a_finding(tmp_path: Path) -> None:
+    volumes, remote = unpacked("returned", tmp_path)
+    run = "20260101T000000.000000Z-00000000"
+    (volumes[0] / POINTER).write_bytes(Pointer("0" * 32, at_work=(run,)).encode())
+    kept = Path(f"{volumes[0]}.recovery") / run
+    kept.mkdir(parents=True)
+    (kept / JOURNAL).write_text('{"version": 3}')
+    assert worse_than_info(inspect_remote(*volumes, remote=str(remote), at=AT).findings) == ["run_unfinished"]
 
 
 def test_copies_of_several_brokers_are_one_view(tmp_path: Path) -> None:

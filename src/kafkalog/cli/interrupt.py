@@ -75,7 +75,7 @@ class Happened:
         for path, before in self._before.items():
             if _root(path) != root:
                 continue
-            for run, document in reversed(list((_runs(path, self._quarantine) or {}).items())):
+            for run, document in sorted((_runs(path, self._quarantine) or {}).items(), reverse=True):
                 if (before or {}).get(run) != document and document is not None:
                     places = Runs(root, self._quarantine).places
                     place = next((each for each in places if document_of(each, run) is not None), None)

@@ -205,9 +205,9 @@ def _in_sync(log_dirs: Sequence[LogDir], known: Mapping[str, KnownTopic]) -> Ite
 def cross_check(
     log_dirs: Iterable[LogDir], known: Mapping[str, KnownTopic], clusters: Mapping[str, str] | None = None
 ) -> tuple[int, list[Finding]]:
-    """Compare live partitions in log directories with the metadata. Return the number of compared partitions, and
-    findings about contradictions. Partitions of `__cluster_metadata` and directories without a valid partition name are
-    not compared.
+    """Compare live partitions in log directories with the metadata. Return the number of compared partition
+    directories, and findings about contradictions. Partitions of `__cluster_metadata` and directories without a valid
+    partition name are not compared.
 
     `known` are the topics of the metadata by name. `clusters` are the cluster ids by chroot as `cluster_ids` returns
     them. A directory with another cluster id is reported, unless `clusters` is None or empty. Raises `StorageError` if

@@ -31,8 +31,8 @@ class CleanedPart:
 
     def note(self, stretch: Stretch) -> None:
         """Raise `until` if the next stretch of the copy's log shows compaction. A batch with fewer records than offsets
-        raises it to the offset after the batch. If the topic is compacted, a gap in the offsets raises it to the end of
-        the gap, unless damage made the gap. Stretches must be passed in order.
+        raises it to the offset after the batch. If the topic is compacted, a gap inside a segment raises it to the end
+        of the gap, unless damage made the gap. Stretches must be passed in order.
         """
         self.until = max(self.until, stretch.cleaned_until())
         if self._is_compacted:

@@ -284,7 +284,7 @@ class _Partition:
     def _why(self, ranked: Sequence[_Facts]) -> str:
         """Return the reason for the choice of the best copy, as a clause to follow "because". `ranked` are the readable
         copies, best first. The reason is the first rank in which the first two copies differ. If they differ in none,
-        the clause says that no copy is better. It also says so if there is no readable copy or only one.
+        the clause says that no copy is better. If there is no readable copy or only one, the clause says that.
         """
         if not ranked:
             return "no copy can be read"

@@ -73,7 +73,8 @@ class Rolling:
     def _end(self, taken: Taken, start: int, base: int, size: int) -> int:
         """Return how far the batches of `taken`, from number `start` on, fit into a segment with base offset `base` and
         `size` bytes so far: the number after the last one that fits, or `start` if none does. A segment is full at the
-        maximum segment size, or at the size of the copy's file if this is larger.
+        maximum segment size, or at the size of the copy's file if this is larger. A batch does not fit either if its
+        last offset is more than `MAX_RELATIVE_OFFSET` above `base`.
         """
         stretch, begin = taken.stretch, taken.stretch.position(start)
         room = max(self._segment_bytes, self._sources[stretch.path].size) - size

@@ -234,9 +234,9 @@ def health_of(
 
 def _settled(found: DirectoryHealth, select: Selection, jobs: int) -> DirectoryHealth:
     """Check the findings about a directory that a broker has open, because the broker may have been writing during the
-    first examination. The affected places are read again. Return the health with only those findings that are still
-    there. It is marked `is_in_use`, and its partitions are marked `is_settled`. Partitions that were deleted meanwhile
-    are omitted.
+    first examination. The affected places are read again. Return the health with only those warnings and errors that
+    are still there, and with its infos; what a running broker explains is left out. It is marked `is_in_use`, and its
+    partitions are marked `is_settled`. Partitions that were deleted meanwhile are omitted.
     """
     limits = next((each.partition.limits for each in found.partitions), DEFAULT_LIMITS)
 

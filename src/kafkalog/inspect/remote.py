@@ -49,7 +49,7 @@ class RemoteView(Struct, frozen=True, kw_only=True):
     others: list[str]
     """objects in its listing that belong to no segment"""
     own_findings: list[Finding]
-    """findings about unreadable directories and files, events and listing"""
+    """findings about interrupted executions, unreadable directories and files, events and listing"""
 
     @property
     def rows(self) -> list[RemoteRow]:
@@ -58,9 +58,7 @@ class RemoteView(Struct, frozen=True, kw_only=True):
 
     @property
     def findings(self) -> list[Finding]:
-        """All findings: those about unreadable directories and files, events and listing, then those of each
-        partition.
-        """
+        """All findings: those in `own_findings`, then those of each partition."""
         return [*self.own_findings, *(finding for partition in self.partitions for finding in partition.findings)]
 
 
@@ -103,7 +101,9 @@ def inspect_remote(
         sources=metadata.sources,
         place=tier.place if tier else None,
         others=others,
-        own_findings=[*(() if inventory is None else inventory.all_unreadable), *metadata.findings],
+        own_findings=[
+            *(() if inventory is None else (*inventory.half_done, *inventory.all_unreadable)), *metadata.findings,
+        ],
     )
 
 

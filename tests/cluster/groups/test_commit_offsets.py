@@ -52,6 +52,19 @@ def test_offsets_are_committed_taken_back_and_shown(tmp_path: Path) -> None:
     assert kafkalog.verify(root).findings == []
 
 
+def test_a_negative_offset_is_no_commit(tmp_path: Path) -> None:
+    root = new(tmp_path)
+    place = kafkalog.commit_offsets(root, "readers", {("t", 0): 5, ("t", 1): 7}, timestamp=T0)
+    directory = root / f"__consumer_offsets-{place}"
+    first = next(iter(kafkalog.open_partition(directory).records()))
+    assert first.value is not None
+    negative = first.value[:2] + (-1).to_bytes(8, "big", signed=True) + first.value[10:]
+    with kafkalog.Log.open(directory) as log:
+        log.append([kafkalog.NewRecord(negative, first.key)])
+    assert committed(root)["readers", "t", 0][0] == -1
+    assert kafkalog.GroupOffsets(root, "readers").load() == {("t", 1): 7}
+
+
 def test_how_many_partitions_there_are_is_said_or_fifty(tmp_path: Path) -> None:
     root = new(tmp_path)
     for group in ("a", "b", "cc"):

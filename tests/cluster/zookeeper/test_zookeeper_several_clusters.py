@@ -106,6 +106,9 @@ def test_names_are_decoded_and_the_default_is_not_a_name(two: Path) -> None:
     assert rates == {
         "user:": "1", "user:<default>": "2", "user:CN=Some name*": "3", "user:CN=Some name*/clients/a/b": "4",
     }  # fmt: skip
+    node = tree.nodes["/a/config/users/<default>"]
+    node.data = b'{"version": 1, "config": {"a": 1}}'
+    assert "user:" not in zookeeper_configs(tree, "/a"), "no value is text"
     entity = config_entity("/config/users/CN%3DSome%20name%2A/clients/<default>", config(a="1"))
     assert entity is not None
     assert entity.shown_name == "CN=Some name*/clients/(default)"

@@ -20,6 +20,7 @@ from kafkalog.codec.model import BATCH
 from kafkalog.codec.plain.scanner import scan
 from kafkalog.jobs.merge.merge import merge_replicas
 from kafkalog.log.directories.selection import Selection
+from kafkalog.log.disk.pointer import POINTER, Pointer
 from testkit.judging.trees import stamps
 from testkit.kafka.kafka_oracle import KafkaOracle
 from testkit.made.batches import fix_crc, records_batch
@@ -144,6 +145,18 @@ def test_an_epoch_that_no_checkpoint_knows_replaces_nothing(copies: list[Path], 
     result = merge_replicas(*copies, target=tmp_path / "merged")
     assert result.dropped == {}
     assert offsets(tmp_path / "merged") == offsets(copies[1].parent)
+
+
+def test_a_copy_of_which_a_part_may_be_in_a_quarantine_is_not_merged(copies: list[Path], tmp_path: Path) -> None:
+    run = "20260101T000000.000000Z-00000000"
+    (copies[1].parent / POINTER).write_bytes(Pointer("0" * 32, at_work=(run,)).encode())
+    with pytest.raises(RecoveryRefused, match=run):
+        merge_preview(*copies)
+    with pytest.raises(RecoveryRefused, match=run):
+        merge_replicas(*copies, target=tmp_path / "merged")
+    with pytest.raises(RecoveryRefused, match=run):
+        merge_directories(copies[0].parent, copies[1], target=tmp_path / "merged")
+    assert not (tmp_path / "merged").exists()
 
 
 def test_what_are_no_copies_is_refused(copies: list[Path], tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from kafkalog.log import open_segment
 from testkit.judging.trees import copy_tree, stamps
 from testkit.made.scenes import SCENES
 from testkit.recorded.broker_dirs import brokers
-from testkit.recorded.quorums import BROKER, CONTROLLERS, METADATA, copied, flip, last_log
+from testkit.recorded.quorums import BROKER, CONTROLLERS, METADATA, copied, flip, last_log, take_out
 from testkit.running.command import Finished, kafkalog
 
 
@@ -59,6 +59,17 @@ def test_a_cut_snapshot_is_set_aside_and_an_older_one_stands_for_it(tmp_path: Pa
         after = read_quorum_log(each)
         assert after.end >= end
         assert after.newest_snapshot is not None or after.start == 0
+
+
+def test_a_damaged_snapshot_does_not_hide_that_offsets_are_missing(tmp_path: Path) -> None:
+    nodes = copied("dynamic", tmp_path, 1)
+    gone = take_out(nodes[1])
+    (nodes[1] / METADATA / "00000000000000000005-0000000001.checkpoint").write_bytes(bytes(30))
+    before = stamps(nodes[1])
+    finished = recover("--standalone", nodes[1], "--others-are-gone")
+    assert finished.code == 3
+    assert f"offsets {gone.base_offset} to {gone.next_offset - 1} are missing" in finished.err
+    assert stamps(nodes[1]) == before
 
 
 def test_nothing_needs_doing_is_said_only_of_files_that_are_sound(tmp_path: Path) -> None:

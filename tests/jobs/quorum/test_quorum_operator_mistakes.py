@@ -17,6 +17,7 @@ from kafkalog.codec.files.kraft import KRaftVoters, encode_kraft_value
 from kafkalog.codec.names import kraft_snapshot_file
 from kafkalog.codec.parsing.properties import parse_properties
 from kafkalog.log import open_segment
+from kafkalog.log.disk.pointer import JOURNAL, POINTER, Pointer
 from testkit.judging.trees import first_difference, stamps
 from testkit.made.batches import fix_crc
 from testkit.recorded.quorums import BROKER, METADATA, copied, flip, last_log, node, tear
@@ -283,6 +284,19 @@ def test_an_identity_that_is_none(name: str, value: str | None, tmp_path: Path) 
         assert len(finished.err) < 1000
         assert "unexpected" not in finished.err
         assert finished.code == 0 or "meta.properties" in finished.err or "cluster" in finished.err
+
+
+def test_a_half_changed_copy_is_no_source(tmp_path: Path) -> None:
+    at = copied("dynamic", tmp_path, 1, BROKER)
+    run = "20260101T000000.000000Z-00000000"
+    (at[BROKER] / POINTER).write_bytes(Pointer("0" * 32, at_work=(run,)).encode())
+    kept = Path(f"{at[BROKER]}.recovery") / run
+    kept.mkdir(parents=True)
+    (kept / JOURNAL).write_text('{"version": 3}')
+    before = stamps(at[1])
+    done = kafkalog("quorum", "recover", "--standalone", at[1], "--broker", at[BROKER], "--others-are-gone", "--yes")
+    assert (done.code, run in done.err) == (3, True), done.err
+    assert stamps(at[1]) == before
 
 
 # --- snapshots, as a start judges them

@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 import kafkalog
+from kafkalog.cluster.records.framed_records import decode_remote_log_metadata
 from kafkalog.codec.files.text import decode_offset_checkpoint, encode_offset_checkpoint
+from kafkalog.codec.plain.scanner import scan
 from kafkalog.jobs.restore.events import RemoteMetadataRebuild, metadata_partition, rebuild_remote_metadata
 from kafkalog.recovery.checks.verify import verify
 from kafkalog.tiers.metadata import RemoteMetadata, read_remote_metadata
@@ -48,6 +50,24 @@ def test_logs_are_whole_without_the_remote_tier(name: str, volume: str, tmp_path
         assert kafkalog.open_partition(into / directory).log_start_offset == case.bounds[directory][0]
     assert [each for each in verify(into).findings if each.severity != "info"] == []
     assert not kafkalog.plan(into)[0].changes
+
+
+@pytest.mark.parametrize("gone", [(1501,), (1501, 1875), (1875,)])
+def test_segments_that_are_missing_at_the_end_or_before_others_come_back(gone: tuple[int, ...], tmp_path: Path) -> None:
+    case = tiered_case("stopped")
+    case.unpack(tmp_path)
+    broker = tmp_path / "broker"
+    for base in gone:
+        for path in (broker / "tiered-0").glob(f"{base:020}.*"):
+            path.unlink()
+    if gone == (1875,):  # a log that ends too early, between two batches
+        log = broker / "tiered-0" / f"{1501:020}.log"
+        batches = scan(log.read_bytes()).batches
+        with log.open("r+b") as file:
+            file.truncate(batches[len(batches) // 2].position)
+    expected = as_read("stopped", "tiered-0")
+    own = [each for each in expected if 1875 not in gone or each[0] < 1875]
+    assert local(brought_back(tmp_path, broker), "tiered-0") == own
 
 
 def test_damage_and_whole_logs_that_are_lost(tmp_path: Path) -> None:
@@ -223,6 +243,26 @@ def test_without_events_nothing_begins(tmp_path: Path) -> None:
         tmp_path, "--yes", code=3
     )
     assert stamps(broker) == before
+
+
+def test_a_log_with_records_that_the_remote_part_lacks_is_not_begun_anew(tmp_path: Path) -> None:
+    """The last events are lost with the end of `__remote_log_metadata`, and the local log begins after the others."""
+    tiered_case("killed").unpack(tmp_path)
+    broker = tmp_path / "broker"
+    (events,) = (broker / "__remote_log_metadata-0").glob("*.log")
+    copied = next(
+        batch.position
+        for batch in kafkalog.open_partition(events.parent).batches()
+        for record in kafkalog.decode_batch(batch).records
+        if "'start_offset': 1119" in str(decode_remote_log_metadata(record.value))
+    )
+    with events.open("r+b") as file:
+        file.truncate(copied)
+    own = local(broker, "tiered-0")
+    assert own[0][0] == 1501
+    done = command("recover", broker, "--remote", tmp_path / "remote", "--mode", "remote", "--yes")
+    assert "tiered-0 begins, empty" not in done.out
+    assert local(broker, "tiered-0") == own
 
 
 def test_a_tier_that_is_not_whole_begins_nothing(tmp_path: Path) -> None:

@@ -183,6 +183,15 @@ def test_hold_takes_the_partitions_that_are_not_held_yet(root: Path) -> None:
     assert not second.exists()
 
 
+def test_that_all_is_held_already_is_said_of_several_directories_too(root: Path, tmp_path: Path) -> None:
+    delete_directory(root, "sessions-20-0", "stray")
+    other = own_copy(brokers("4.1.1/segments")[0], tmp_path / "other")
+    with pytest.raises(RecoveryRefused, match="no broker removes"):
+        undelete(Undelete(topic="sessions-20", hold=True), root, other)
+    with pytest.raises(RecoveryRefused, match="no deleted directory or segment of nothing is in"):
+        undelete(Undelete(topic="nothing"), root, other)
+
+
 @pytest.mark.parametrize("what", ["records", "deleted segments"])
 def test_a_place_that_is_taken(root: Path, what: str) -> None:
     delete_directory(root, "sessions-20-0")

@@ -182,12 +182,12 @@ def command(
     """Compact log directories as one pass of the log cleaner would, under the broker's lock.
 
     Topic settings from the metadata log in one of a broker's directories, or else --config and --server-properties,
-    decide which topics are compacted and how. The result is what a broker leaves once its delayed deletions are done.
-    A damaged log is reported and left as it is: cleaning would hide the damage.
+    decide which topics are compacted and how. The result is what a broker leaves once its delayed deletions are done. A
+    damaged log is reported and left as it is: cleaning would hide the damage.
 
     Prints the plan first. With --yes it then acts; on a terminal it asks; otherwise it changes nothing (exit code 3).
-    `undo` reverses it. Exit code 0 if there was nothing to do, or if DIR was written; 2 if something was changed in
-    place, 1 if nothing was and a partition was left as it is, 3 if it refused, 4 if something could not be read.
+    `undo` reverses it. Exit code 3 if it refused, 4 if something could not be read, 2 if something was changed in
+    place; otherwise 1 if a partition was left as it is, and 0 if none was.
     """
     settings = {**known_settings(settings_in(given["server_properties"])), **parse_settings(given["config"])}
     paths = tuple(holding(paths, chosen))

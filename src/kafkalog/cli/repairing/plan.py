@@ -107,9 +107,9 @@ def show(
     every: bool = False,
 ) -> int:
     """Make plans and print them, first a verdict on all of them; with `as_json` print one JSON line per directory.
-    Return the exit code: USAGE if one of several paths is not a log directory, else 4 if something cannot be read, 3 if
-    a directory is refused as a whole, 1 if there are findings, changes or executions to complete, else 0. The reason
-    why a directory has no plan also goes to standard error.
+    Return the exit code: USAGE if one of several paths is not a log directory, and not missing or empty, else 4 if
+    something cannot be read, 3 if a directory is refused as a whole, 1 if there are findings, changes or executions to
+    complete, else 0. The reason why a directory has no plan also goes to standard error.
 
     `words` are options that recommended commands repeat. With `every` the tables have all partitions. Changes no files.
     Raises the errors of `make_all`.
@@ -162,10 +162,11 @@ def _outcome(plan: Plan | Unplanned, stands: Standing) -> ExitCode:
 def command(paths: tuple[str, ...], as_json: bool, every: bool, jobs: int, **given: Any) -> int:
     """Show what `recover` would do and what the broker itself would do, without touching anything.
 
-    Says first whether the broker starts, what is lost and since when, and what to type; then lists what is wrong.  If
-    anything is lost, lists every way to recover with what it keeps, loses and needs, and recommends one.  Names what
-    cannot be read and leaves it out.  Exit code 0 if nothing is found and there is nothing to do, 64 if a PATH
-    is not a log directory, 4 if something could not be read, 3 if a directory is refused as a whole, else 1.
+    Says first whether the broker starts, what is lost and since when, and what to type; then lists what is wrong. If
+    anything is lost, lists every way to recover with what it keeps, loses and needs, and recommends one. Names what
+    cannot be read and leaves it out. Exit code 0 if nothing is found and there is nothing to do, 64 if a PATH is not a
+    log directory, unless it is missing or empty beside others, 4 if something could not be read, 3 if a directory is
+    refused as a whole, else 1.
     """
     if as_json and every:
         raise UsageError("--all is for the tables; --json lists everything")

@@ -69,7 +69,7 @@ def _show(results: list[RecoveryResult], as_json: bool, *, is_new: bool = False)
 @planning_options
 @YES
 @request_option(Recovery, "accept_loss")
-@click.option("--dry-run", is_flag=True, help="Show the plan, as `kafkalog plan` does, and stop.")
+@click.option("--dry-run", is_flag=True, help="Show the plan as `kafkalog plan` does, with its exit code, and stop.")
 @click.option("--into", metavar="DIR", help="Recover a copy in DIR and leave the original unchanged.")
 @request_option(Recovery, "mark_clean")
 @remote_options

@@ -249,10 +249,11 @@ class GroupOffsets:
 
     def load(self) -> dict[tuple[str, int], int]:
         """Read the group's committed offsets from disk; return them by (topic, partition). Empty if it committed
-        nothing; commits of open transactions do not count. Raises `UsageError` if a directory is missing, or if the
-        directories are not of one broker. Raises `FormatError` if the group's partition of `__consumer_offsets` was not
-        read completely, because consumers would restart too early, or if a `meta.properties` of several directories is
-        malformed; a single directory's is not read. Raises `StorageError` if a file cannot be read.
+        nothing; commits of open transactions and negative offsets do not count. Raises `UsageError` if a directory is
+        missing, or if the directories are not of one broker. Raises `FormatError` if the group's partition of
+        `__consumer_offsets` was not read completely, because consumers would restart too early, or if a
+        `meta.properties` of several directories is malformed; a single directory's is not read. Raises `StorageError`
+        if a file cannot be read.
         """
         directories = BrokerDirectories(directories_of_one_broker(self.path, may_make=False))
         here = _here(directories)
@@ -265,7 +266,7 @@ class GroupOffsets:
         return {
             (commit.key.topic, commit.key.partition): commit.offset
             for commit in committed_offsets.committed
-            if commit.key.group == self.group
+            if commit.key.group == self.group and commit.is_commit
         }
 
     def commit(self, offsets: Mapping[tuple[str, int], int]) -> None:

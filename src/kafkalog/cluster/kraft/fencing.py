@@ -26,9 +26,10 @@ _RECORD_SINCE = 30
 
 
 def software_level(image: MetadataImage) -> int:
-    """Return the highest `metadata.version` level that all registered controllers support. If no controller states a
-    level, return the highest that all brokers support. If no broker states one either, return the current
-    `metadata.version` of the image, or 1 if it has none. The level is a lower bound of the controllers' release.
+    """Return the highest `metadata.version` level that all registered controllers support, as far as they state one. If
+    no controller states a level, return the highest that all brokers support. If no broker states one either, return
+    the current `metadata.version` of the image, or 1 if it has none. The level is a lower bound of the controllers'
+    release.
     """
     of_controllers = [
         feature["max_supported_version"]

@@ -540,12 +540,18 @@ def _judge_identity(log: QuorumLog) -> None:
 def _judge(log: QuorumLog) -> None:
     """Set `log.refusal` if no node would start on the copy (`KafkaRaftLog.recoverSnapshots`, `UnifiedLog`).
 
-    Reasons are: the newest snapshot is damaged or does not fit the log, records before the log's beginning are in no
-    snapshot, offsets are missing, or there are no records. The refusal is also added as a finding if there is no other
-    error among the findings.
+    The first that applies: offsets are missing, the newest snapshot is damaged or does not fit the log, records before
+    the log's beginning are in no snapshot, or there are no records. The refusal is also added as a finding if there is
+    no other error among the findings.
     """
     believed = latest(log.snapshots)
-    if believed is not None and not believed.is_whole:
+    if log.hole is not None:
+        first, next_offset = log.hole
+        log.refusal = (
+            f"offsets {first} to {next_offset - 1} are missing inside its metadata log, so that what comes after them "
+            "means nothing certain: use another copy"
+        )
+    elif believed is not None and not believed.is_whole:
         log.refusal = f"its newest snapshot {believed.file} is damaged, and a controller stops when it reads that"
         if believed.position > log.log_end:
             log.refusal += ", after it has deleted the log, which ends before it"
@@ -557,12 +563,6 @@ def _judge(log: QuorumLog) -> None:
         log.refusal = (
             f"its log begins at offset {log.start} and no snapshot reaches there: what came before is lost, and a "
             "controller does not start"
-        )
-    elif log.hole is not None:
-        first, next_offset = log.hole
-        log.refusal = (
-            f"offsets {first} to {next_offset - 1} are missing inside its metadata log, so that what comes after them "
-            "means nothing certain: use another copy"
         )
     elif log.end == 0:
         log.refusal = log.why_empty

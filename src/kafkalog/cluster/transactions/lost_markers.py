@@ -65,8 +65,8 @@ def decision_of(
     elsewhere: Mapping[TopicPartition, LastMarker],
 ) -> Decision | None:
     """Determine whether a producer's open transaction was committed or aborted. Return None if no record shows it, or
-    if the coordinator's decision is about an earlier transaction. The coordinator's log is asked first, and then the
-    markers in other partitions.
+    if the last record of the coordinator that names the partition decides an earlier transaction. The coordinator's log
+    is asked first, and then the markers in other partitions.
 
     `listed` is the last record of the coordinator's log that names the partition, and `last_state` is its last record
     about the producer; each is None if there is none. `elsewhere` has the producer's last marker in each other

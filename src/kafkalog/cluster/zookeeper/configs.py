@@ -32,5 +32,7 @@ def zookeeper_configs(tree: Tree, chroot: str = "") -> dict[str, dict[str, str]]
                 parts = path.removeprefix(base).split("/")
                 name = "/".join("" if part == DEFAULT_ENTITY else entity_name(part) for part in parts)
                 resource = f"{kind}:{name}"
-                resources[resource] = {key: value for key, value in sorted(config.items()) if isinstance(value, str)}
+                settings = {key: value for key, value in sorted(config.items()) if isinstance(value, str)}
+                if settings:
+                    resources[resource] = settings
     return dict(sorted(resources.items()))

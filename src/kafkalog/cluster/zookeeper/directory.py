@@ -33,8 +33,8 @@ def open_zookeeper(*paths: PathLike) -> ZooKeeperDirectory:
     """Find the logs and snapshots of a server in its dataDir and dataLogDir, or in `version-2` below them; return them
     sorted by the zxid in their names.
 
-    Symbolic links are ignored. Raises `UsageError` without a path, if a path is not a directory, or if none of them has
-    such a file; `StorageError` if a directory cannot be listed.
+    Files that are symbolic links are ignored. Raises `UsageError` without a path, if a path is not a directory, or if
+    none of them has such a file; `StorageError` if a directory cannot be listed.
     """
     logs: dict[int, str] = {}
     snapshots: dict[int, str] = {}

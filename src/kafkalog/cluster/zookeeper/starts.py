@@ -44,7 +44,7 @@ def leaders_in_any_order(
     replicas: Sequence[int], isr: Sequence[int], running: Collection[int], *, unclean: bool
 ) -> frozenset[int]:
     """Return the ids of all possible leaders if the brokers `running` start in any order; `NO_LEADER` is among them if
-    no broker can lead. Old sessions may expire in any order while brokers start, so any broker may be the last one in
+    there may be none. Old sessions may expire in any order while brokers start, so any broker may be the last one in
     an ISR. `unclean` allows unclean elections.
     """
     if unclean:

@@ -126,12 +126,12 @@ def compact_into(
     on_plan: Callable[[CompactionPlan], None] | None = None,
 ) -> CompactionResult:
     """Copy a log directory to `target`, which must be new or empty, and compact the copy as `compact` does. Return the
-    result for the copy. Directories that cannot be read are not copied.
+    result for the copy. Directories that cannot be read, or have links or special files in them, are not copied.
 
     Raises `UsageError` for several paths, a partition directory, an unsuitable `target` or an impossible setting;
-    `RecoveryRefused` if the source is in use or contains special files, or as `compact` does; `StorageError` if a file
-    cannot be copied, read or written. If copying or compacting fails, the copy is removed, unless an execution on it
-    was interrupted.
+    `RecoveryRefused` if the source is in use or directly contains special files or links, or as `compact` does;
+    `StorageError` if a file cannot be copied, read or written. If copying or compacting fails, the copy is removed,
+    unless an execution on it was interrupted.
 
     * `request`: may be left out for the defaults
     * `paths`: one log directory

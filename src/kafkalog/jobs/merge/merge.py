@@ -52,7 +52,10 @@ def merge_preview(request: Merge | PathLike, *paths: PathLike, limits: Limits = 
     * `paths`: directories of one topic-partition
     * `limits`: what a batch or file may hold at most (`Limits`)
     """
-    return _merged_copies(*_asked(request, paths), limits)[0].preview()[0]
+    read, shelf, _settings = _merged_copies(*_asked(request, paths), limits)
+    result, _log = read.preview()
+    _refuse_half_done(shelf)
+    return result
 
 
 def merge_replicas(
@@ -63,9 +66,11 @@ def merge_replicas(
 
     The log start offset is added to the log-start checkpoint in `target` if it is above the first segment's base
     offset, or if a copy's checkpoint has an entry. Raises `UsageError` if the directories are not copies of one
-    partition, if the request selects topics or if the new directory exists; `RecoveryRefused` if the directories belong
-    to different topics with that name, or if a broker would not load the result; `StorageError` if no copy can be read
-    or writing fails. Raises `FormatError`, after the partition was written, if that checkpoint is malformed.
+    partition, if the request selects topics, if the new directory exists or if `target` lies in a log directory;
+    `RecoveryRefused` if the directories belong to different topics with that name or to several clusters, if an
+    execution on their log directories was interrupted, or if a broker would not load the result; `StorageError` if no
+    copy can be read or writing fails. Raises `FormatError`, after the partition was written, if that checkpoint is
+    malformed.
 
     * `request`: may be left out for the defaults
     * `paths`: directories of one topic-partition, two or more
@@ -73,12 +78,13 @@ def merge_replicas(
     * `limits`: what a batch or file may hold at most (`Limits`)
     """
     request, paths = _asked(request, paths)
-    read, name, settings = _merged_copies(request, paths, limits)
-    place = os.path.join(os.path.realpath(target), name)
+    read, shelf, settings = _merged_copies(request, paths, limits)
+    place = os.path.join(os.path.realpath(target), str(read.name))
     if os.path.lexists(place):
         raise UsageError(f"{place} already exists")
     refuse_inside(os.path.dirname(os.path.dirname(place)), target)
     result, log = read.preview()
+    _refuse_half_done(shelf)  # or a run has begun while the copies were read
     _write(read, log, os.path.realpath(target), settings, _now(request.at))
     if log.start_entry is not None:
         _write_starts(os.path.realpath(target), [log.start_entry])
@@ -93,18 +99,29 @@ def _asked(request: Merge | PathLike, paths: tuple[PathLike, ...]) -> tuple[Merg
 
 def _merged_copies(
     request: Merge, paths: Sequence[PathLike], limits: Limits
-) -> tuple[MergeCopies, str, LogSettings]:
-    """Open and read directories of one topic-partition; return the copies, ready to be merged, the partition's name,
-    and its settings. Raises `UsageError` and `RecoveryRefused` for copies that cannot be merged, `StorageError` if one
-    cannot be read.
+) -> tuple[MergeCopies, Shelf, LogSettings]:
+    """Open and read directories of one topic-partition; return the copies, ready to be merged, the shelf that has them,
+    and the partition's settings. Raises `UsageError` and `RecoveryRefused` for copies that cannot be merged,
+    `StorageError` if one cannot be read.
     """
     if request.select != ALL:
         raise UsageError("partition directories are chosen by their paths, log directories by topic")
     settings = LogSettings.from_names(request.config)
-    (copies,) = of_one_partition(paths).copies.values()
+    shelf = of_one_partition(paths)
+    _refuse_half_done(shelf)
+    (copies,) = shelf.copies.values()
     wanted = preferred(request.prefer, paths)
     read = MergeCopies(copies, segment_bytes=settings.segment_bytes, prefer=wanted, limits=limits)
-    return read, str(copies[0].name), settings
+    return read, shelf, settings
+
+
+def _refuse_half_done(shelf: Shelf) -> None:
+    """Raise `RecoveryRefused` if an execution on a log directory of the copies was interrupted: a part of the logs may
+    be in its quarantine.
+    """
+    of_copies = (copy.log_dir for copies in shelf.copies.values() for copy in copies)
+    for path in dict.fromkeys(log_dir.path for log_dir in (*shelf.log_dirs, *of_copies) if log_dir is not None):
+        refuse_half_done(path)
 
 
 def merge_directories(
@@ -118,8 +135,8 @@ def merge_directories(
 
     A partition that only one volume has is copied from there. The metadata log of KRaft is left out, and no
     `meta.properties` is written, because the operator decides which broker gets the directory. A partition that cannot
-    be merged does not stop the others; the result names it. Raises `UsageError` for wrong paths or if there is no
-    partition to merge, `RecoveryRefused` for volumes of several clusters or with an interrupted execution,
+    be merged does not stop the others; the result names it. Raises `UsageError` for wrong paths or settings, or
+    without a partition to merge, `RecoveryRefused` for volumes of several clusters or with an interrupted execution,
     `StorageError` if writing fails.
 
     * `request`: may be left out for the defaults
@@ -134,7 +151,7 @@ def merge_directories(
     shelf = gather(paths, chosen=request.select, limits=limits)
     refuse_several_clusters(shelf)
     work = _Work(shelf, request.config, _now(request.at), limits, on_read, wanted)
-    work.refuse_half_done()
+    _refuse_half_done(shelf)
     metadata = [copy for copy in shelf.copies if copy[0] == CLUSTER_METADATA_TOPIC]
     result = MergedDirectory(target=place, left_out=list(shelf.left_out), unreadable=list(shelf.unreadable))
     result.left_out += [copy.path for key in metadata for copy in shelf.copies.pop(key)]
@@ -176,13 +193,6 @@ class _Work:
         self._limits = limits
         self._on_read = on_read
 
-    def refuse_half_done(self) -> None:
-        """Raise `RecoveryRefused` if an execution on one of the log directories was interrupted: a part of the logs may
-        be in its quarantine.
-        """
-        for log_dir in self._shelf.log_dirs:
-            refuse_half_done(log_dir.path)
-
     def merge(self, copies: Sequence[Copy], target: str | None, into: MergedDirectory) -> OffsetCheckpointEntry | None:
         """Merge the copies of one partition into the log directory `target`; if that is None, only compute the result.
         Return the partition's entry for the log-start checkpoint, None if it needs none or was not merged.
@@ -205,7 +215,7 @@ class _Work:
                 on_read=self._on_read,
             )
             result, log = read.preview()
-            self.refuse_half_done()  # or a run has begun while the copies were read
+            _refuse_half_done(self._shelf)  # or a run has begun while the copies were read
         except StorageError as error:
             into.unreadable.append((str(name), str(error)))
             return None

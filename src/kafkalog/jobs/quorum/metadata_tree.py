@@ -85,9 +85,11 @@ def _go_back(tree: Tree, log: QuorumLog, cut: int) -> None:
 
 def broken_snapshots(log: QuorumLog) -> list[str]:
     """Names of snapshots that would stop a controller and can be removed, because an older snapshot or the whole log
-    replaces them; empty if nothing would replace them.
+    replaces them; empty if nothing would replace them, as in a log with missing offsets.
     """
-    reaches = log.start == 0 or any(snapshot.counts and snapshot.end >= log.start for snapshot in log.snapshots)
+    reaches = log.hole is None and (
+        log.start == 0 or any(snapshot.counts and snapshot.end >= log.start for snapshot in log.snapshots)
+    )
     return [snapshot.file for snapshot in log.snapshots if not snapshot.counts] if reaches else []
 
 

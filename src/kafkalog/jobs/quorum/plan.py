@@ -44,6 +44,7 @@ from kafkalog.jobs.quorum.refusals import (
     refuse_contradictions,
     refuse_damage,
     refuse_epochs,
+    refuse_half_changed,
     refuse_kinds,
     refuse_majority,
     refuse_no_files,
@@ -82,8 +83,9 @@ def make_plan(
     controllers that will form it. If nothing has to be done, the plan has the reason in `needless` and no actions.
 
     `stack` gets the surveys of the plan and closes them. `refuse_in_use` is called with each log directory, and raises
-    if a process uses it. Raises `RecoveryRefused` if recovery is impossible or needs consent that the request does not
-    give; `UsageError` for a path without a metadata log, `StorageError` if a file cannot be read.
+    if a process uses it. Raises `RecoveryRefused` if recovery is impossible, if an execution on another copy was
+    interrupted, or if consent is needed that the request does not give; `UsageError` for a path without a metadata log,
+    `StorageError` if a file cannot be read.
     """
     wanted = _rooted(wanted)
     with_metadata = [root for root in wanted.brokers if os.path.isdir(os.path.join(root, CLUSTER_METADATA_DIRECTORY))]
@@ -93,6 +95,7 @@ def make_plan(
     best = quorum.best
     for root in dict.fromkeys([*logs, *wanted.brokers]):
         refuse_in_use(root)
+    refuse_half_changed(log for root, log in logs.items() if root not in roots)  # those are examined when opened
     refuse_contradictions(quorum)
     refuse_no_files([best, *targets])
     image = image_of(best, cut_of(best, wanted))

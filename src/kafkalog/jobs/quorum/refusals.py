@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from kafkalog.cluster.kraft.metadata_image import MetadataImage
 from kafkalog.cluster.kraft.quorum import KnownVoter, Quorum
@@ -25,6 +25,7 @@ __all__ = [
     "refuse_contradictions",
     "refuse_damage",
     "refuse_epochs",
+    "refuse_half_changed",
     "refuse_kinds",
     "refuse_majority",
     "refuse_no_files",
@@ -312,7 +313,7 @@ _OTHERWISE = Sentence(
 def refuse_damage(best: QuorumLog, wanted: QuorumRecovery, image: MetadataImage) -> None:
     """Raise `RecoveryRefused` if the best copy is unusable or empty, or if its metadata before the damage (`image`) is
     empty. Also raise it if records after its damage would be cut off without `accept_loss`. A snapshot that is damaged
-    or does not fit the log is accepted, because it is removed.
+    or does not fit the log is accepted if it can be removed.
     """
     if best.refusal is not None and not broken_snapshots(best):
         raise RecoveryRefused(Sentence(f"{best.root}: {best.refusal}; ", _OTHERWISE), reason="unusable")
@@ -358,6 +359,13 @@ def refuse_no_files(logs: Sequence[QuorumLog]) -> None:
                 f"{finding.file}: {finding.detail}; put the file back in its place, or leave this directory out",
                 reason="unusable",
             )
+
+
+def refuse_half_changed(logs: Iterable[QuorumLog]) -> None:
+    """Raise `RecoveryRefused` if an execution on the log directory of one of these copies was interrupted."""
+    for finding in (finding for log in logs for finding in log.findings):
+        if finding.code is FindingCode.RUN_UNFINISHED:
+            raise RecoveryRefused(finding.detail, reason="unfinished")
 
 
 def refuse_epochs(quorum: Quorum) -> None:

@@ -25,6 +25,7 @@ from kafkalog.log.directories.directory import LogDir, open_log_dir
 from kafkalog.log.directories.partition import Partition
 from kafkalog.log.directories.selection import Selection
 from kafkalog.log.storage.content import Content, Literal
+from kafkalog.log.walk.on_damage import SKIP
 from kafkalog.recovery.checks.missing_partitions import missing_partitions_of
 from kafkalog.recovery.decide.actions import ActionKind, RecoveryAction, marker_first
 from kafkalog.recovery.decide.plan import Plan
@@ -40,8 +41,9 @@ Key = tuple[str, int]
 
 def beginnings_in(survey: Survey, tier: RemoteTier, select: Selection, facts: TopicFacts) -> list[Beginning]:
     """Return the logs of a log directory that can only begin, empty, after their remote part; sorted by topic and
-    partition. These are logs without local files. They are also logs that end below their remote part and are damaged
-    or shorter than before. Logs of `__remote_log_metadata`, and directories that cannot be read, are skipped.
+    partition. These are logs without local files. They are also logs without a sound batch beyond their remote part
+    that are damaged or shorter than before. Logs of `__remote_log_metadata`, and directories that cannot be read, are
+    skipped.
 
     Raises `StorageError` if the tier cannot be read. Raises `RecoveryRefused` if no event names a log's segments,
     because a broker would not find them.
@@ -88,11 +90,15 @@ def _gone(log_dir: LogDir, facts: TopicFacts) -> set[Key]:
 
 
 def _goes_on(partition: Partition, remote_end: int, reached: int) -> bool:
-    """Whether a broker can continue a local log: its sound part reaches `remote_end`, the end of the remote part, or it
-    is undamaged and not shorter than `reached`, the offset that it had according to checkpoints.
+    """Whether a local log stays: its sound part reaches `remote_end`, the end of the remote part, or it is undamaged
+    and not shorter than `reached`, the offset that it had according to checkpoints. It stays too if it has sound
+    batches at or above `remote_end`, which the remote part does not have. Raises `StorageError` if it cannot be read.
     """
     end, is_damaged = sound_end(partition, remote_end)
-    return end >= remote_end or not (is_damaged or reached > end)
+    if end >= remote_end or not (is_damaged or reached > end):
+        return True
+    beyond = partition.batches(start_offset=remote_end, on_damage=SKIP)
+    return any(batch.last_offset >= remote_end for batch in beyond)
 
 
 def with_beginnings(made: Plan, found: Sequence[Beginning]) -> Plan:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 
 from msgspec import Struct
@@ -30,6 +31,7 @@ from kafkalog.log.directories.directory import open_log_dir
 from kafkalog.log.directories.partition import Partition
 from kafkalog.log.directories.selection import ALL, Selection
 from kafkalog.log.disk.remote_file import RemoteFile
+from kafkalog.log.walk.on_damage import SKIP
 from kafkalog.log.walk.segment import Segment
 from kafkalog.recovery.act.fs import PIECE, FileSystem, own_file
 from kafkalog.recovery.facts.topic_facts import read_topic_facts
@@ -133,28 +135,47 @@ def _begin_after(fs: FileSystem, both: BothTiers, key: Key) -> BroughtBack:
 
 
 def _wanted(copied: list[RemoteStretch], partition: Partition | None) -> Iterator[RemoteStretch]:
-    """Yield the parts of remote segments that must be written locally, in order: offsets below the local log, and whole
-    segments that are damaged locally. `copied` are the remote stretches (offset ranges of a segment) in order; all are
-    yielded if the partition has no local segments. Reads the local segments; raises `StorageError` if that fails.
+    """Yield the parts of remote segments that must be written locally, in order: offsets below the local log, whole
+    segments that are damaged or shorter locally, and segments that are missing where the local log ends or leaves a
+    gap. `copied` are the remote stretches (offset ranges of a segment) in order; all are yielded if the partition has
+    no local segments. Reads the local segments; raises `StorageError` if that fails.
     """
     if partition is None or not partition.segments:
         yield from copied
         return
-    begins = partition.segments[0].base_offset
-    local = {segment.base_offset: segment for segment in partition.segments}
+    bases = [segment.base_offset for segment in partition.segments]
+    written = 0
     for stretch in copied:
-        same = local.get(stretch.segment.start_offset)
-        if stretch.first < begins:
-            yield RemoteStretch(stretch.first, min(stretch.last, begins - 1), stretch.segment)
-        elif same is not None and stretch.last == stretch.segment.end_offset and not _is_sound(same):
-            yield stretch
+        start, last = stretch.segment.start_offset, stretch.last
+        if stretch.first < bases[0]:
+            last = min(last, bases[0] - 1)
+        else:
+            number = bisect_right(bases, start if start in bases else stretch.first) - 1
+            own = partition.segments[number]
+            last = min([last, *(base - 1 for base in bases[number + 1 : number + 2])])
+            if own.base_offset == start:
+                is_lacking = stretch.last == stretch.segment.end_offset and _sound_end(own) <= last
+            else:
+                is_lacking = stretch.first == start == max(written, _reached(partition, own))
+            if not is_lacking:
+                continue
+        yield RemoteStretch(stretch.first, last, stretch.segment)
+        written = last + 1
 
 
-def _is_sound(segment: Segment) -> bool:
+def _sound_end(segment: Segment) -> int:
+    """Return the offset after the last batch of a segment; -1 if it is damaged."""
+    end = segment.base_offset
     with segment.scanner() as scanner:
-        for _ in scanner:
-            pass
-        return scanner.stop is StopReason.END and not scanner.findings
+        for batch in scanner:
+            end = batch.last_offset + 1
+        return end if scanner.stop is StopReason.END and not scanner.findings else -1
+
+
+def _reached(partition: Partition, segment: Segment) -> int:
+    """Return the offset after the highest sound batch of a segment, also after damage; its base offset without one."""
+    batches = Partition(partition.path, partition.name, (segment,)).batches(on_damage=SKIP)
+    return max((batch.last_offset + 1 for batch in batches), default=segment.base_offset)
 
 
 def _pieces(file: RemoteFile) -> Iterator[tuple[int, bytes]]:

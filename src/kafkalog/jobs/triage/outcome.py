@@ -176,9 +176,9 @@ def judged(
     up: frozenset[int],
     flaws_of: Callable[[Mapping[int, ReplicaLog]], Mapping[int, int]] = lambda logs: {},
 ) -> PartitionTriage:
-    """Judge every possible leader of a partition. Return, for each leader, the end of each log after following it, and
-    the offsets that are lost. If there is no leader, or it has no log, every log keeps its end and nothing is lost.
-    `known` are the replicas in the metadata, `logs` the copies by broker id.
+    """Judge every possible leader of a partition. Return, for each leader, the end of the log of each broker in `up`
+    after following it, and the offsets that are lost. If there is no leader, or it has no log, every log keeps its end
+    and nothing is lost. `known` are the replicas in the metadata, `logs` the copies by broker id.
 
     If `leaders` is None, there were too many cases: every broker in `up` may lead, or none if `up` is empty. If several
     copies reach furthest, `flaws_of` is called with them. It returns the number of damaged places by broker id.

@@ -102,9 +102,10 @@ def triage(
     after the controllers alone have ended all old sessions. Without it brokers and controllers start in any order.
     `config` are settings of the controllers and brokers.
 
-    Raises `UsageError` for paths that do not exist and for unknown brokers, `RecoveryRefused` for a directory that a
-    broker has open, for directories of several clusters and for two that cannot be of one broker, `StorageError` if the
-    metadata cannot be read.
+    Raises `UsageError` for paths that do not exist or are partition directories, if none has the metadata that names
+    the replicas, and for unknown or repeated brokers, `RecoveryRefused` for a directory that a broker has open, for
+    directories of several clusters and for two that cannot be of one broker, `StorageError` if the metadata cannot be
+    read.
 
     * `paths`: directories of all brokers and controllers
     * `select`: the topic-partitions to judge; all of them without it

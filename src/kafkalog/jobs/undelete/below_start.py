@@ -163,13 +163,10 @@ def _segment(surveyed: Survey, path: str, base_offset: int, start: int) -> Remai
 
 def _below(batch: RecordBatch, start: int) -> tuple[int, int]:
     """Return the number of records of a batch below offset `start`, and the last offset of the batch below `start`. The
-    number is 0 for a control batch. It is also 0 for a batch that reaches `start` and cannot be decoded.
+    number is 0 for a control batch. A batch that reaches `start` is decoded, up to its first fault.
     """
     if batch.header.last_offset < start:
         return records_in(batch), batch.header.last_offset
     if isinstance(batch.header, BatchHeader) and batch.header.is_control:
         return 0, start - 1
-    try:
-        return sum(record.offset < start for record in decode_batch(batch).records), start - 1
-    except FormatError:
-        return 0, start - 1
+    return sum(record.offset < start for record in decode_batch(batch).records), start - 1

@@ -31,12 +31,13 @@ def deleted(
     """Return deleted data of a log directory that is still on disk, sorted by topic, partition, execution id and
     directory. Reads the logs with such data; changes nothing.
 
-    Searches the directory itself and the quarantines of its executions. `on_unreadable` is called with the path of each
-    directory that cannot be read and the error; the others are still examined. Raises `UsageError` for a path that is
-    not a log directory, `RecoveryRefused` for a pointer file or journal that kafkalog did not write, `StorageError` if
-    the log directory cannot be listed, and without `on_unreadable` also if one directory cannot be read.
+    Searches the directory itself and what its finished and superseded executions keep. `on_unreadable` is called with
+    the path of each directory that cannot be read and the error; the others are still examined. Raises `UsageError` for
+    a path that is neither of the two below and has no executions, `RecoveryRefused` for a pointer file or journal that
+    kafkalog did not write, `StorageError` if the log directory cannot be listed, and without `on_unreadable` also if
+    one directory cannot be read.
 
-    * `path`: the log directory
+    * `path`: the log directory, or a partition directory in it, which stands for it
     * `topic`: name of the deleted topic; None: all
     * `partitions`: numbers of partitions; none: all
     * `quarantine`: where executions keep what they removed, if it is not the usual place

@@ -107,7 +107,7 @@ def _hold(stack: ExitStack, root: str, wanted: Undelete, chosen: Sequence[Remain
     """
     actions, held = [], []
     if chosen and all(remains.kind is RemainsKind.STRAY for remains in chosen):
-        raise RecoveryRefused(f"{chosen[0].directory} is already one that no broker removes", reason="nothing")
+        raise RecoveryRefused(f"{chosen[0].directory} is already one that no broker removes", reason="held")
     for remains in chosen:
         if remains.kind is RemainsKind.SEGMENTS:
             raise RecoveryRefused(

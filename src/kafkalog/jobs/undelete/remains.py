@@ -12,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from kafkalog.codec.common.advice import Ask, Sentence
-from kafkalog.codec.common.errors import FormatError, StorageError
+from kafkalog.codec.common.errors import StorageError
 from kafkalog.codec.common.findings import StopReason
 from kafkalog.codec.model import BatchHeader, Codec, RecordBatch
 from kafkalog.codec.names import (
@@ -165,9 +165,9 @@ def each_place(
     superseded execution that keeps files. An execution is one run of kafkalog that changed the directory. `quarantine`
     is the directory of executions, if it is not the usual one. `stack` closes the surveys.
 
-    Raises `UsageError` if `path` is not a log directory, `StorageError` if it or a quarantine cannot be read. If
-    `on_unreadable` is given, an execution's unreadable files are not an error: it is called with their path and the
-    error.
+    `root_of_runs` decides which log directory `path` means; its errors leave this function. Raises `StorageError` also
+    if the log directory or a quarantine cannot be read. If `on_unreadable` is given, an execution's unreadable files
+    are not an error: it is called with their path and the error.
     """
     root = root_of_runs(path)
     yield stack.enter_context(survey(root, tolerant=True)), None
@@ -326,17 +326,14 @@ def _segment(surveyed: Survey, path: str, base_offset: int, next_base: int | Non
 
 def records_in(batch: RecordBatch) -> int:
     """Return the number of records in a batch; 0 for a control batch. The count is from the header; a compressed
-    message of magic 0 or 1 is decompressed, and counts as 1 if that fails.
+    message of magic 0 or 1 is decoded, up to its first fault.
     """
     header = batch.header
     if isinstance(header, BatchHeader):
         return 0 if header.is_control else max(header.records_count, 0)
     if header.codec == Codec.NONE:
         return 1
-    try:
-        return len(decode_batch(batch).records)
-    except FormatError:
-        return 1
+    return len(decode_batch(batch).records)
 
 
 def _judged(

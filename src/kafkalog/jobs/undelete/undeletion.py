@@ -45,7 +45,8 @@ def undelete(
 
     Raises `RecoveryRefused`, with nothing changed, if there is nothing to restore, if the place is occupied, if a log
     is damaged, if the cluster does not know the topic, or if an execution was interrupted; `UsageError` for an
-    impossible name, or another name for segments of a live partition; `StorageError` if a file cannot be read or
+    impossible name, another name for segments of a live partition, or an expected plan of a directory that is not among
+    the paths; `StorageError` if a file cannot be read or
     written.
 
     * `request`: which topic, and as what it is restored
@@ -109,27 +110,29 @@ class _Planning:
         return facts_of_each(self._roots)
 
     def plan(self, root: str) -> UndeletePlan | None:
-        """Plan for one log directory; return None if it has no deleted data of the topic. The first refusal for this
-        reason is kept in this object for `joined`. Raises `RecoveryRefused` if the data cannot be restored,
-        `StorageError` if a directory of the topic cannot be read.
+        """Plan for one log directory; return None if it has no deleted data of the topic, or none that `hold` would
+        rename. A refusal for this reason is kept in this object for `joined`. Raises `RecoveryRefused` if the data
+        cannot be restored, `StorageError` if a directory of the topic cannot be read.
         """
         try:
             return plan_directory(self._files, root, self._wanted, self._facts[root])
         except RecoveryRefused as refused:
-            if refused.reason != "nothing":
+            if refused.reason not in ("nothing", "held"):
                 raise
-            self._nothing = self._nothing or refused
+            if self._nothing is None or self._nothing.reason == "nothing":
+                self._nothing = refused
             return None
 
     def joined(self, plans: dict[str, UndeletePlan]) -> dict[str, UndeletePlan]:
         """Return the plans by log directory, in the order of the directories. Empty partitions that are in the way are
         removed by them: a directory with such a partition is planned again, and `plans` is changed in place. Raises
-        `RecoveryRefused` if no directory has deleted data, or if another directory of the broker holds data of a
+        `RecoveryRefused` if no directory has a plan, or if another directory of the broker holds data of a
         partition. Raises `StorageError` if a directory cannot be listed.
         """
         roots = self._roots
         if not plans and self._nothing is not None:
-            raise self._nothing if len(roots) == 1 else self._wanted.nothing_in(" or ".join(roots))
+            is_held = self._nothing.reason == "held"
+            raise self._nothing if is_held or len(roots) == 1 else self._wanted.nothing_in(" or ".join(roots))
         for siblings in of_one_broker(roots):
             of_siblings = [plans[sibling] for sibling in siblings if sibling in plans]
             for root, emptied in in_the_way(of_siblings, siblings).items():
