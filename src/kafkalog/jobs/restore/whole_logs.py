@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping
+from functools import cache
 
 from msgspec import Struct
 
@@ -144,19 +145,21 @@ def _wanted(copied: list[RemoteStretch], partition: Partition | None) -> Iterato
         yield from copied
         return
     bases = [segment.base_offset for segment in partition.segments]
+    known, reached = set(bases), cache(lambda number: _reached(partition, partition.segments[number]))
     written = 0
     for stretch in copied:
         start, last = stretch.segment.start_offset, stretch.last
         if stretch.first < bases[0]:
             last = min(last, bases[0] - 1)
         else:
-            number = bisect_right(bases, start if start in bases else stretch.first) - 1
-            own = partition.segments[number]
-            last = min([last, *(base - 1 for base in bases[number + 1 : number + 2])])
-            if own.base_offset == start:
-                is_lacking = stretch.last == stretch.segment.end_offset and _sound_end(own) <= last
+            number = bisect_right(bases, start if start in known else stretch.first) - 1
+            if number + 1 < len(bases):
+                last = min(last, bases[number + 1] - 1)
+            if bases[number] == start:
+                is_whole = stretch.last == stretch.segment.end_offset
+                is_lacking = is_whole and _sound_end(partition.segments[number]) <= last
             else:
-                is_lacking = stretch.first == start == max(written, _reached(partition, own))
+                is_lacking = stretch.first == start == max(written, reached(number))
             if not is_lacking:
                 continue
         yield RemoteStretch(stretch.first, last, stretch.segment)
