@@ -47,8 +47,8 @@ _NOT_IN_THE_LOGS = (
     "recover has nothing left to do, but do not start the node yet: see to what is said above about its start"
 )
 _LOST_DIRECTORY = (
-    "recover has nothing left to do: mount the old disk, or, if it is lost, start the node, which fetches what other "
-    "brokers have (runbook: lost-directory)"
+    "recover has nothing left to do: mount the old disk; if it is lost, an empty directory with its old directory.id "
+    "has its partitions served again, empty (runbook: lost-directory)"
 )
 _ONLY_SKIPPED = "nothing is left to do here: no record is missing, and no way here makes the skipped ones readable"
 
