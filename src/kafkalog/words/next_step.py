@@ -142,7 +142,8 @@ def _next_step(plan: Outlined, given: Given) -> tuple[str, list[str]]:
     if best is not None and is_choice and not is_done(best, plan):
         commands = commands_for(best, plan, given)
         if commands:
-            return f"type this ({label_of(best)}; it loses {sentence_of_lost(best.measured)}):", commands
+            instead = "" if best.measured == plan.choice.own else " instead of this plan"
+            return f"type this{instead} ({label_of(best)}; it loses {sentence_of_lost(best.measured)}):", commands
     if plan.refusal is not None:
         return f"refused: {told(plan.refusal)}", []
     if plan.is_not_needed:
