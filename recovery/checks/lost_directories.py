@@ -79,12 +79,12 @@ def _told(
     else:
         where = "in it" if count == 1 else f"in the {count} directories that are missing"
         partitions = f"{counted(len(there), 'partition')} of this broker {'was' if len(there) == 1 else 'were'}"
-        what = f"by {facts.source}, {partitions} {where}: {_names(there)}{_alone(there, facts)}"
+        what = f"by {facts.source}, {partitions} {where}{_listed(there, facts)}"
     return replace(finding, detail=f"{finding.detail}; {_start(finding, roots)}; {what}")
 
 
 def _with(keys: Sequence[tuple[str, int]], facts: TopicFacts) -> str:
-    return f", with {counted(len(keys), 'partition')}: {_names(keys)}{_alone(keys, facts)}" if keys else ""
+    return f", with {counted(len(keys), 'partition')}{_listed(keys, facts)}" if keys else ""
 
 
 def _names(keys: Sequence[tuple[str, int]]) -> str:
@@ -92,12 +92,14 @@ def _names(keys: Sequence[tuple[str, int]]) -> str:
     return named if len(keys) <= _NAMED else f"{named} and {len(keys) - _NAMED} more"
 
 
-def _alone(keys: Sequence[tuple[str, int]], facts: TopicFacts) -> str:
-    """Return text about the partitions that have no replica on another broker and so cannot be fetched again; empty if
-    there are none.
+def _listed(keys: Sequence[tuple[str, int]], facts: TopicFacts) -> str:
+    """Return the names of partitions, after a colon, and which of them have no replica on another broker and so cannot
+    be fetched again. If all have none, that comes before the names: a screen cuts a long sentence at its end.
     """
     alone = [key for key in keys if len(facts.replicas.get(key, ())) == 1]
-    return f"; no other broker has a replica of {_names(alone)}" if alone else ""
+    if alone and len(alone) == len(keys):
+        return f", and no other broker has a replica of {'it' if len(keys) == 1 else 'any'}: {_names(keys)}"
+    return f": {_names(keys)}{f'; no other broker has a replica of {_names(alone)}' if alone else ''}"
 
 
 def _start(finding: Finding, roots: Sequence[str]) -> str:

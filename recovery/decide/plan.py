@@ -234,7 +234,7 @@ class Plan:
                 others = ", ".join(directory for directory in self.identity_in if directory != self.root)
                 if finding.severity is Severity.WARNING:
                     return f"{META_PROPERTIES} stays as it is: {finding.detail}"
-                known = f"{others} says whose it is" if others else (
+                known = f"it can be written again with the ids that {others} has" if others else (
                     "what it says is enough to complete it" if self.identity_in
                     else f"copy cluster.id and the id of the broker from another volume of the same broker, {BY_HAND}"
                 )  # fmt: skip

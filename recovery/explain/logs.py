@@ -10,11 +10,11 @@ from msgspec import Struct, structs
 from kafkalog.codec.common.findings import Finding, Severity, StopReason
 from kafkalog.codec.common.limits import MIB, Limits
 from kafkalog.codec.common.source import Source, zeros_end
-from kafkalog.codec.model import AnyHeader, RecordBatch
+from kafkalog.codec.model import LOG_OVERHEAD, AnyHeader, RecordBatch
 from kafkalog.codec.parsing.trace import FieldSpan, read_spans
 from kafkalog.codec.parsing.whole import ENTRY
 from kafkalog.codec.plain.scanner import Scanner
-from kafkalog.codec.rules.framing import MAGIC_POSITION
+from kafkalog.codec.rules.framing import MAGIC_POSITION, entry_size
 from kafkalog.log.walk.cursor import Cursor
 from kafkalog.recovery.damage.bit_repair import BitRepair, Neighbors, outside_checksum, repair_at
 from kafkalog.recovery.explain.before_damage import records_before_damage
@@ -216,6 +216,8 @@ def _damage(
         return ExplainedPart(role=PartRole.DAMAGED, what="zeros", span=span, remarks=(remark,))
     data = memoryview(source.read(place.start, min(place.end - place.start, _LARGEST_DAMAGE)))
     span = read_spans(ENTRY, data, position=place.start, limits=limits, most=most)
+    if span.note is not None and len(data) >= LOG_OVERHEAD.size:  # there are more fields, which belong to the entry too
+        span.end = max(span.end, place.start + min(entry_size(data, 0), len(data)))
     blame_suspects(span, data, None if place.before is None else place.before[1], place.findings)
     if place.header is not None:
         read_contents(span, topic, RecordBatch(place.header, place.start, data), limits)

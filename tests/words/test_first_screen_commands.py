@@ -117,7 +117,8 @@ def test_a_lost_meta_properties_comes_with_the_command_that_restores_it(command:
     data, other = place / "data", place / "data-2"
     lines = kafkalog(command[0], "data", "data-2", *command[1:], columns=1000).out.splitlines()[:HEIGHT]
     typed = " ".join(" ".join(lines).replace("\\", "").split())
-    assert f"type this (1 more directory is below): kafkalog recover {data} {other} --meta-properties --yes" in typed
+    assert f"type this: kafkalog recover {data} {other} --meta-properties --yes" in typed
+    assert "below" not in typed[: typed.index("kafkalog recover")], "the command is for the other directory too"
 
 
 @pytest.mark.parametrize("command", [["plan"], ["report", "--format", "text", "-o", "-"]])
@@ -128,7 +129,7 @@ def test_what_a_missing_directory_had_is_not_called_kept(command: list[str], pla
     log.write_bytes(simple(3))
     (place / "two").mkdir()
     text = " ".join(" ".join(screen(command[0], "one", "two", *command[1:])).split())
-    assert "first see to what is said at the top; then type this" in text
+    assert "first see to what is said at the top (runbook: lost-directory); then type this" in text
     assert "nothing here; what the directories named at the top had is not counted" in text
 
 

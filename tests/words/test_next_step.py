@@ -142,7 +142,7 @@ def test_what_to_do_about_a_disk_that_was_replaced_is_said() -> None:
         node = NodeStart(roots=("/d",), role=Role.COMBINED, node_id=1, releases=(release_of("4.3"),), answers=(answer,))
         return done_of(RecoveryWay(way="safe", measured=Measured()), node)
 
-    assert "mount the old disk, or, if it is lost, start the node" in done(lost)
+    assert "mount the old disk; if it is lost, an empty directory with its old directory.id" in done(lost)
     assert "do not start the node yet" in done(lost, other)
     assert "do not start the node yet" in done(other)
 

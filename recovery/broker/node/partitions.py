@@ -288,6 +288,7 @@ def partition_consequences(
         return consequences, faults
     placed = {directory.partition for directory in there}
     known, nowhere = set(directory_ids.values()), _nowhere(image, node_id, placed)
+    are_all_known = all_online is True
     registered = image.brokers.get(node_id)
     if registered is not None and registered.directories:
         all_online = set(registered.directories) <= known
@@ -297,7 +298,7 @@ def partition_consequences(
         faults += wrong
     if registered is not None and all_online is not False:
         consequences += made_again(image, node_id, nowhere, put_away, is_certain=all_online is True)
-    consequences += _without_leader(there, image, node_id, release, known, nowhere)
+    consequences += _without_leader(there, image, node_id, release, known, nowhere, are_all_known=are_all_known)
     for others, wrong in (_of_another_topic(there, image, node_id), _under_another_name(there, image)):
         consequences += others
         faults += wrong
@@ -635,22 +636,27 @@ def _without_leader(
     release: Release,
     known: set[str | None],
     nowhere: Mapping[tuple[str, int], PartitionImage],
+    *,
+    are_all_known: bool,
 ) -> list[StartConsequence]:
     """Return consequences for partitions assigned to a registered directory id that no log directory has any more: one
     for the partitions that other brokers hold completely, one for the rest in `nowhere`, one for the rest in
     `directories`. Empty if there are no such partitions, before `metadata.version` 3.7-IV2 or release 3.7.0, if the
-    broker is not registered, or if it has registered another number of directories than are online.
+    broker is not registered, or if it has registered another number of directories than are online and
+    `are_all_known` is False.
 
     Other brokers can lead the partitions that they hold completely. For the rest, controllers do not elect this replica
-    until the broker assigns it to another directory. Up to 3.9 it never does, later not always, and never for a
-    partition in `nowhere`, because no log is created without a leader.
+    until the broker assigns it to another directory. Up to 3.9 it never does, later not always. For a partition
+    in `nowhere` it does not in this start: 4.1.0 led such partitions, empty, from its second start on.
 
     * `known`: ids of the online log directories
     * `nowhere`: partitions that the metadata places here and no directory has
+    * `are_all_known`: whether the node certainly has no other log directories, so that a registered directory that is
+      not among `known` was taken out of its properties
     """
     registered = image.brokers.get(node_id)
     has_ids = image.features.get("metadata.version", 0) >= _WITH_ASSIGNMENTS and release.at_least("3.7.0")
-    if registered is None or len(registered.directories) != len(known) or not has_ids:
+    if registered is None or not has_ids or not (are_all_known or len(registered.directories) == len(known)):
         return []
 
     def is_lost(replica: PartitionImage | None) -> TypeGuard[PartitionImage]:

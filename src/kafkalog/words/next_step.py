@@ -47,8 +47,8 @@ _NOT_IN_THE_LOGS = (
     "recover has nothing left to do, but do not start the node yet: see to what is said above about its start"
 )
 _LOST_DIRECTORY = (
-    "recover has nothing left to do: mount the old disk, or, if it is lost, start the node, which fetches what other "
-    "brokers have (runbook: lost-directory)"
+    "recover has nothing left to do: mount the old disk; if it is lost, an empty directory with its old directory.id "
+    "has its partitions served again, empty (runbook: lost-directory)"
 )
 _ONLY_SKIPPED = "nothing is left to do here: no record is missing, and no way here makes the skipped ones readable"
 
@@ -142,7 +142,8 @@ def _next_step(plan: Outlined, given: Given) -> tuple[str, list[str]]:
     if best is not None and is_choice and not is_done(best, plan):
         commands = commands_for(best, plan, given)
         if commands:
-            return f"type this ({label_of(best)}; it loses {sentence_of_lost(best.measured)}):", commands
+            instead = "" if best.measured == plan.choice.own else " instead of this plan"
+            return f"type this{instead} ({label_of(best)}; it loses {sentence_of_lost(best.measured)}):", commands
     if plan.refusal is not None:
         return f"refused: {told(plan.refusal)}", []
     if plan.is_not_needed:

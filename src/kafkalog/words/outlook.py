@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import zip_longest
 from typing import Final
@@ -112,7 +113,8 @@ def first_screen(title: str, outlooks: Sequence[Outlook], problems: Sequence[str
     if note == DONE_NEXT:
         outside = outside.removesuffix("then ").removesuffix("else ")
     if problems:
-        note = f"first see to what is said at the top; then {note if commands else 'ask again'}"
+        then = note if commands else "ask again"
+        note = f"first see to what is said at the top (runbook: lost-directory); then {then}"
     return FirstScreen(
         title=title,
         start=list(_starts(outlooks, are_alone=bool(problems))),
@@ -128,9 +130,9 @@ def first_screen(title: str, outlooks: Sequence[Outlook], problems: Sequence[str
 
 def _note(outlooks: Sequence[Outlook]) -> str:
     """Return the text before the commands of the first screen; empty if there is no note. It is a single note if all
-    directories have the same command or the same note, or if the plans are about to be carried out. Otherwise it
-    consists of the notes of the directories that have commands, each with the name of the directory. If none has a
-    command, it is the first note.
+    directories have the same command or the same note, if the only commands name all directories, or if the plans are
+    about to be carried out. Otherwise it consists of the notes of the directories that have commands, each with the
+    name of the directory. If none has a command, it is the first note.
     """
     typed = [outlook for outlook in outlooks if outlook.commands]
     if len(typed) > 1 and len({tuple(outlook.commands) for outlook in typed}) == 1:  # one command, for all of them
@@ -144,6 +146,9 @@ def _note(outlooks: Sequence[Outlook]) -> str:
     if DONE_NEXT in {outlook.note for outlook in noted}:
         return DONE_NEXT
     shown = [outlook for outlook in noted if outlook.commands] or noted[:1]
+    roots = {outlook.root for outlook in outlooks}
+    if len(typed) == 1 and all(roots.issubset(shlex.split(command)) for command in typed[0].commands):
+        return typed[0].note
     if len(shown) > 1 and len({outlook.note for outlook in shown}) == 1 and shown[0].note == TYPE_THIS:
         return "type these, one for each directory:"
     text = "; ".join(f"{outlook.root}: {outlook.note.removesuffix(':')}" for outlook in shown)

@@ -92,6 +92,20 @@ def test_of_a_wrong_checksum_what_decodes_is_unproven(tmp_path: Path) -> None:
     assert remark.startswith(f"{len(lines)} of {COUNT} records of a damaged batch; unproven: ")
 
 
+@pytest.mark.parametrize("cut", [0, 20], ids=["whole", "torn"])
+def test_a_damaged_batch_of_more_fields_than_are_shown_has_all_its_records(cut: int, tmp_path: Path) -> None:
+    hurt = bytearray(batch(b"".join(RECORDS), COUNT, base_offset=3))
+    hurt[bytes(hurt).index(b"7" * 30)] = ord("x")
+    log = log_of(tmp_path, simple(3) + bytes(hurt[: len(hurt) - cut]))
+    remark, lines = records_of(log, "--max-fields", 20)
+    decoded = COUNT - 1 if cut else COUNT
+    why = "the batch is torn" if cut else "unproven: the checksum does not fit"
+    assert len(lines) == decoded
+    assert remark.startswith(f"{decoded} of {COUNT} records of a damaged batch; {why}")
+    place = f"batch of magic 2 at byte {len(simple(3))}, {len(hurt) - cut} bytes"
+    assert place in kafkalog("explain", log, "--max-fields", 20).out
+
+
 @pytest.mark.parametrize("codec", [each for each in Codec if each is not Codec.NONE], ids=lambda each: each.label)
 def test_of_a_wrong_checksum_over_compressed_records_nothing_is_told(codec: Codec, tmp_path: Path) -> None:
     hurt = bytearray(batch(compress(codec, b"".join(RECORDS)), COUNT, base_offset=3, attributes=codec))

@@ -63,7 +63,8 @@ def test_what_was_in_a_directory_that_is_gone(command: str, state: str, disks: t
     assert "no such directory" in finding["detail"] if state == "missing" else "not mounted" in finding["detail"]
     live = [each.name for each in brokers("4.3.0/metadata")[0].iterdir() if each.is_dir()]
     count = sum(not name.endswith("-delete") and name != "__cluster_metadata-0" for name in live)
-    assert f"{count} partitions of this broker were in it: {LOST}-0, {LOST}-1, " in finding["detail"]
+    alone = "no other broker has a replica of any"
+    assert f"{count} partitions of this broker were in it, and {alone}: {LOST}-0, {LOST}-1, " in finding["detail"]
     assert "a broker with KRaft does not start" in finding["detail"]
     assert stamps(kept) == before
     text = kafkalog(command, kept, lost)
@@ -103,7 +104,7 @@ def test_a_directory_that_cannot_be_read(
     assert code == 4
     (finding,) = found[str(lost)]
     assert finding["code"] == "unreadable"
-    assert f"were in it: {LOST}-0, " in finding["detail"]
+    assert f"were in it, and no other broker has a replica of any: {LOST}-0, " in finding["detail"]
     assert "takes it offline and starts with the others" in finding["detail"]
 
 

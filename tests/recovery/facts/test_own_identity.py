@@ -86,6 +86,8 @@ def test_the_plan_names_the_command_and_all_directories_that_it_needs(
     lost = disks[0] / "meta.properties"
     lost.unlink() if content is None else lost.write_bytes(content)
     planned = kafkalog("plan", *disks)
+    stays = "stays as it is, and no broker starts on it: it can be written again with the ids that"
+    assert f"meta.properties {stays} {disks[1]} has" in planned.out
     (command,) = {line.strip() for line in planned.out.splitlines() if line.startswith("  kafkalog recover")}
     (needs,) = {each for line in kafkalog("plan", "--json", *disks).objects for each in line["recommended_needs"]}
     assert needs == "--meta-properties"

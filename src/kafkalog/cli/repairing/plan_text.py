@@ -140,7 +140,8 @@ def _write_changes(writer: LineWriter, plan: Plan, changing: Sequence[PartitionP
     cut = sum(partition.cut_bytes for partition in changing)
     if changing or not away:
         writer.write(
-            f"{files} files change in {len(changing)} of {len(plan.partitions)} partitions; "
+            f"{counted(files, 'file')} {'changes' if files == 1 else 'change'} in "
+            f"{len(changing)} of {counted(len(plan.partitions), 'partition')}; "
             f"{size_text(cut)} of log go to quarantine"
         )
     if not (plan.mode.spec.resumes or plan.mode.spec.takes_whole_partitions):

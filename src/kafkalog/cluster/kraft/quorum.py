@@ -180,10 +180,13 @@ class Quorum(Struct, kw_only=True):
         if self.contradictions:
             return f"nothing is certain about what was committed: {self.contradictions[0]}"
         if best.refusal is not None:
-            text = (
-                "no copy that was given can be started on" if len(self.survivors) > 1 else "no node starts on this copy"
+            several = len(self.survivors) > 1
+            text = "no copy that was given can be started on" if several else "no node starts on this copy"
+            which = "the best one" if several else "it"
+            return (
+                f"{text} as it is; {which} ends at offset {best.end} of epoch {best.epoch}, and has nothing that was "
+                "committed after that"
             )
-            return f"{text}, and what was committed after offset {best.end} of epoch {best.epoch} is not in it"
         if not total:
             return f"no file says who votes, so that nothing tells what was committed: {best.root} ends at {best.end}"
         name = f"node {best.node}" if best.node is not None else best.root

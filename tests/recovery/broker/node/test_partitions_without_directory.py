@@ -219,6 +219,47 @@ def test_a_new_disk_in_place_of_one_with_partitions_leaves_them_without_leader(
     assert f"all or part of 1 partition ({name})" in lost_line(planned)
 
 
+def test_a_directory_that_the_properties_leave_out_leaves_its_partitions_without_leader(
+    data: Path, tmp_path: Path
+) -> None:
+    """As 4.1.0 did: no leader after the first start, whatever the time; after the second they were led, empty."""
+    name = assigned_elsewhere(data)
+    shutil.rmtree(data / name)
+    properties = tmp_path / "server.properties"
+    properties.write_text(f"log.dirs={data}\n")
+    found = node_start([str(data)], properties={"log.dirs": str(data)}, release="4.3").answers[0]
+    (consequence,) = [each for each in found.consequences if each.kind is ConsequenceKind.NOT_SERVING]
+    assert (found.outcome, consequence.lost) == (StartOutcome.NOT_SERVING, (name,))
+    planned = kafkalog("plan", "--server-properties", properties)
+    assert (planned.code, f"all or part of 1 partition ({name})" in lost_line(planned)) == (1, True)
+    assert "nothing here" not in planned.out
+    assert kafkalog("verify", "--server-properties", properties).code == 1
+    assert answer(data).outcome is StartOutcome.STARTS, "perhaps the other directory was only not given"
+
+
+@pytest.mark.parametrize("is_formatted", [False, True])
+def test_a_new_disk_with_the_old_id_has_its_partitions_served_empty(
+    is_formatted: bool, data: Path, tmp_path: Path
+) -> None:
+    """As 4.1.0 did after the three lines of the page, and the command."""
+    name = assigned_elsewhere(data)
+    shutil.rmtree(data / name)
+    other = with_identity(tmp_path / "other", data, NEW_ID)
+    written = (other / "meta.properties").read_text().splitlines()
+    if is_formatted:
+        planned = " ".join(kafkalog("plan", data, other).out.split())
+        assert "mount the old disk; if it is lost, an empty directory with its old directory.id" in planned
+        assert "fetches what other brokers have" not in planned
+    kept = [line for line in written if line.startswith(("version", "cluster.id", "node.id"))]
+    (other / "meta.properties").write_text("\n".join([*kept, ""]))
+    recovered = kafkalog("recover", "--meta-properties", "--yes", data, other)
+    assert (recovered.code, "1 file changes in 0 of 0 partitions" in recovered.out) == (2, True)
+    assert f"directory.id={OTHER_ID}" in (other / "meta.properties").read_text().splitlines()
+    found = answer(data, other)
+    (consequence,) = [each for each in found.consequences if each.kind is ConsequenceKind.EMPTY_AGAIN]
+    assert (found.outcome, consequence.lost) == (StartOutcome.STARTS, (name,))
+
+
 def test_a_new_disk_does_not_leave_what_others_have_in_sync_without_leader(data: Path, tmp_path: Path) -> None:
     """Three brokers of 4.3.0, one with an empty new disk: all had all partitions in sync after its start."""
     name = assigned_elsewhere(data)
