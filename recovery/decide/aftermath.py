@@ -46,7 +46,8 @@ from kafkalog.recovery.facts.coordinators import Coordinators
 from kafkalog.recovery.facts.recovery_request import Rules
 
 __all__ = [
-    "LossConsequence", "consequences", "ends_going_back", "held_back", "of_overlaps", "transactions_staying_open",
+    "LossConsequence", "consequences", "ends_going_back", "held_back", "of_missing", "of_overlaps",
+    "transactions_staying_open",
 ]  # fmt: skip
 
 _NAMED = 3
@@ -99,7 +100,7 @@ def consequences(
             continue
         is_hurt = counts is not None and bool(counts.lost or counts.markers_out_of_reach)
         if is_hurt or coordinators.has_few_commits:
-            yield from _of_groups(result, name, coordinators)
+            yield from _of_groups(result.name, result.log_end_offset, name, coordinators)
         yield from _of_transactions(before, after, result, name, coordinators, is_hurt=is_hurt)
         if is_hurt and counts is not None and counts.records_kept != 0 and topics.is_compacted(name.topic):
             detail = (
@@ -263,9 +264,28 @@ def _segments(after: Tree, directory: str) -> Iterator[_Segment]:
         yield _Segment(base, after.source(f"{directory}/{segment_file(base, FileKind.LOG)}").size, newest)
 
 
-def _of_groups(result: LoadedPartition, name: PartitionName, coordinators: Coordinators) -> Iterator[LossConsequence]:
+def of_missing(names: Iterable[str], coordinators: Coordinators) -> Iterator[LossConsequence]:
+    """Yield the consequences for consumer groups of partitions whose records are all lost, and which a start makes
+    again, empty. `names` are their directories. `coordinators` know the committed offsets that are left.
+    """
+    with_commits = []
+    for directory in names:
+        name = parse_partition_directory(directory)
+        if name is not None:
+            yield from _of_groups(directory, 0, name, coordinators)
+            if name.topic == CONSUMER_OFFSETS_TOPIC:
+                with_commits.append(directory)
+    if with_commits:
+        more = f" and {len(with_commits) - _NAMED} more" if len(with_commits) > _NAMED else ""
+        where = f"{', '.join(with_commits[:_NAMED])}{more}"
+        detail = f"groups whose commits were in {where} have none left: their members start by auto.offset.reset"
+        yield LossConsequence(kind="older_values_return", partition=with_commits[0], detail=detail)
+
+
+def _of_groups(
+    directory: str, end: int, name: PartitionName, coordinators: Coordinators
+) -> Iterator[LossConsequence]:
     commits = coordinators.commits.get((name.topic, name.partition), ())
-    end = result.log_end_offset
     beyond = sorted((commit for commit in commits if commit.offset > end), key=lambda commit: -commit.offset)
     if not beyond:
         return
@@ -273,10 +293,10 @@ def _of_groups(result: LoadedPartition, name: PartitionName, coordinators: Coord
     more = f" and {len(beyond) - _NAMED} more" if len(beyond) > _NAMED else ""
     detail = (
         f"{counted(len(beyond), 'group')} stand{'s' if len(beyond) == 1 else ''} beyond the end {end} of "
-        f"{result.name} ({names}{more}): consumers there reset by auto.offset.reset, or skip the records that get "
+        f"{directory} ({names}{more}): consumers there reset by auto.offset.reset, or skip the records that get "
         "these offsets next"
     )
-    yield LossConsequence(kind="groups_beyond_end", partition=result.name, detail=detail)
+    yield LossConsequence(kind="groups_beyond_end", partition=directory, detail=detail)
 
 
 class _Stop(Struct, frozen=True, kw_only=True):

@@ -20,7 +20,9 @@ from kafkalog.recovery.broker.start_question import StartQuestion, directories_o
 from kafkalog.recovery.checks.checkpoint_checks import verify_beside
 from kafkalog.recovery.checks.started_over import findings_of_starting_over
 from kafkalog.recovery.decide.actions import ActionKind, RecoveryAction
+from kafkalog.recovery.decide.aftermath import of_missing
 from kafkalog.recovery.decide.plan import Plan
+from kafkalog.recovery.facts.coordinators import Coordinators
 from kafkalog.recovery.facts.recovery_request import Rules
 
 __all__ = ["start_now", "with_nodes"]
@@ -83,13 +85,26 @@ def _with_node(plan: Plan, rules: Rules, start: NodeStart) -> Plan:
         for finding in _of_metadata_log(plan.root, rules)
         if (finding.code, finding.file, finding.position) not in known
     ]
+    is_first = os.path.abspath(plan.root) == start.roots[0]  # plans of the node's other directories need not say it
+    missing = _without_directory(start) if is_first and start.not_given == 0 else []
     is_lost = any(name.startswith(f"{TRANSACTION_STATE_TOPIC}-") for name in start.lost)
     return replace(
         plan,
         broker=broker,
         findings=[*plan.findings, *of_metadata, *findings],
-        consequences=[*plan.consequences, *(plan.if_coordinator_is_lost if is_lost else ())],
-    )
+        consequences=(
+            *plan.consequences,
+            *of_missing(missing, Coordinators([plan.root, *facts.roots])),
+            *(plan.if_coordinator_is_lost if is_lost else ()),
+        ),
+    )  # fmt: skip
+
+
+def _without_directory(start: NodeStart) -> list[str]:
+    """Names of the partitions that the start loses and that no log directory of the node has."""
+    return [
+        name for name in start.lost if not any(os.path.lexists(os.path.join(root, name)) for root in start.roots)
+    ]
 
 
 def _without_bootstrap(plan: Plan, start: NodeStart) -> Plan:

@@ -16,10 +16,13 @@ from kafkalog.codec.files.index_files import decode_offset_index
 from kafkalog.codec.model import BATCH
 from kafkalog.codec.plain.scanner import scan
 from kafkalog.recovery import Recovery, plan
+from kafkalog.recovery.decide.aftermath import of_missing
 from kafkalog.recovery.decide.plan import Plan
 from kafkalog.recovery.decide.ways import RecoveryWay
+from kafkalog.recovery.facts.coordinators import Coordinators
 from testkit.made.batches import batch, message, record, simple
 from testkit.made.tens import log_of_tens, ten
+from testkit.recorded.broker_dirs import brokers, own_copy
 from testkit.running.command import kafkalog as command
 
 WITH_INDEX = 4000
@@ -121,6 +124,26 @@ def test_groups_beyond_the_end_of_a_log_that_is_sound_are_named(tmp_path: Path) 
     assert (consequence.kind, consequence.partition) == ("groups_beyond_end", "t-0")
     assert "readers at 57" in consequence.detail
     assert "others" not in consequence.detail
+
+
+def test_groups_of_partitions_that_a_start_makes_again_are_named(tmp_path: Path) -> None:
+    """Kafka 4.1.0 served the five partitions of a replaced disk again, empty: `mail` stood at 1500 of 0."""
+    kafkalog.commit_offsets(tmp_path, "mail", {("payments", 0): 1500, ("payments", 1): 0})
+    lost = ["payments-0", "payments-1", *(f"__consumer_offsets-{number}" for number in range(4)), "no partition"]
+    beyond, commits = of_missing(lost, Coordinators([str(tmp_path)]))
+    assert (beyond.kind, beyond.partition) == ("groups_beyond_end", "payments-0")
+    assert "1 group stands beyond the end 0 of payments-0 (mail at 1500)" in beyond.detail
+    assert commits.kind == "older_values_return"
+    assert "__consumer_offsets-2 and 1 more have none left" in commits.detail
+
+
+def test_a_plan_names_the_groups_of_a_partition_whose_directory_is_gone(tmp_path: Path) -> None:
+    root = own_copy(brokers("4.3.0/metadata")[0], tmp_path / "data")
+    kafkalog.commit_offsets(root, "mail", {("orders-48", 0): 1500})
+    assert not [each for each in plan(root)[0].consequences if "beyond the end 0" in each.detail]
+    shutil.rmtree(root / "orders-48-0")
+    told = [each for each in plan(root)[0].consequences if each.kind == "groups_beyond_end"]
+    assert [each.partition for each in told] == ["orders-48-0"]
 
 
 def twice_compressed(offsets: range, magic: int) -> bytes:
