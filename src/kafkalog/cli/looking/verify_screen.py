@@ -70,8 +70,8 @@ def _worst_first(hurt: Sequence[PartitionReport]) -> list[PartitionReport]:
 
 def _loss(partition: PartitionReport, is_read: bool, several: bool) -> Loss:
     """Return the line about one partition, which must have a warning or an error. It has the codes of the findings, the
-    first missing offset if known, the number of sound records after the damage, and the time since which records are
-    lost. At most `_CODES` codes are named, and the others are counted.
+    offsets that cannot be read or else the first missing one, if known, the number of sound records after the damage,
+    and the time since which records are lost. At most `_CODES` codes are named, and the others are counted.
 
     With `is_read` the damaged bytes are read to find offset and time. With `several` (log directories) the line begins
     with the whole path, otherwise with the directory's name.
@@ -84,10 +84,26 @@ def _loss(partition: PartitionReport, is_read: bool, several: bool) -> Loss:
     place = "after it" if first.code is FindingCode.LIMIT_EXCEEDED else "behind the damage"
     after = f", {counted(behind, 'sound record')} {place}" if behind else ""
     batch = _batch_at(first) if is_read else LostBatch()
-    begins = _first_missing(first, batch, partition)
-    offsets = "" if begins is None else f" from offset {begins} on"
+    offsets = _offsets(findings) or _from(_first_missing(first, batch, partition))
     name = partition.path if several else os.path.basename(partition.path)
     return Loss(place=name, offsets=f"{', '.join(codes[:_CODES])}{more}{offsets}{after}", written=batch.since)
+
+
+def _offsets(findings: Sequence[Finding]) -> str:
+    """Return a clause about the offsets that damage of batches makes unreadable; empty if no finding has them."""
+    ranges = [finding.unread for finding in findings if finding.unread is not None and is_of_batch(finding)]
+    if not ranges:
+        return ""
+    first, more = ranges[0], f" and {counted(len(ranges) - 1, 'more range')}" if len(ranges) > 1 else ""
+    if first.last_offset is None:
+        return f"; nothing from offset {first.first_offset} on can be read"
+    if first.last_offset == first.first_offset:
+        return f"; offset {first.first_offset}{more} cannot be read"
+    return f"; offsets {first.first_offset} to {first.last_offset}{more} cannot be read"
+
+
+def _from(offset: int | None) -> str:
+    return "" if offset is None else f" from offset {offset} on"
 
 
 def _batch_at(finding: Finding) -> LostBatch:
