@@ -57,8 +57,8 @@ from kafkalog.recovery.broker.node.quorum import (
     static_voters,
 )
 from kafkalog.recovery.broker.node.reading import ReaderError
-from kafkalog.recovery.broker.node.releases import GROUPS, NEWEST, Release, asked_release, groups_from, release_of
-from kafkalog.recovery.broker.node.replay import Replay, newest_metadata_version
+from kafkalog.recovery.broker.node.releases import NEWEST, Release, asked_release, groups_from, release_of
+from kafkalog.recovery.broker.node.replay import Replay, newest_metadata_version, oldest_with_metadata_version
 from kafkalog.recovery.broker.node.settings_of_start import (
     consequences_of_migration,
     consequences_without_tier,
@@ -266,7 +266,7 @@ def _floor(context: _Context) -> Release:
     start. Raises `StorageError` if the metadata log cannot be read.
     """
     level = _level(context)
-    release = next((group for group in GROUPS if newest_metadata_version(group) >= level), GROUPS[-1])
+    release = oldest_with_metadata_version(level)
     has_ids = any(
         isinstance(meta, MetaProperties) and meta.directory_id is not None for meta in context.files.meta.values()
     )
