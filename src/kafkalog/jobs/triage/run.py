@@ -330,8 +330,8 @@ def _without_disks(memory: Memory, disks: Mapping[int, BrokerDisks]) -> list[Fin
 def _logs_of(key: Key, known: KnownReplicas, disks: Mapping[int, BrokerDisks]) -> dict[int, ReplicaLog]:
     """Return the log of each replica by broker id; replicas whose broker is not in `disks` are omitted.
 
-    A replica without a log gets an empty one if its broker is up and all its directories are here and online; otherwise
-    it is omitted.
+    A replica without a log, or with the log of another topic of the same name, gets an empty one if its broker is up
+    and all its directories are here and online; otherwise it is omitted.
     """
     logs = {}
     for node in known.replicas:
@@ -339,6 +339,8 @@ def _logs_of(key: Key, known: KnownReplicas, disks: Mapping[int, BrokerDisks]) -
         if broker is None:
             continue
         log = broker.logs.get(key)
+        if log is not None and None not in (known.topic_id, log.topic_id) and log.topic_id != known.topic_id:
+            log = None  # the start puts it out of service
         if log is None and broker.is_up and broker.is_whole and len(broker.online) == len(broker.directories):
             log = ReplicaLog(node=node, path=None, start=0, end=0, lineage=Lineage((), 0))
         if log is not None:
