@@ -630,7 +630,10 @@ class _Start:
         if self.role is Role.BROKER:
             self.condition = "from this broker's own copy of the metadata, if its controllers have the same"
         elif not self._leads and members:
-            self.condition = f"if a majority of the voters {_listed(members)} is there; else it waits forever"
+            self.condition = (
+                "from its own copy of the metadata, if the other voters have the same; without a majority of the "
+                f"voters {_listed(members)} it waits forever"
+            )
         elif not members:
             return self._without_voters(state)
         return None
