@@ -16,7 +16,7 @@ from kafkalog.codec.common.wording import counted
 from kafkalog.codec.names import CLUSTER_METADATA_TOPIC
 from kafkalog.copies.common_history import Lineage
 from kafkalog.copies.volumes import Shelf, gather
-from kafkalog.jobs.triage.flaws import flaws_of
+from kafkalog.jobs.triage.flaws import Flaws, flaws_of
 from kafkalog.jobs.triage.logs import BrokerDisks, ReplicaLog, read_brokers, unread
 from kafkalog.jobs.triage.memory import KnownReplicas, Memory
 from kafkalog.jobs.triage.outcome import PartitionTriage, advised, judged
@@ -354,7 +354,7 @@ def _judged(
     memory: Memory,
     disks: Mapping[int, BrokerDisks],
     order: tuple[int, ...] | None,
-    flaws: Callable[[Mapping[int, ReplicaLog]], Mapping[int, int]],
+    flaws: Callable[[Mapping[int, ReplicaLog]], Flaws],
 ) -> PartitionTriage:
     logs = _logs_of(key, known, disks)
     started = disks.keys() if order is None else set(order)
@@ -377,7 +377,7 @@ def _best_order(
         for partition in found:
             leaders = memory.leaders((partition.topic, partition.partition), order, cautious=True)
             good = {node for node in partition.best if disks[node].is_up}
-            left += leaders is None or not leaders <= good
+            left += leaders is None or partition.is_better_merged or not leaders <= good
             possible = partition.up if leaders is None else leaders
             lost += max((partition.lost_under(leader) for leader in possible), default=0)
         scored.append((lost, left, number, order))
