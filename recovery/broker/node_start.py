@@ -125,6 +125,7 @@ def node_start(
             answers = (_with_newer_files(context, role, releases[0], answers[0]),)
         if role is Role.ZOOKEEPER_BROKER and len(set(answers)) == 1:
             releases, answers = releases[-1:], answers[-1:]
+        answers = tuple(_if_named(files, answer) for answer in answers)
     finally:
         files.close()
         leaders.close()
@@ -374,6 +375,16 @@ def _answer(context: _Context, role: Role, release: Release) -> NodeAnswer:
         return error.answer if role is Role.ZOOKEEPER_BROKER else _with_nameless(context, role, release, error.answer)
     except StorageError as error:
         return NodeAnswer(outcome=StartOutcome.UNKNOWN, message=f"not everything can be read: {error.strerror}")
+
+
+def _if_named(files: NodeFiles, answer: NodeAnswer) -> NodeAnswer:
+    """Return `answer` with the condition that `log.dirs` names the directories, if the properties name only others: the
+    files may be a copy, or have moved. Unchanged if the start fails or is unknown.
+    """
+    if not files.paths_elsewhere or answer.outcome in (StartOutcome.FAILS, StartOutcome.UNKNOWN):
+        return answer
+    condition = f"if log.dirs names what is here; it names {', '.join(files.paths_elsewhere)}"
+    return structs.replace(answer, condition="; ".join(filter(None, (answer.condition, condition))))
 
 
 def _with_newer_files(context: _Context, role: Role, release: Release, answer: NodeAnswer) -> NodeAnswer:

@@ -387,3 +387,10 @@ def test_one_voter_of_several_is_answered_for_from_its_own_metadata(voters: dict
     condition = answer(voters[CONTROLLERS[0]]).condition or ""
     assert condition.startswith("from its own copy of the metadata, if the other voters have the same; ")
     assert condition.endswith("it waits forever")
+
+
+def test_properties_that_name_another_directory_are_a_condition(node: Path, tmp_path: Path) -> None:
+    """Kafka 4.1.0, started with the old properties after a move: "No readable meta.properties files found"."""
+    moved = copy_tree(node, tmp_path / "moved")
+    assert answer(node, properties(node)).condition is None
+    assert answer(moved, properties(node)).condition == f"if log.dirs names what is here; it names {node}"
