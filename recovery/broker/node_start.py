@@ -57,8 +57,8 @@ from kafkalog.recovery.broker.node.quorum import (
     static_voters,
 )
 from kafkalog.recovery.broker.node.reading import ReaderError
-from kafkalog.recovery.broker.node.releases import GROUPS, NEWEST, Release, asked_release, groups_from, release_of
-from kafkalog.recovery.broker.node.replay import Replay, newest_metadata_version
+from kafkalog.recovery.broker.node.releases import NEWEST, Release, asked_release, groups_from, release_of
+from kafkalog.recovery.broker.node.replay import Replay, newest_metadata_version, oldest_with_metadata_version
 from kafkalog.recovery.broker.node.settings_of_start import (
     consequences_of_migration,
     consequences_without_tier,
@@ -125,6 +125,7 @@ def node_start(
             answers = (_with_newer_files(context, role, releases[0], answers[0]),)
         if role is Role.ZOOKEEPER_BROKER and len(set(answers)) == 1:
             releases, answers = releases[-1:], answers[-1:]
+        answers = tuple(_if_named(files, answer) for answer in answers)
     finally:
         files.close()
         leaders.close()
@@ -266,7 +267,7 @@ def _floor(context: _Context) -> Release:
     start. Raises `StorageError` if the metadata log cannot be read.
     """
     level = _level(context)
-    release = next((group for group in GROUPS if newest_metadata_version(group) >= level), GROUPS[-1])
+    release = oldest_with_metadata_version(level)
     has_ids = any(
         isinstance(meta, MetaProperties) and meta.directory_id is not None for meta in context.files.meta.values()
     )
@@ -374,6 +375,16 @@ def _answer(context: _Context, role: Role, release: Release) -> NodeAnswer:
         return error.answer if role is Role.ZOOKEEPER_BROKER else _with_nameless(context, role, release, error.answer)
     except StorageError as error:
         return NodeAnswer(outcome=StartOutcome.UNKNOWN, message=f"not everything can be read: {error.strerror}")
+
+
+def _if_named(files: NodeFiles, answer: NodeAnswer) -> NodeAnswer:
+    """Return `answer` with the condition that `log.dirs` names the directories, if the properties name only others: the
+    files may be a copy, or have moved. Unchanged if the start fails or is unknown.
+    """
+    if not files.paths_elsewhere or answer.outcome in (StartOutcome.FAILS, StartOutcome.UNKNOWN):
+        return answer
+    condition = f"if log.dirs names what is here; it names {', '.join(files.paths_elsewhere)}"
+    return structs.replace(answer, condition="; ".join(filter(None, (answer.condition, condition))))
 
 
 def _with_newer_files(context: _Context, role: Role, release: Release, answer: NodeAnswer) -> NodeAnswer:
@@ -630,7 +641,10 @@ class _Start:
         if self.role is Role.BROKER:
             self.condition = "from this broker's own copy of the metadata, if its controllers have the same"
         elif not self._leads and members:
-            self.condition = f"if a majority of the voters {_listed(members)} is there; else it waits forever"
+            self.condition = (
+                "from its own copy of the metadata, if the other voters have the same; without a majority of the "
+                f"voters {_listed(members)} it waits forever"
+            )
         elif not members:
             return self._without_voters(state)
         return None

@@ -29,7 +29,6 @@ from kafkalog.codec.names import (
     FileKind,
     PartitionName,
     parse_partition_directory,
-    parse_segment_file,
     segment_file,
 )
 from kafkalog.log.directories.returning_records import records_are_back, returning_records
@@ -221,9 +220,9 @@ def _of_retention(after: Tree, result: LoadedPartition, name: PartitionName, rul
     is the default of a broker whose properties are given. Yields nothing for the metadata log, if no limit is known, if
     the topic is not deleted by retention, or if the segments are empty.
 
-    A broker takes the time of the newest record from the last entry of the time index (`LogSegment.largestTimestamp`).
-    Age is counted up to `rules.now_ms`. Raises `StorageError` if a time index cannot be read, `UsageError` for a
-    setting of retention or of the cleaner that Kafka would refuse.
+    A broker takes the time of the newest record from the last entry of the time index, and without one the modification
+    time of the log (`LogSegment.largestTimestamp`). Age is counted up to `rules.now_ms`. Raises `StorageError` if a
+    time index cannot be read, `UsageError` for a setting of retention or of the cleaner that Kafka would refuse.
     """
     known = known_settings({**rules.server, **rules.config})
     is_set = {*known, *rules.facts.cleaner_broker_configs, *rules.facts.cleaner_configs.get(name.topic, {})}
@@ -249,19 +248,15 @@ def _of_retention(after: Tree, result: LoadedPartition, name: PartitionName, rul
 
 def _segments(after: Tree, directory: str) -> Iterator[_Segment]:
     """Yield the segments of a partition directory with base offset, size in bytes and largest timestamp (ms), by base
-    offset. Ends before the first segment whose time index is missing, empty, or ends with a timestamp that is not
-    positive. Raises `StorageError` if a time index cannot be read.
+    offset. If the time index of a segment is missing, empty, or ends with a timestamp that is not positive, the
+    modification time of the log is its timestamp. Raises `StorageError` if a time index cannot be read.
     """
-    names = (path.rpartition("/") for path in after.files if path.startswith(f"{directory}/"))
-    parsed = (parse_segment_file(name) for _directory, _separator, name in names)
-    for base in sorted(name.base_offset for name in parsed if name is not None and name.kind is FileKind.LOG):
+    for base, log in after.logs(directory):
         index = f"{directory}/{segment_file(base, FileKind.TIME_INDEX)}"
         length = after.source(index).size if index in after.files else 0
         last = length - length % TIME_ENTRY.size - TIME_ENTRY.size
         newest = TIME_ENTRY.struct.unpack(after.source(index).read(last, TIME_ENTRY.size))[0] if last >= 0 else 0
-        if newest <= 0:
-            return
-        yield _Segment(base, after.source(f"{directory}/{segment_file(base, FileKind.LOG)}").size, newest)
+        yield _Segment(base, after.source(log).size, newest if newest > 0 else after.modified_ms(log))
 
 
 def of_missing(names: Iterable[str], coordinators: Coordinators) -> Iterator[LossConsequence]:

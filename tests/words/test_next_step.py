@@ -50,6 +50,19 @@ def root(tmp_path: Path) -> Path:
     return root
 
 
+@pytest.mark.parametrize("before", [[], ["recover", "--yes"]])
+def test_an_emptied_metadata_log_of_the_only_voter_has_a_next_step(before: list[str], tmp_path: Path) -> None:
+    """A real 4.1.0 made every partition of such a directory -stray; a plan named `recover`, and after that nothing."""
+    root = own_copy(brokers("4.1.1/compact")[0], tmp_path / "data")
+    for log in (root / METADATA).glob("*.log"):
+        log.write_bytes(b"")
+    if before:
+        kafkalog(*before, root)
+    printed = kafkalog("plan", root).out
+    assert typed(printed.removeprefix(printed.partition("plan for")[0])) == [f"kafkalog quorum show {root}"]
+    assert "if there is none, not even a backup: runbook, stray-partitions" in words(printed)
+
+
 def topics_in(root: Path) -> set[str]:
     names = (parse_partition_directory(path.name) for path in root.iterdir() if path.is_dir())
     return {name.topic for name in names if name is not None and not name.state} - {"__cluster_metadata"}

@@ -84,6 +84,11 @@ class NodeFiles:
         known = [meta.cluster_id for meta in self.meta.values() if isinstance(meta, MetaProperties)]
         return next((cluster_id for cluster_id in known if cluster_id is not None), None)
 
+    @property
+    def paths_elsewhere(self) -> tuple[str, ...]:
+        """Directories that the properties name, if none of them is among `roots`; empty if one is, or none is named."""
+        return () if self.are_all else _log_dirs(self.properties)
+
     def surveyed(self, root: str) -> Survey:
         """Return the survey of one log directory; it is made once, and closed by `close`. Raises `StorageError` if the
         directory cannot be listed.
@@ -126,12 +131,12 @@ def node_files(roots: Sequence[str], properties: Mapping[str, str] | None = None
     one (None if none has). Paths are compared after symbolic links are resolved.
     """
     given = properties or {}
-    named = _COMMA.split(given.get("log.dirs", given.get("log.dir", "")).strip())
-    metadata = given.get("metadata.log.dir", "").strip() or next((path for path in named if path), None)
+    named = _log_dirs(given)
+    metadata = given.get("metadata.log.dir", "").strip() or next(iter(named), None)
     known = {os.path.realpath(root): os.path.abspath(root) for root in roots}
-    are_all = any(os.path.realpath(path) in known for path in named if path)
+    are_all = any(os.path.realpath(path) in known for path in named)
     if are_all:  # else the properties are of other paths
-        for path in filter(None, named):
+        for path in named:
             known.setdefault(os.path.realpath(path), os.path.abspath(path))
     else:
         metadata = None
@@ -153,6 +158,10 @@ def node_files(roots: Sequence[str], properties: Mapping[str, str] | None = None
         )
     gone = frozenset(root for root in listed if not os.path.lexists(root))
     return NodeFiles(listed, metadata, given, meta, unreadable, gone, are_all)
+
+
+def _log_dirs(properties: Mapping[str, str]) -> tuple[str, ...]:
+    return tuple(filter(None, _COMMA.split(properties.get("log.dirs", properties.get("log.dir", "")).strip())))
 
 
 def read_identity(root: str) -> MetaProperties | str | None:

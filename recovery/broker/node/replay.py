@@ -15,9 +15,15 @@ from kafkalog.cluster.kraft.metadata_image import MetadataImage, PartitionImage,
 from kafkalog.cluster.records.framed_records import FramedRecord
 from kafkalog.recovery.broker.node.ending import RUNTIME
 from kafkalog.recovery.broker.node.reading import MetaBatch
-from kafkalog.recovery.broker.node.releases import Release
+from kafkalog.recovery.broker.node.releases import Release, release_of
 
-__all__ = ["Contradiction", "Replay", "newest_metadata_version", "unknown_metadata_version"]
+__all__ = [
+    "Contradiction",
+    "Replay",
+    "newest_metadata_version",
+    "oldest_with_metadata_version",
+    "unknown_metadata_version",
+]
 
 _ILLEGAL_STATE = "java.lang.IllegalStateException"
 _ILLEGAL_ARGUMENT = "java.lang.IllegalArgumentException"
@@ -43,6 +49,11 @@ _LAST_MIGRATION_STATE = 4
 def newest_metadata_version(release: Release) -> int:
     """Highest `metadata.version` that a release supports."""
     return next((level for since, level in _RELEASED if release.at_least(since)), _RELEASED[-1][1])
+
+
+def oldest_with_metadata_version(level: int) -> Release:
+    """Oldest release that supports a `metadata.version`; the newest known release if none does."""
+    return release_of(next((since for since, highest in reversed(_RELEASED) if highest >= level), _RELEASED[0][0]))
 
 
 class Contradiction(Struct, frozen=True, kw_only=True):

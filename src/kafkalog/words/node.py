@@ -56,6 +56,8 @@ def mends(start: NodeStart | None, recovered: Iterable[str] = ()) -> Iterator[Me
     )
     fault = next(faults, None)
     if fault is None:
+        if ConsequenceKind.METADATA_OVERWRITTEN in kinds:
+            yield _without_metadata(start)
         return
     root = next((each for each in start.roots if fault.file.startswith(each + os.sep)), start.roots[0])
     if start.fetches_metadata:
@@ -101,6 +103,16 @@ def _is_log_lost(root: str) -> bool:
     except UsageError:
         return True
     return log.end == 0 or has_lost_all(log, image_of(log))
+
+
+def _without_metadata(start: NodeStart) -> Mend:
+    """Advice on a metadata log that holds no record, which a controller takes for that of a new cluster."""
+    holders = (each for each in start.roots if os.path.isdir(os.path.join(each, CLUSTER_METADATA_DIRECTORY)))
+    words = (
+        "put back a copy of the metadata log from before this (if there is none, not even a backup: runbook, "
+        "stray-partitions); this compares those of other nodes, brokers too, whose directories you add"
+    )
+    return Mend(words, f"kafkalog quorum show {shell_word(next(holders, start.roots[0]))}", is_first=True)
 
 
 def _without_copy(path: str, is_first: bool) -> Mend:

@@ -284,6 +284,21 @@ def poisoned(log: Path, batch: RecordBatch) -> None:
     log.write_bytes(data)
 
 
+def test_where_each_copy_has_damage_of_its_own_the_copies_are_merged(disks: Path) -> None:
+    """Three real nodes served what their leader could read, and not what only another copy had sound."""
+    before = partition(of(disks), "equal")
+    for number, broker in enumerate(sorted(before.logs)):
+        root = disks / f"broker-{broker}"
+        (root / "recovery-point-offset-checkpoint").write_text(f"0\n1\nequal 0 {before.logs[broker].end}\n")
+        log = root / "equal-0" / "00000000000000000000.log"
+        broken(log, scan(log.read_bytes()).batches[number + 1].position + BATCH.size + 2)
+    found = partition(of(disks), "equal")
+    assert set(found.flaws.values()) == {1}
+    assert (found.flawed_leaders, found.is_clean) == (found.leaders, False)
+    assert found.advice.sentence() == "merge the copies before the first start"
+    assert of(disks).worse_in_best_order > 0
+
+
 @pytest.mark.parametrize("how", ["damage", "poison"])
 def test_of_logs_that_end_alike_the_one_without_flaws_is_the_best(how: str, disks: Path) -> None:
     """An election looks at none of them, and whoever follows fetches nothing below its own end."""

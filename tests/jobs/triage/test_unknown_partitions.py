@@ -96,6 +96,21 @@ def test_a_topic_that_was_made_again_is_not_the_one_on_the_disk(disks: Path) -> 
     assert known in found.why
 
 
+def test_the_log_of_a_topic_that_was_made_again_is_no_copy_of_it(disks: Path) -> None:
+    """Three nodes of Kafka 4.1.0, one of them from an older image: the partition was made again there, empty, and when
+    this node led, the others truncated to it.
+    """
+    before = next(each for each in of(disks).partitions if each.topic == "tale")
+    assert before.logs[2].end > 0
+    place = disks / "broker-2/tale-0/partition.metadata"
+    place.write_text(place.read_text().replace(ids(disks, "tale"), "3nJ1s8hOQ0uV2m5cYw7bAw"))
+    (log,) = (disks / "controller" / METADATA).glob("*.log")
+    append_metadata(log, ("RemoveTopicRecord", 0, {"topic_id": "3nJ1s8hOQ0uV2m5cYw7bAw"}))
+    found = next(each for each in of(disks).partitions if each.topic == "tale")
+    assert (found.logs[2].path, found.logs[2].end) == (None, 0)
+    assert found.lost_under(2) == found.logs[found.best[0]].end > 0
+
+
 def test_a_partition_number_beyond_those_that_are_known(disks: Path) -> None:
     shutil.copytree(disks / "broker-1/tale-0", disks / "broker-1/tale-7")
     (found,) = of(disks).unknown

@@ -122,6 +122,24 @@ def test_a_sound_node_starts_and_loses_nothing_by_every_release_from_the_floor_o
     assert [releases for releases, _answer in start.grouped] == ["4.3 and later"], "the finalized metadata.version"
 
 
+@pytest.mark.parametrize(("level", "oldest"), [(8, "3.4"), (11, "3.5"), (14, "3.6"), (19, "3.7.0")])
+def test_the_first_release_that_is_asked_is_the_one_that_can_have_written_the_metadata(
+    tmp_path: Path, level: int, oldest: str
+) -> None:
+    """Kafka 3.6.2 deleted a partition of an unknown topic from a directory of its own, and the plan named only 3.7.0
+    and later, which rename it.
+    """
+    node = next(broker_case("3.9.1", "metadata").unpack(tmp_path).glob("broker-*"))
+    log = max(path for path in (node / METADATA).glob("*.log") if path.stat().st_size)
+    append_metadata(log, ("FeatureLevelRecord", 0, {"name": "metadata.version", "feature_level": level}))
+    (node / "bootstrap.checkpoint").unlink()
+    meta = node / "meta.properties"
+    meta.chmod(0o600)
+    meta.write_text("".join(line for line in meta.read_text().splitlines(True) if not line.startswith("directory.id")))
+    properties = {"process.roles": "broker", "node.id": "3", "log.dirs": str(node)}
+    assert str(node_start([str(node)], properties=properties).releases[0]) == oldest
+
+
 @pytest.mark.parametrize(
     ("file", "content", "exception", "words", "part"),
     [

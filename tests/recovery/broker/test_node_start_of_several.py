@@ -378,3 +378,19 @@ def test_the_directories_of_a_node_are_told_one_start(command: str, order: int, 
     assert len(answers) == 2
     assert answers[0] == answers[1]
     assert answers[0][0]["message"] == "The log dir is already offline due to a previous IO exception."
+
+
+def test_one_voter_of_several_is_answered_for_from_its_own_metadata(voters: dict[int, Path]) -> None:
+    """A node of Kafka 4.1.0 whose image was older started with the other two, made strays of partitions, and others
+    again, empty: that a majority was there did not keep them.
+    """
+    condition = answer(voters[CONTROLLERS[0]]).condition or ""
+    assert condition.startswith("from its own copy of the metadata, if the other voters have the same; ")
+    assert condition.endswith("it waits forever")
+
+
+def test_properties_that_name_another_directory_are_a_condition(node: Path, tmp_path: Path) -> None:
+    """Kafka 4.1.0, started with the old properties after a move: "No readable meta.properties files found"."""
+    moved = copy_tree(node, tmp_path / "moved")
+    assert answer(node, properties(node)).condition is None
+    assert answer(moved, properties(node)).condition == f"if log.dirs names what is here; it names {node}"

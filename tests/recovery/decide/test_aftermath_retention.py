@@ -5,6 +5,7 @@ Kafka 4.3.0, started with `log.retention.ms=60000` on a directory that was older
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -63,6 +64,32 @@ def test_a_broker_whose_file_names_no_limit_has_the_default_one(data: Path, tmp_
     newest = kafkalog("retention", "--json", data, "--config", limit).objects
     times = [each["largest_timestamp"] for line in newest for each in line.get("segments", ()) if each["size"]]
     assert not told("--server-properties", properties, "--at", str(min(times) + 604_800_000))
+
+
+def test_the_time_of_a_log_without_timestamps_is_that_of_its_file(tmp_path: Path) -> None:
+    """Kafka 3.6.2 deleted all records of format 0 in files that were older than its limit, 34 s after the start."""
+    old = own_copy(brokers("0.9.0.1/segments")[0], tmp_path / "old")
+    (planned,) = kafkalog("plan", "--json", old, "--config", "retention.ms=60000", *LATER).objects
+    told = {each["partition"]: each["detail"] for each in planned["consequences"] if each["kind"] == "retention"}
+    foreseen = kafkalog("retention", "--json", old, "--config", "retention.ms=60000", *LATER).objects
+    going = {Path(each["path"]).name: each["segments_going"] for each in foreseen if each.get("bytes_going")}
+    assert going
+    assert told.keys() == going.keys()
+    assert all(told[name].startswith(f"retention deletes {count} of {count} seg") for name, count in going.items())
+
+
+def test_a_segment_that_holds_no_record_any_more_holds_back_those_after_it(data: Path) -> None:
+    """Kafka 4.1.0 deleted only the segments before the one that a salvage had emptied."""
+    log = max(data.glob("*-0"), key=lambda directory: len(list(directory.glob("*.log"))))
+    emptied = sorted(log.glob("*.log"))[1]
+    for path in (emptied, emptied.with_suffix(".timeindex")):
+        path.chmod(0o600)
+        path.write_bytes(b"")
+    os.utime(emptied, (2**33, 2**33))
+    (planned,) = kafkalog("plan", "--json", data, "--config", "retention.ms=60000", *LATER).objects
+    told = {each["partition"]: each["detail"] for each in planned["consequences"] if each["kind"] == "retention"}
+    assert told[log.name].startswith("retention deletes 1 of 6 segments")
+    assert f", up to offset {int(emptied.stem)}," in told[log.name]
 
 
 def test_it_stands_where_nothing_else_is_lost(data: Path) -> None:

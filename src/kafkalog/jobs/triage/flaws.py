@@ -6,18 +6,29 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from msgspec import Struct
+
 from kafkalog.codec.common.limits import Limits
 from kafkalog.copies.compare import compare
 from kafkalog.copies.comparison import CopyReport, PartitionComparison
 from kafkalog.jobs.triage.logs import ReplicaLog
 from kafkalog.log.disk.files import is_directory
 
-__all__ = ["flaws_of"]
+__all__ = ["Flaws", "flaws_of"]
 
 
-def flaws_of(logs: Mapping[int, ReplicaLog], limits: Limits) -> dict[int, int]:
-    """Return the number of places that consumers cannot read in each broker's copy, by broker id; `logs` are the copies
-    of one partition. Empty if fewer than two copies have a directory.
+class Flaws(Struct, frozen=True):
+    """Damage in copies that end alike."""
+
+    places: Mapping[int, int] = {}
+    """number of places that consumers cannot read, by broker id"""
+    in_all: int = 0
+    """number of such places in the copy with the fewest; 0 if another copy has records that this one lacks"""
+
+
+def flaws_of(logs: Mapping[int, ReplicaLog], limits: Limits) -> Flaws:
+    """Count the places that consumers cannot read in each broker's copy; `logs` are the copies of one partition. No
+    places are returned if fewer than two copies have a directory.
 
     The damage of a copy counts only if the first of it lies below the end offset that the broker's own start leaves.
     Copies are read from disk; batches are decompressed only if copies differ there. Raises `StorageError` if a copy
@@ -25,10 +36,13 @@ def flaws_of(logs: Mapping[int, ReplicaLog], limits: Limits) -> dict[int, int]:
     """
     paths = {log.path: node for node, log in logs.items() if log.path is not None and is_directory(log.path)}
     if len(paths) < 2:
-        return {}
+        return Flaws()
     (comparison,) = compare(*paths, limits=limits).partitions
     by_node = {paths[copy.path]: copy for copy in comparison.copies}
-    return {node: _damage(report, logs[node].end) + _unreadable(report, comparison) for node, report in by_node.items()}
+    places = {node: _damage(copy, logs[node].end) + _unreadable(copy, comparison) for node, copy in by_node.items()}
+    differences = [copy.difference for copy in by_node.values() if copy.difference is not None]
+    has_more = any(difference.has_alone_records for difference in differences)
+    return Flaws(places, 0 if has_more else min(places.values()))
 
 
 def _damage(copy: CopyReport, end: int) -> int:

@@ -77,6 +77,7 @@ class KRaftMemory(Memory):
                     leader=partition.leader,
                     elr=partition.elr,
                     last_known_elr=partition.last_known_elr,
+                    topic_id=topic.id,
                 )
         return partitions
 

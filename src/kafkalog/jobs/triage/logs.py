@@ -10,9 +10,10 @@ from msgspec import Struct
 
 from kafkalog.codec.common.errors import FormatError, StorageError
 from kafkalog.codec.common.findings import Finding, FindingCode
-from kafkalog.codec.files.text import LeaderEpoch, decode_leader_epochs
+from kafkalog.codec.files.text import LeaderEpoch, decode_leader_epochs, decode_partition_metadata
 from kafkalog.codec.names import (
     LEADER_EPOCH_CHECKPOINT,
+    PARTITION_METADATA,
     DirectoryState,
     FileKind,
     parse_partition_directory,
@@ -23,7 +24,7 @@ from kafkalog.copies.volumes import reason
 from kafkalog.log.directories.directory import LogDir
 from kafkalog.log.directories.log_settings import LogSettings
 from kafkalog.log.directories.workers import OnProgress, Workers
-from kafkalog.log.disk.files import absolute
+from kafkalog.log.disk.files import absolute, read_small
 from kafkalog.log.storage.java import as_printed
 from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.broker.forecast import load_directory
@@ -37,10 +38,11 @@ from kafkalog.recovery.facts.survey import LINKED_DIRECTORY, Survey, survey
 from kafkalog.recovery.facts.unreadable import unreadable_directories, why_not_predicted
 from kafkalog.recovery.modes.table import Mode
 
-__all__ = ["BrokerDisks", "ReplicaLog", "read_brokers", "unread"]
+__all__ = ["BrokerDisks", "ReplicaLog", "read_brokers", "topic_id_of", "unread"]
 
 Key = tuple[str, int]
 _READ = (DirectoryState.LIVE, DirectoryState.FUTURE)
+_METADATA_BYTES = 4096
 _TAKES = (ConsequenceKind.DELETED, ConsequenceKind.STRAY, ConsequenceKind.FUTURE_TRUNCATED)
 
 
@@ -57,6 +59,8 @@ class ReplicaLog(Struct, frozen=True, kw_only=True):
     """the last that the broker wrote: below it everything was committed; None if unknown"""
     cut_bytes: int = 0
     """bytes of segments that the broker's own start removes from offset `end` on: damage, and everything after it"""
+    topic_id: str | None = None
+    """as `partition.metadata` says; None without it"""
 
     @property
     def rank(self) -> tuple[int, int]:
@@ -271,4 +275,14 @@ def _log(node: int, log_dir: LogDir, key: Key, loaded: LoadedPartition, tree: Tr
         lineage=Lineage.of(entries, loaded.log_end_offset),
         high_watermark=log_dir.high_watermarks.get(key),
         cut_bytes=cut_bytes,
+        topic_id=topic_id_of(f"{log_dir.path}/{loaded.name}"),
     )
+
+
+def topic_id_of(directory: str) -> str | None:
+    """Return the topic id in a partition directory's `partition.metadata`; None if it has none or cannot be read."""
+    with suppress(StorageError, FormatError):
+        return decode_partition_metadata(
+            read_small(os.path.join(directory, PARTITION_METADATA), _METADATA_BYTES)
+        ).topic_id
+    return None

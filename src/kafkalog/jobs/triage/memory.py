@@ -26,6 +26,8 @@ class KnownReplicas(Struct, frozen=True, kw_only=True):
     leader: int
     elr: tuple[int, ...] = ()
     last_known_elr: tuple[int, ...] = ()
+    topic_id: str | None = None
+    """id without which a directory is not this partition's; None if logs go by their names alone"""
 
 
 class Memory(ABC):

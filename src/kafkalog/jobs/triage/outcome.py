@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from kafkalog.cluster.zookeeper.election import NO_LEADER
 from kafkalog.copies.common_history import common_past
+from kafkalog.jobs.triage.flaws import Flaws
 from kafkalog.jobs.triage.logs import ReplicaLog
 from kafkalog.jobs.triage.memory import KnownReplicas
 
@@ -95,6 +96,8 @@ class PartitionTriage(Struct, kw_only=True):
     """broker -> number of places in its copy that consumers do not read; only if several copies reach furthest and
     differ
     """
+    flaws_in_all: int = 0
+    """number of these places that no other copy has sound"""
     outcomes: dict[int, dict[int, int]] = {}
     """leader -> broker -> its log end offset after following"""
     losses: dict[int, dict[int, FollowerLoss]] = {}
@@ -129,11 +132,15 @@ class PartitionTriage(Struct, kw_only=True):
 
     @property
     def flawed_leaders(self) -> tuple[int, ...]:
-        """Possible leaders with more damaged places than the best copies, in ascending order. Followers truncate
-        nothing under them, but consumers cannot read these places.
+        """Possible leaders with damage that another copy does not have, in ascending order. Followers truncate nothing
+        under them, but consumers cannot read these places.
         """
-        least = min((self.flaws.get(node, 0) for node in self.best), default=0)
-        return tuple(leader for leader in self.leaders if self.flaws.get(leader, 0) > least)
+        return tuple(leader for leader in self.leaders if self.flaws.get(leader, 0) > self.flaws_in_all)
+
+    @property
+    def is_better_merged(self) -> bool:
+        """Whether even the best copies have damage at places that are sound in another one."""
+        return min((self.flaws.get(node, 0) for node in self.best), default=0) > self.flaws_in_all
 
     @property
     def ends_below_high_watermark(self) -> bool:
@@ -174,19 +181,19 @@ def judged(
     leaders: frozenset[int] | None,
     logs: Mapping[int, ReplicaLog],
     up: frozenset[int],
-    flaws_of: Callable[[Mapping[int, ReplicaLog]], Mapping[int, int]] = lambda logs: {},
+    flaws_of: Callable[[Mapping[int, ReplicaLog]], Flaws] = lambda logs: Flaws(),
 ) -> PartitionTriage:
     """Judge every possible leader of a partition. Return, for each leader, the end of the log of each broker in `up`
     after following it, and the offsets that are lost. If there is no leader, or it has no log, every log keeps its end
     and nothing is lost. `known` are the replicas in the metadata, `logs` the copies by broker id.
 
     If `leaders` is None, there were too many cases: every broker in `up` may lead, or none if `up` is empty. If several
-    copies reach furthest, `flaws_of` is called with them. It returns the number of damaged places by broker id.
+    copies reach furthest, `flaws_of` is called with them, and counts their damaged places.
     """
     assumed = leaders if leaders is not None else (up or frozenset({NO_LEADER}))
     furthest = _furthest(logs.values())
-    flaws = flaws_of({node: logs[node] for node in furthest}) if len(furthest) > 1 else {}
-    least = min(flaws.values(), default=0)
+    flaws = flaws_of({node: logs[node] for node in furthest}) if len(furthest) > 1 else Flaws()
+    least = min(flaws.places.values(), default=0)
     partition_triage = PartitionTriage(
         topic=topic,
         partition=partition,
@@ -195,8 +202,9 @@ def judged(
         is_foreseen=leaders is not None,
         logs=dict(logs),
         up=up,
-        best=tuple(node for node in furthest if flaws.get(node, 0) == least),
-        flaws=flaws,
+        best=tuple(node for node in furthest if flaws.places.get(node, 0) == least),
+        flaws=flaws.places,
+        flaws_in_all=flaws.in_all,
     )
     for leader in partition_triage.leaders:
         if leader == NO_LEADER or leader not in logs:
@@ -244,6 +252,8 @@ def advised(
     """
     here = frozenset(found.logs).intersection(order)
     good = here.intersection(found.best)
+    if found.is_better_merged:
+        return StartAdvice(what="merge")
     if found.is_clean or (found.is_foreseen and frozenset(found.leaders) <= good):
         return StartAdvice(what="nothing")
     for start_order in (order, *(_beginning_with(node, order) for node in sorted(good))):

@@ -16,7 +16,7 @@ from kafkalog.codec.common.wording import counted
 from kafkalog.codec.names import CLUSTER_METADATA_TOPIC
 from kafkalog.copies.common_history import Lineage
 from kafkalog.copies.volumes import Shelf, gather
-from kafkalog.jobs.triage.flaws import flaws_of
+from kafkalog.jobs.triage.flaws import Flaws, flaws_of
 from kafkalog.jobs.triage.logs import BrokerDisks, ReplicaLog, read_brokers, unread
 from kafkalog.jobs.triage.memory import KnownReplicas, Memory
 from kafkalog.jobs.triage.outcome import PartitionTriage, advised, judged
@@ -331,8 +331,8 @@ def _without_disks(memory: Memory, disks: Mapping[int, BrokerDisks]) -> list[Fin
 def _logs_of(key: Key, known: KnownReplicas, disks: Mapping[int, BrokerDisks]) -> dict[int, ReplicaLog]:
     """Return the log of each replica by broker id; replicas whose broker is not in `disks` are omitted.
 
-    A replica without a log gets an empty one if its broker is up and all its directories are here and online; otherwise
-    it is omitted.
+    A replica without a log, or with the log of another topic of the same name, gets an empty one if its broker is up
+    and all its directories are here and online; otherwise it is omitted.
     """
     logs = {}
     for node in known.replicas:
@@ -340,6 +340,8 @@ def _logs_of(key: Key, known: KnownReplicas, disks: Mapping[int, BrokerDisks]) -
         if broker is None:
             continue
         log = broker.logs.get(key)
+        if log is not None and None not in (known.topic_id, log.topic_id) and log.topic_id != known.topic_id:
+            log = None  # the start puts it out of service
         if log is None and broker.is_up and broker.is_whole and len(broker.online) == len(broker.directories):
             log = ReplicaLog(node=node, path=None, start=0, end=0, lineage=Lineage((), 0))
         if log is not None:
@@ -353,7 +355,7 @@ def _judged(
     memory: Memory,
     disks: Mapping[int, BrokerDisks],
     order: tuple[int, ...] | None,
-    flaws: Callable[[Mapping[int, ReplicaLog]], Mapping[int, int]],
+    flaws: Callable[[Mapping[int, ReplicaLog]], Flaws],
 ) -> PartitionTriage:
     logs = _logs_of(key, known, disks)
     started = disks.keys() if order is None else set(order)
@@ -376,7 +378,7 @@ def _best_order(
         for partition in found:
             leaders = memory.leaders((partition.topic, partition.partition), order, cautious=True)
             good = {node for node in partition.best if disks[node].is_up}
-            left += leaders is None or not leaders <= good
+            left += leaders is None or partition.is_better_merged or not leaders <= good
             possible = partition.up if leaders is None else leaders
             lost += max((partition.lost_under(leader) for leader in possible), default=0)
         scored.append((lost, left, number, order))

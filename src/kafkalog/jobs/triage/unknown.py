@@ -6,25 +6,20 @@ delete it, 3.7 and later rename it to `-stray`. With ZooKeeper it stays, without
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 
 from msgspec import Struct, field
 
 from kafkalog.codec.common.errors import FormatError, StorageError
-from kafkalog.codec.files.text import decode_partition_metadata
-from kafkalog.codec.names import CLUSTER_METADATA_TOPIC, PARTITION_METADATA, DirectoryState
-from kafkalog.jobs.triage.logs import BrokerDisks
+from kafkalog.codec.names import CLUSTER_METADATA_TOPIC, DirectoryState
+from kafkalog.jobs.triage.logs import BrokerDisks, topic_id_of
 from kafkalog.jobs.triage.memory import Memory
 from kafkalog.log.directories.directory import LogDir
 from kafkalog.log.directories.partition import Partition
 from kafkalog.log.directories.selection import Selection
-from kafkalog.log.disk.files import read_small
 
 __all__ = ["UnknownPartition", "unknown_partitions"]
-
-_METADATA_BYTES = 4096
 
 
 class UnknownPartition(Struct, frozen=True, kw_only=True):
@@ -70,7 +65,7 @@ def unknown_partitions(
                 continue
             if not select.takes(name.topic, name.partition):
                 continue
-            topic_id = _topic_id(partition)
+            topic_id = topic_id_of(partition.path)
             why = memory.unknown(name.topic, name.partition, topic_id)
             if why is not None:
                 known_to = memory.known_elsewhere(name.topic, name.partition, topic_id)
@@ -89,14 +84,6 @@ def unknown_partitions(
                     )
                 )
     return sorted(unknown, key=lambda partition: (partition.topic, partition.partition, partition.node, partition.path))
-
-
-def _topic_id(partition: Partition) -> str | None:
-    with suppress(StorageError, FormatError):
-        return decode_partition_metadata(
-            read_small(os.path.join(partition.path, PARTITION_METADATA), _METADATA_BYTES)
-        ).topic_id
-    return None
 
 
 def _bounds(partition: Partition, disks: BrokerDisks | None) -> tuple[int, int]:
