@@ -114,6 +114,7 @@ PRODUCER = kafkalog.ProducerState(producer_id=7, producer_epoch=1, base_sequence
         ([b"x" * 500], {}, "segment_bytes"),
         ([b"x"], {"compression": "brotli"}, "not one of none, gzip"),
         ([3], {}, "not a record"),
+        ([None, b"x"], {}, "NoneType is not a record"),
         ([("k", b"v")], {}, "bytes or None"),
         ([b"x"], {"leader_epoch": -1}, "leader epoch"),
         ([b"x"], {"leader_epoch": 3}, "leader epoch 3 is below"),

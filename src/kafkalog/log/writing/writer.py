@@ -104,8 +104,9 @@ class Log(OpenedLog):
         with self._guard:
             self._check_open()
             iterator = iter(records)
-            first = next(iterator, None)
-            if first is None:
+            try:
+                first = next(iterator)
+            except StopIteration:
                 return self._end
             epoch = self.leader_epoch if leader_epoch is None else leader_epoch
             if isinstance(first, RecordBatch):
