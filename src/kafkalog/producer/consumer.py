@@ -241,6 +241,8 @@ def follow(
     if topics is not None:
         if whitelist is not None or blacklist is not None:
             raise UsageError("topics, whitelist and blacklist exclude each other")
+        if isinstance(topics, str):
+            raise UsageError("topics is a list of names")
         whitelist = "|".join(re.escape(topic) for topic in topics)
     consumer = Consumer(
         path, reset=reset, isolation_level=isolation_level, follow=True, consumer_timeout_ms=consumer_timeout_ms,
