@@ -534,8 +534,8 @@ def _checkpointed_start(path: str, name: PartitionName, limits: Limits) -> tuple
 
 
 def open_partition(path: PathLike, *, limits: Limits = DEFAULT_LIMITS) -> Partition:
-    """Return the partition directory at `path`, with its log start offset from the checkpoint in the parent directory.
-    Malformed small files make findings.
+    """Return the partition directory at `path`. A live one has its log start offset from the checkpoint in the parent
+    directory. Malformed small files and unfinished recoveries of the parent directory make findings.
 
     Raises `UsageError` if the path does not exist, is not a directory, or is not named like a partition directory. A
     log directory may be named like a partition; therefore `UsageError` is also raised if there is no segment, snapshot
@@ -597,12 +597,12 @@ def _first_offset(path: str, limits: Limits) -> int:
 
 def open_segment(path: PathLike, *, limits: Limits = DEFAULT_LIMITS) -> Partition:
     """Return a single log file, in any directory, as a partition of one segment. If `path` ends in `.log`, the
-    partition has the index files beside it. The name may be `NNN.log` with any of Kafka's suffixes, or the name of a
-    KRaft snapshot. A file with any other name must begin with a valid batch, whose base offset becomes the segment's.
-    Raises `UsageError` if it does not exist or is not a segment, `StorageError` if it cannot be read.
+    partition has the index files beside it. The name may be `NNN.log` with any of Kafka's suffixes, or end in
+    `.checkpoint` as that of a KRaft snapshot, which gets base offset 0. A file with any other name must begin with a
+    valid batch, whose base offset becomes the segment's. Raises `UsageError` if it does not exist or is not a segment,
+    `StorageError` if it cannot be read.
 
-    * `path`: the log file
-    * `limits`: upper bounds for a batch or file (`Limits`)
+    * `path`: the log file * `limits`: upper bounds for a batch or file (`Limits`)
     """
     text = os.fspath(path)
     parsed = parse_segment_file(os.path.basename(text))
