@@ -111,7 +111,10 @@ class DeltaTopicTable:
         wanted = merged(self._schema, schema, self.rules, self.path)
         if self._schema is None or not _same(wanted, self._schema):
             before = self.positions(_numbers(self._table))
-            write_deltalake(self._table, self._with_date(wanted).empty_table(), mode="append", schema_mode="merge")
+            try:
+                write_deltalake(self._table, self._with_date(wanted).empty_table(), mode="append", schema_mode="merge")
+            except CommitFailedError as error:
+                raise concurrent(self.path) from error
             self.load()
             if self._schema is None or not _same(wanted, self._schema):
                 raise UsageError(f"Delta did not let the columns of {self.path} grow to those of the new records")
