@@ -114,10 +114,11 @@ def read_parquet(path: str, wanted: Collection[tuple[str, int]]) -> dict[tuple[s
                 for topic, partition, source, target in zip(*(column.to_pylist() for column in columns), strict=True):
                     if (topic, partition) in maps:
                         maps[topic, partition].add(Run(source, target, 1))
-    except OSError as error:
-        raise StorageError.wrap(error, path) from None
-    except (pa.ArrowException, KeyError, TypeError) as error:
-        raise UsageError(f"{path} is not the map of a replay: {error.args[0]}") from None
+    except (OSError, pa.ArrowException, KeyError, TypeError, UnicodeDecodeError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise StorageError.wrap(error, path) from None
+        why = error.args[0] if isinstance(error, KeyError) else error
+        raise UsageError(f"{path} is not the map of a replay: {why}") from None
     return maps
 
 

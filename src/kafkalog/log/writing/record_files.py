@@ -77,8 +77,12 @@ def _table(name: str, suffix: str) -> Iterator[pa.RecordBatch]:
         else:
             with pa.OSFile(name) as source, pa.ipc.open_file(source) as file:
                 yield from _counted(map(file.get_batch, range(file.num_record_batches)), name)
-    except pa.ArrowInvalid as error:
-        raise FormatError(f"not what its name says: {str(error).splitlines()[0]}", source=name) from None
+    except (pa.ArrowException, UnicodeDecodeError, OSError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise
+        # pyarrow raises an OSError without a number for content that it cannot decompress or parse
+        why = next(iter(str(error).splitlines()), type(error).__name__)
+        raise FormatError(f"not what its name says: {why}", source=name) from None
 
 
 def _counted(batches: Iterable[pa.RecordBatch], name: str) -> Iterator[pa.RecordBatch]:
