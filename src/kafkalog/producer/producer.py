@@ -211,8 +211,8 @@ class Producer:
         written first.
 
         Raises `UsageError` for an invalid record or partition, a closed producer, or a transactional producer without
-        an open transaction. Raises `QueueFullError` if there is no room in time, and for the
-        first record of a topic the errors of `Log.open`.
+        an open transaction. Raises `QueueFullError` if there is no room in time, and for the first record of a topic
+        the errors of `Log.open`.
         """
         self._process.require()
         to_send = self._hooks.before_enqueue(outgoing)
