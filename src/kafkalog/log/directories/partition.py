@@ -353,7 +353,7 @@ class Partition:
     def _track_transactions(
         self, limits: Limits, through_damage: bool, known: KnownTransactions | None
     ) -> tuple[TransactionTracker, int]:
-        """Read the log; return the state of its transactions, and the offset after the last batch that was read. That
+        """Read the log; return the state of its transactions, and the offset after the highest one that was read. That
         offset is at least the base offset of the first segment, and 0 without segments. If the end of the log is
         reached, it is at least the base offset of the last segment. Damage ends the reading, unless `through_damage`.
 
@@ -388,9 +388,9 @@ class Partition:
         return self.transactions().last_stable_offset
 
     def log_end_offset(self, *, limits: Limits = DEFAULT_LIMITS) -> int:
-        """Return the offset of the next record: the one after the last valid batch of the last segment, before any
-        damage in it. It is the base offset of that segment if it has no valid batch, and without segments the
-        checkpointed log start offset, or 0. The segment is read once, and again only after its file changed. Raises
+        """Return the offset of the next record: the one after the highest offset of a valid batch of the last segment,
+        before any damage in it. It is the base offset of that segment if it has no valid batch, and without segments
+        the checkpointed log start offset, or 0. The segment is read once, and again only after its file changed. Raises
         `StorageError` if it cannot be read.
         """
         if not self.segments:
