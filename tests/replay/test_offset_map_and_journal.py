@@ -78,8 +78,12 @@ def test_only_transactions_that_were_committed_count(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b"[]\n", b'{"replay":"r to c"}\n{"topic":"t"}\n', b"\xff\n", b'{"replay":"r to c"}\n[1]\n']
-)
+    "content",
+    [
+        b"", b"[]\n", b'{"replay":"r to c"}\n{"topic":"t"}\n', b"\xff\n", b'{"replay":"r to c"}\n[1]\n',
+        b"[" * 100_000 + b"\n",
+    ],
+)  # fmt: skip
 def test_a_file_of_something_else_is_left_alone(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "map.journal"
     path.write_bytes(content)

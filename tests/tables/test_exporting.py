@@ -744,7 +744,7 @@ def test_a_manifest_that_is_none_is_one_sentence(tmp_path: Path) -> None:
     kafkalog.export(kafkalog.Export(format="parquet"), data, target=out)
     path = out / "topic=orders" / "_kafkalog.json"
     whole = path.read_text()
-    for text in ("", "[]", "{", whole[:-40], whole.replace('"files"', '"fies"'), "1"):
+    for text in ("", "[]", "{", whole[:-40], whole.replace('"files"', '"fies"'), "1", "[" * 100_000):
         path.write_text(text)
         with pytest.raises(kafkalog.KafkaLogError, match="not the manifest"):
             kafkalog.export(kafkalog.Export(format="parquet"), data, target=out)

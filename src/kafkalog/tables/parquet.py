@@ -93,7 +93,7 @@ class ParquetTable:
             return
         except UsageError:
             raise
-        except (ValueError, KeyError, TypeError, AttributeError, pa.ArrowException):
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError, pa.ArrowException):
             raise FormatError("this is not the manifest of an export", source=path) from None
         self._manifest = {**manifest, "positions": positions}
         if manifest["files"] or positions:  # else its first round was cut short, and it may still become another table

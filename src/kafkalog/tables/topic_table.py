@@ -56,7 +56,7 @@ class TableSettings(Struct, frozen=True, kw_only=True):
                 by_day=texts["by-day"] == "true", topic_id=texts.get("topic-id"),
                 masks=tuple(str(load) for load in json.loads(str(texts["masks"]))),
             )  # fmt: skip
-        except (KeyError, ValueError, TypeError):
+        except (KeyError, ValueError, TypeError, RecursionError):
             raise UsageError(f"{path} has lost what its export wrote of itself; nothing is added to it") from None
 
 
