@@ -90,8 +90,8 @@ class DeltaTopicTable:
         return ["partition", DATE.name] if self._settings is not None and self._settings.by_day else ["partition"]
 
     def prepare(self, schema: pa.Schema, settings: TableSettings) -> pa.Schema:
-        """Create the table if it is missing, or add new columns by Delta's rules; return the schema of its rows. A
-        change of the schema is committed as a version.
+        """Create the table with `settings` if it is missing, or add new columns by Delta's rules; return the schema of
+        its rows. A change of the schema is committed as a version.
 
         Raises `UsageError` if the columns cannot be combined, `RecoveryRefused` if another writer changed the table
         meanwhile, `StorageError` if a directory cannot be created.

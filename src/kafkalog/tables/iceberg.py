@@ -105,8 +105,8 @@ class IcebergTopicTable:
             raise FormatError(f"the property {_POSITIONS} is not what an export wrote", source=self.path) from None
 
     def prepare(self, schema: pa.Schema, settings: TableSettings) -> pa.Schema:
-        """Create the table if it is missing, or add columns by Iceberg's rules; return the schema of its rows. Also
-        turns off the commit retries of the table. Each change is committed at once.
+        """Create the table with `settings` if it is missing, or add columns by Iceberg's rules; return the schema of
+        its rows. Also turns off the commit retries of the table. Each change is committed at once.
 
         Raises `UsageError` if the columns cannot be combined, `RecoveryRefused` if another writer changed the table
         meanwhile. Raises `StorageError` if its directory cannot be created.

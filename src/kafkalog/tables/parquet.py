@@ -112,7 +112,8 @@ class ParquetTable:
 
     def prepare(self, schema: pa.Schema, settings: TableSettings) -> pa.Schema:
         """Create and lock the folder if it is missing, remove the files of an interrupted round, and return the schema
-        of the table with the new columns. Existing files are not changed, so they lack new columns.
+        of the table with the new columns. Existing files are not changed, so they lack new columns. `settings` are used
+        for a table without any.
 
         Raises `UsageError` if the columns cannot be combined, `RecoveryRefused` if there are data files that neither
         the manifest names nor an interrupted round has left, `StorageError` if a file cannot be created or removed. If
