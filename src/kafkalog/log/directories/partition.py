@@ -314,10 +314,12 @@ class Partition:
         return replace(self, segments=(*earlier, structs.replace(last, size=status.st_size)))
 
     def transactions(self, *, through_damage: bool = False, limits: Limits = DEFAULT_LIMITS) -> Transactions:
-        """Return aborted and open transactions up to the first damage, according to the log itself. A transaction whose
-        end may be in that damage counts as open. With `through_damage`, the transactions of the whole log are returned,
-        and those with an end in damage do not count as open. The log is read; only the result without `through_damage`
-        is cached, until the file of the last segment changes. Raises `StorageError` if a file cannot be read.
+        """Return aborted and open transactions up to the first damage, according to the log's batches. An end that only
+        producer snapshot or transaction indexes show counts too, if the batches confirm these files. A transaction
+        whose end may be in that damage counts as open. With `through_damage`, the transactions of the whole log are
+        returned, and those with an end in damage do not count as open. The log is read; only the result without
+        `through_damage` is cached, until the file of the last segment changes. Raises `StorageError` if a file cannot
+        be read.
         """
         limits = self._own(limits)
         if through_damage or not self.segments:
@@ -376,8 +378,8 @@ class Partition:
         return tracker, end
 
     def aborted_transactions(self) -> tuple[AbortedTransaction, ...]:
-        """Return all aborted transactions in the order of their markers, according to the log itself. Raises
-        `StorageError` if a file cannot be read.
+        """Return the aborted transactions up to the first damage, in the order of their markers; see `transactions`.
+        Raises `StorageError` if a file cannot be read.
         """
         return self.transactions().aborted
 
