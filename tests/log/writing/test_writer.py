@@ -197,6 +197,15 @@ def test_after_a_failed_flush_nothing_more_is_written(path: Path, monkeypatch: p
         assert values(again.partition()) == [b"a"]
 
 
+def test_a_partition_without_metadata_gets_the_id_of_its_topic(tmp_path: Path) -> None:
+    for number in (0, 1):
+        with kafkalog.Log.open(tmp_path / f"t-{number}") as log:
+            topic_id = log.topic_id
+    (tmp_path / "t-0" / "partition.metadata").unlink()
+    with kafkalog.Log.open(tmp_path / "t-0") as log:
+        assert log.topic_id == topic_id
+
+
 def test_a_snapshot_with_a_name_that_stops_a_broker_is_refused(path: Path) -> None:
     with kafkalog.Log.open(path, SMALL) as log:
         log.append([b"a"])
