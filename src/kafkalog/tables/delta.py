@@ -21,7 +21,7 @@ from kafkalog.log.disk.files import is_directory, scan_directory
 from kafkalog.tables.data_files import DATE, NO_DATE, DataFile, PartitionFiles, made_directories
 from kafkalog.tables.positions import UNKNOWN_EPOCH, Position
 from kafkalog.tables.table_types import TypeRules
-from kafkalog.tables.topic_table import Commit, TableSettings, concurrent, merged, taken
+from kafkalog.tables.topic_table import Commit, TableSettings, concurrent, merged, taken, unloadable
 
 with needed("an export to Delta", "delta"):
     from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
@@ -56,7 +56,7 @@ class DeltaTopicTable:
     def load(self) -> TableSettings | None:
         """Load the newest version of the table, which the other methods then use. Return its settings; None if the
         table does not exist yet. Raises `UsageError` if the folder has other files or a table that no export created,
-        `StorageError` if the folder cannot be listed.
+        `FormatError` if the log of the table is damaged, `StorageError` if the folder cannot be listed.
         """
         if not is_directory(self.path):
             return None
@@ -66,6 +66,8 @@ class DeltaTopicTable:
             if any(entry.name != "_delta_log" for entry in scan_directory(self.path)):
                 raise taken(self.path) from None
             return None
+        except DeltaError as error:
+            raise unloadable(error, self.path) from error
         self._settings = TableSettings.of_properties(self._table.metadata().configuration, self.path)
         self._schema = pa.schema([each for each in pa.schema(self._table.schema()) if each.name != DATE.name])
         return self._settings
