@@ -92,9 +92,10 @@ def export(
     Each table stores the offset after its last record, and only later records are added, so a repeated or interrupted
     export adds each record once. `target` is created if it is missing.
 
-    * `request`: which records, and the format and columns of the tables * `paths`: log directories, partitions or
-    segments * `jobs`: number of partitions that are read at a time * `on_bytes`: called with the number of log bytes
-    read
+    * `request`: which records, and the format and columns of the tables
+    * `paths`: log directories, partitions or segments
+    * `jobs`: number of partitions that are read at a time
+    * `on_bytes`: called with the number of log bytes read
 
     Kafka's own topics are skipped unless they are named. Raises `UsageError` for a request that makes no sense or paths
     without records to add, `UnknownName` for a topic that does not exist, `FormatError` if a table's positions,

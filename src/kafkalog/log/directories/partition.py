@@ -604,7 +604,8 @@ def open_segment(path: PathLike, *, limits: Limits = DEFAULT_LIMITS) -> Partitio
     valid batch, whose base offset becomes the segment's. Raises `UsageError` if it does not exist or is not a segment,
     `StorageError` if it cannot be read.
 
-    * `path`: the log file * `limits`: upper bounds for a batch or file (`Limits`)
+    * `path`: the log file
+    * `limits`: upper bounds for a batch or file (`Limits`)
     """
     text = os.fspath(path)
     parsed = parse_segment_file(os.path.basename(text))
