@@ -82,6 +82,7 @@ def test_only_transactions_that_were_committed_count(tmp_path: Path) -> None:
     [
         b"", b"[]\n", b'{"replay":"r to c"}\n{"topic":"t"}\n', b"\xff\n", b'{"replay":"r to c"}\n[1]\n',
         b"[" * 100_000 + b"\n",
+        b'{"replay":"r to c"}\n{"topic":"t","partition":Infinity,"from":0,"next":3,"runs":[]}\n',
     ],
 )  # fmt: skip
 def test_a_file_of_something_else_is_left_alone(tmp_path: Path, content: bytes) -> None:
