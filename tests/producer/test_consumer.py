@@ -252,7 +252,10 @@ def test_follow_gives_what_is_written_while_it_waits(root: Path) -> None:
 def test_follow_by_name_reads_kafkas_own_topics_too(root: Path) -> None:
     found = kafkalog.follow(root, topics=["__consumer_offsets", "clicks"], reset="earliest", consumer_timeout_ms=0)
     assert {message.topic for message in found} == {"__consumer_offsets", "clicks"}
-    for wrong in ({"topics": ["a"], "whitelist": "b"}, {"poll_ms": 0}, {"isolation_level": "x"}, {"reset": "none"}):
+    for wrong in (
+        {"topics": ["a"], "whitelist": "b"}, {"topics": "clicks"}, {"poll_ms": 0}, {"isolation_level": "x"},
+        {"reset": "none"},
+    ):  # fmt: skip
         with pytest.raises(kafkalog.UsageError):
             kafkalog.follow(root, **wrong)
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
@@ -11,7 +13,7 @@ from hypothesis import strategies as st
 
 from kafkalog.codec.common.errors import UsageError
 from kafkalog.replay.journal import Journal
-from kafkalog.replay.offset_map import OffsetMap, Run, runs_of, write_parquet
+from kafkalog.replay.offset_map import OffsetMap, Run, read_parquet, runs_of, write_parquet
 
 
 @st.composite
@@ -76,8 +78,13 @@ def test_only_transactions_that_were_committed_count(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b"[]\n", b'{"replay":"r to c"}\n{"topic":"t"}\n', b"\xff\n", b'{"replay":"r to c"}\n[1]\n']
-)
+    "content",
+    [
+        b"", b"[]\n", b'{"replay":"r to c"}\n{"topic":"t"}\n', b"\xff\n", b'{"replay":"r to c"}\n[1]\n',
+        b"[" * 100_000 + b"\n",
+        b'{"replay":"r to c"}\n{"topic":"t","partition":Infinity,"from":0,"next":3,"runs":[]}\n',
+    ],
+)  # fmt: skip
 def test_a_file_of_something_else_is_left_alone(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "map.journal"
     path.write_bytes(content)
@@ -96,3 +103,18 @@ def test_the_journal_of_another_replay_is_refused(tmp_path: Path) -> None:
         journal.add("t", 0, 0, 5, [Run(0, 0, 5)])
     with pytest.raises(UsageError, match="another replay"):
         Journal(path, "two to c")
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        {"topic": ["t"], "partition": [0], "offset": [1]},
+        {"topic": ["t"], "partition": [0], "offset": ["1"], "target_offset": [1]},
+        {"topic": ["t"], "partition": [0], "offset": pa.array([None], pa.int64()), "target_offset": [1]},
+    ],
+)
+def test_a_file_with_other_columns_is_no_map(columns: dict[str, Any], tmp_path: Path) -> None:
+    path = tmp_path / "other.parquet"
+    pq.write_table(pa.table(columns), path)
+    with pytest.raises(UsageError, match="is not the map of a replay"):
+        read_parquet(str(path), [("t", 0)])

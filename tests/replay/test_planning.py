@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -145,3 +146,16 @@ def test_a_default_is_told_from_an_own_value() -> None:
     own = settings_for({"retention.ms": "1000"}, (), NOW)
     assert (own.put_back, "retention.ms" in own.assumed) == ({"retention.ms": "1000"}, False)
     assert "retention.ms" in settings_for({}, (), NOW).assumed
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        (b"x", b"1"), (b"[]", b"{}"), (b'{"topic":"t","partition":Infinity}', b'{"next_offset":1}'),
+        (b"[" * 100_000, b"{}"),
+    ],
+)  # fmt: skip
+def test_a_record_of_others_among_the_progress_is_refused(key: bytes, value: bytes) -> None:
+    message = SimpleNamespace(key=lambda: key, value=lambda: value, offset=lambda: 5)
+    with pytest.raises(RecoveryRefused, match="has a record at offset 5 that this replay did not write"):
+        target._read_progress("progress", message)

@@ -744,10 +744,27 @@ def test_a_manifest_that_is_none_is_one_sentence(tmp_path: Path) -> None:
     kafkalog.export(kafkalog.Export(format="parquet"), data, target=out)
     path = out / "topic=orders" / "_kafkalog.json"
     whole = path.read_text()
-    for text in ("", "[]", "{", whole[:-40], whole.replace('"files"', '"fies"'), "1"):
+    for text in ("", "[]", "{", whole[:-40], whole.replace('"files"', '"fies"'), "1", "[" * 100_000):
         path.write_text(text)
         with pytest.raises(kafkalog.KafkaLogError, match="not the manifest"):
             kafkalog.export(kafkalog.Export(format="parquet"), data, target=out)
+
+
+@pytest.mark.parametrize(
+    ("format", "file"),
+    [
+        ("delta", "_delta_log/*0.json"), ("iceberg", "catalog.db"), ("iceberg", "metadata/00001-*.json"),
+    ],
+)  # fmt: skip
+def test_metadata_of_a_table_that_is_none_is_one_sentence(format: str, file: str, tmp_path: Path) -> None:
+    data, out = topic(tmp_path / "data", [5]), tmp_path / "out"
+    kafkalog.export(kafkalog.Export(format=format), data, target=out)
+    (path,) = out.rglob(file)
+    for content in (b"\xff\0", b"{}"):
+        path.write_bytes(content)
+        with pytest.raises(kafkalog.FormatError, match="this table cannot be loaded: ") as refused:
+            kafkalog.export(kafkalog.Export(format=format), data, target=out)
+        assert "\n" not in str(refused.value)
 
 
 @every_format

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import exporter
@@ -137,6 +138,24 @@ def test_a_writer_that_was_overtaken_adds_nothing(format: str, tmp_path: Path, m
             kafkalog.export(kafkalog.Export(format=format, values="bytes"), data, target=out)
         assert len(set(out.rglob("*.parquet")) - files) == 1  # its own are gone
     monkeypatch.undo()
+    whole(data, out, format)
+
+
+@pytest.mark.parametrize("format", ["iceberg", "delta"])
+def test_a_writer_whose_columns_were_overtaken_adds_none(format: str, tmp_path: Path) -> None:
+    """Another one has added a column between the loading and the change of the schema."""
+    from kafkalog.tables import exporting
+
+    data, out = topic(tmp_path / "data", [20]), tmp_path / "out"
+    kafkalog.export(kafkalog.Export(format=format, values="bytes"), data, target=out)
+    overtaken, other = (exporting._table(format, str(out), "orders") for _ in range(2))
+    settings = overtaken.load()
+    assert settings is not None
+    other.load()
+    schema = pa.schema([("offset", pa.int64())])
+    other.prepare(schema.append(pa.field("new", pa.string())), settings)
+    with pytest.raises(kafkalog.RecoveryRefused, match="another writer"):
+        overtaken.prepare(schema.append(pa.field("newer", pa.string())), settings)
     whole(data, out, format)
 
 

@@ -133,6 +133,14 @@ def test_with_the_events_alone_the_remote_part_is_read(tmp_path: Path) -> None:
     compare(case, both_tiers(tmp_path, "broker-1"), is_alone=True)
 
 
+def test_a_partition_that_neither_tier_has(tmp_path: Path) -> None:
+    path, remote = tmp_path / "data" / "t-0", tmp_path / "remote"
+    path.parent.mkdir()
+    remote.mkdir()
+    with pytest.raises(kafkalog.UsageError, match=f"^{path} does not exist, and {remote} has no part of it$"):
+        kafkalog.open_partition(path, remote=str(remote), layout="aiven")
+
+
 @pytest.mark.parametrize(("name", "volume", "directory"), [
     ("stopped", "broker", "tiered-0"), ("stopped", "broker", "pays-0"), ("returned", "broker-2", "moved-0"),
     ("aiven", "broker", "orders-0"), ("aiven", "broker", "payments-0"), ("aiven", "broker", "moved-0"),

@@ -225,9 +225,10 @@ def test_a_folder_whose_files_have_other_names_is_refused_with_the_pattern(name:
 def test_what_holds_no_registry_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="is an empty directory"):
         kafkalog.read_schemas(tmp_path)
-    (tmp_path / "x.jsonl").write_text('{"a": 1}\n')
-    with pytest.raises(FormatError, match="line 1 is neither a call"):
-        kafkalog.read_schemas(tmp_path / "x.jsonl")
+    for line in ('{"a": 1}', '{"topic": "_schemas", "offset": Infinity, "key": "{}"}'):
+        (tmp_path / "x.jsonl").write_text(f"{line}\n")
+        with pytest.raises(FormatError, match="line 1 is neither a call"):
+            kafkalog.read_schemas(tmp_path / "x.jsonl")
 
 
 def damaged_records(directory: Path, count: int) -> None:

@@ -115,6 +115,18 @@ def test_a_value_that_does_not_decode_is_told_to_who_reads_other_columns(tmp_pat
     assert table.reader(["offset"]).read_all().num_rows == 2
 
 
+@pytest.mark.parametrize("text", ['{"type": []}', '{"type": [{"type": []}]}'])
+def test_values_of_a_schema_without_a_type_are_not_decoded(text: str, tmp_path: Path) -> None:
+    partition = a_topic(tmp_path, [b"\2"] * 300)
+    schemas = SchemaRegistry(schemas={
+        ("ten-value", 1): Schema(subject="ten-value", version=1, id=7, type="AVRO", text=text)
+    })  # fmt: skip
+    findings: list[Finding] = []
+    decoding = kafkalog.DecodedValues(schemas=schemas)
+    assert partition.to_arrow(findings=findings, decoding=decoding).read_all()["value"].null_count == 300
+    assert {each.code for each in findings} == {FindingCode.VALUE_UNDECODABLE}
+
+
 def test_decoded_values_are_no_views(recorded: Path) -> None:
     with pytest.raises(UsageError, match="no views of bytes"):
         kafkalog.open(recorded)["evolving-onyx", 0].to_arrow(layout="view", decoding=kafkalog.DecodedValues())

@@ -79,7 +79,7 @@ class Consumer:
         The sorted partitions of a topic are divided among its streams in ranges, as by `RangeAssignor`; streams are
         empty if there are fewer partitions. If the consumer follows, partitions and topics that are created later are
         added to the streams with the fewest partitions. Raises `UsageError` for a number below 1, if the consumer
-        already has streams, or after `shutdown`; `StorageError` or `FormatError` if a directory or log cannot be read.
+        already has streams, or after `shutdown`; `StorageError` if a directory or log cannot be read.
         If `reset` is None, raises `UsageError` for a partition without a committed offset and `OffsetOutOfRangeError`
         for one out of range.
         """
@@ -115,7 +115,7 @@ class Consumer:
         match. Each stream gets about the same number of bytes, perhaps nothing; later partitions go to the streams with
         the fewest partitions. Raises `UsageError` for both filters, an invalid expression, a number below 1, if the
         consumer already has streams, or after `shutdown`; for directories and committed offsets the errors of
-        `create_message_streams`: `UsageError`, `OffsetOutOfRangeError`, `FormatError` and `StorageError`.
+        `create_message_streams`: `UsageError`, `OffsetOutOfRangeError` and `StorageError`.
         """
         _check_count(num_streams, "by filter")
         lets_through = topic_chooser(None, whitelist, blacklist)
@@ -225,8 +225,7 @@ def follow(
     without a record (None: never). Topics are selected by name or by one regular expression; by default all are read.
     Kafka's own topics are read only if `topics` names them. A live broker may be writing the directories. They are
     listed before the function returns. Raises `UsageError` for impossible arguments, `StorageError` if a directory
-    cannot be read, `FormatError` if the end of a log is damaged. Iterating raises `FormatError` at damage, and
-    `StorageError`.
+    or log cannot be read. Iterating raises `FormatError` at damage, and `StorageError`.
 
     * `path`: a log directory, or several
     * `topics`: names of topics; excludes both filters
@@ -241,6 +240,8 @@ def follow(
     if topics is not None:
         if whitelist is not None or blacklist is not None:
             raise UsageError("topics, whitelist and blacklist exclude each other")
+        if isinstance(topics, str):
+            raise UsageError("topics is a list of names")
         whitelist = "|".join(re.escape(topic) for topic in topics)
     consumer = Consumer(
         path, reset=reset, isolation_level=isolation_level, follow=True, consumer_timeout_ms=consumer_timeout_ms,

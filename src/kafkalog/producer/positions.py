@@ -70,9 +70,9 @@ class Positions:
         """List the directories now. New live partitions of selected topics get their first offset and are passed to
         `assign`. Partitions that disappeared keep their offset but are not read.
 
-        Raises `StorageError` if a directory cannot be listed, `FormatError` if the end of a new log cannot be read,
-        `UsageError` if a partition is in several directories, and `UsageError` or `OffsetOutOfRangeError` if a new
-        partition has no usable committed offset and `reset` is None.
+        Raises `StorageError` if a directory cannot be listed or the end of a new log cannot be read, `UsageError` if a
+        partition is in several directories, and `UsageError` or `OffsetOutOfRangeError` if a new partition has no
+        usable committed offset and `reset` is None.
         """
         with self.guard:
             live: dict[TopicPartition, Partition] = {}
@@ -98,7 +98,7 @@ class Positions:
         `reset`; with `read_committed` the last stable offset stands for the log end.
 
         If `reset` is None, raises `UsageError` for a missing committed offset and `OffsetOutOfRangeError` for one out
-        of range. Raises `FormatError` or `StorageError` if the end of the log cannot be read.
+        of range. Raises `StorageError` if the end of the log cannot be read.
         """
         committed = self._committed.get(key)
         if committed is None:
@@ -131,7 +131,7 @@ class Positions:
         With `follow`, only bytes added since the last call are examined. The end is the end of the last complete batch,
         or for `read_committed` the last stable offset; an open transaction there is recorded in `open_transactions`. A
         position out of range is first reset, in `offsets` too; if `reset` is None, `OffsetOutOfRangeError` is raised.
-        Raises `FormatError` if damage ends the search for the new position, `StorageError` if a file cannot be read.
+        Raises `StorageError` if a file cannot be read.
         """
         with self.guard:
             partition, offset = self._there.get(key), self.offsets[key]

@@ -109,7 +109,8 @@ class Producer:
         to 2^31 - 1.
 
         With `producer_type` `async` a background thread is started. Raises `UsageError` for impossible arguments or if
-        another process has the lock, `StorageError` for I/O, and `FormatError` if a log that is opened is damaged.
+        another process has the lock, `RecoveryRefused` if a recovery of a directory has not ended, `StorageError` for
+        I/O, and `FormatError` if a log that is opened is damaged.
         """
         self.config = config or ProducerConfig()
         self._log_config = log_config or LogConfig()
@@ -210,7 +211,8 @@ class Producer:
         written first.
 
         Raises `UsageError` for an invalid record or partition, a closed producer, or a transactional producer without
-        an open transaction. Raises `QueueFullError` if there is no room in time.
+        an open transaction. Raises `QueueFullError` if there is no room in time, and for the first record of a topic
+        the errors of `Log.open`.
         """
         self._process.require()
         to_send = self._hooks.before_enqueue(outgoing)

@@ -60,7 +60,7 @@ class Journal:
                 runs = [Run(int(source), int(target), int(count)) for source, target, count in each["runs"]]
                 key = str(each["topic"]), int(each["partition"]), int(each["next"])
                 self._lines[key] = int(each["from"]), runs
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
             raise UsageError(f"{self.path} is not the journal of a replay: {error}") from None
         self._file.truncate(len(whole) + len(newline))
         if not lines:

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 __all__ = ["OffsetMap", "Run", "read_parquet", "runs_of", "write_parquet"]
 
 _ROWS = 65_536
+_NUMBERS = ("partition", "offset", "target_offset")
+"""columns of a map that are read, besides the topic"""
 
 
 class Run(Struct, frozen=True):
@@ -102,15 +104,21 @@ def read_parquet(path: str, wanted: Collection[tuple[str, int]]) -> dict[tuple[s
     maps = {key: OffsetMap() for key in wanted}
     try:
         with pq.ParquetFile(path) as file:
-            for batch in file.iter_batches(_ROWS, columns=["topic", "partition", "offset", "target_offset"]):
-                for topic, partition, source, target in zip(*(column.to_pylist() for column in batch.columns),
-                                                            strict=True):  # fmt: skip
+            for name in _NUMBERS:
+                if not pa.types.is_integer(file.schema_arrow.field(name).type):
+                    raise TypeError(f"its column {name} has no integers")
+            for batch in file.iter_batches(_ROWS, columns=["topic", *_NUMBERS]):
+                columns = [batch.column(name) for name in ("topic", *_NUMBERS)]
+                if any(column.null_count for column in columns):
+                    raise TypeError("a row is not complete")
+                for topic, partition, source, target in zip(*(column.to_pylist() for column in columns), strict=True):
                     if (topic, partition) in maps:
                         maps[topic, partition].add(Run(source, target, 1))
-    except OSError as error:
-        raise StorageError.wrap(error, path) from None
-    except (pa.ArrowException, TypeError) as error:
-        raise UsageError(f"{path} is not the map of a replay: {error}") from None
+    except (OSError, pa.ArrowException, KeyError, TypeError, UnicodeDecodeError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise StorageError.wrap(error, path) from None
+        why = error.args[0] if isinstance(error, KeyError) else error
+        raise UsageError(f"{path} is not the map of a replay: {why}") from None
     return maps
 
 

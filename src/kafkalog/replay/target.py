@@ -65,7 +65,7 @@ def _read_progress(topic: str, message: Any) -> tuple[Key, int]:
     try:
         key, value = json.loads(message.key()), json.loads(message.value())
         return (str(key["topic"]), int(key["partition"])), int(value["next_offset"])
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
         raise RecoveryRefused(
             f"the target's {topic} has a record at offset {message.offset()} that this replay did not write; nothing "
             "was changed. Give --id for another replay.",

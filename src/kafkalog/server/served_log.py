@@ -318,9 +318,9 @@ class ServedLog:
 
     def _limit(self, log: OpenLog, segment: Segment, upper: int, following: int | None, patience: Patience) -> int:
         """Return the position in a segment's log file at which the batches to return end. It is the start of the first
-        batch that reaches the offset `upper`, or the end of the file if there is none. `following` is the base offset
-        of the next segment, None for the last one. The position is found by reading headers, and remembered. Raises
-        `TooFarError` if `patience` is exhausted.
+        batch that reaches the offset `upper`. If there is none, it is the end of the file, or the start of bytes at its
+        end that are no whole batch. `following` is the base offset of the next segment, None for the last one. The
+        position is found by reading headers, and remembered. Raises `TooFarError` if `patience` is exhausted.
         """
         size = min(log.size, segment.size)
         if following is not None and following <= upper:

@@ -21,7 +21,7 @@ from kafkalog.log.disk.files import is_directory, scan_directory
 from kafkalog.tables.data_files import DATE, NO_DATE, DataFile, PartitionFiles, made_directories
 from kafkalog.tables.positions import UNKNOWN_EPOCH, Position
 from kafkalog.tables.table_types import TypeRules
-from kafkalog.tables.topic_table import Commit, TableSettings, concurrent, merged, taken
+from kafkalog.tables.topic_table import Commit, TableSettings, concurrent, merged, taken, unloadable
 
 with needed("an export to Delta", "delta"):
     from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
@@ -56,7 +56,7 @@ class DeltaTopicTable:
     def load(self) -> TableSettings | None:
         """Load the newest version of the table, which the other methods then use. Return its settings; None if the
         table does not exist yet. Raises `UsageError` if the folder has other files or a table that no export created,
-        `StorageError` if the folder cannot be listed.
+        `FormatError` if the log of the table is damaged, `StorageError` if the folder cannot be listed.
         """
         if not is_directory(self.path):
             return None
@@ -66,6 +66,8 @@ class DeltaTopicTable:
             if any(entry.name != "_delta_log" for entry in scan_directory(self.path)):
                 raise taken(self.path) from None
             return None
+        except DeltaError as error:
+            raise unloadable(error, self.path) from error
         self._settings = TableSettings.of_properties(self._table.metadata().configuration, self.path)
         self._schema = pa.schema([each for each in pa.schema(self._table.schema()) if each.name != DATE.name])
         return self._settings
@@ -90,8 +92,8 @@ class DeltaTopicTable:
         return ["partition", DATE.name] if self._settings is not None and self._settings.by_day else ["partition"]
 
     def prepare(self, schema: pa.Schema, settings: TableSettings) -> pa.Schema:
-        """Create the table if it is missing, or add new columns by Delta's rules; return the schema of its rows. A
-        change of the schema is committed as a version.
+        """Create the table with `settings` if it is missing, or add new columns by Delta's rules; return the schema of
+        its rows. A change of the schema is committed as a version.
 
         Raises `UsageError` if the columns cannot be combined, `RecoveryRefused` if another writer changed the table
         meanwhile, `StorageError` if a directory cannot be created.
@@ -111,7 +113,10 @@ class DeltaTopicTable:
         wanted = merged(self._schema, schema, self.rules, self.path)
         if self._schema is None or not _same(wanted, self._schema):
             before = self.positions(_numbers(self._table))
-            write_deltalake(self._table, self._with_date(wanted).empty_table(), mode="append", schema_mode="merge")
+            try:
+                write_deltalake(self._table, self._with_date(wanted).empty_table(), mode="append", schema_mode="merge")
+            except CommitFailedError as error:
+                raise concurrent(self.path) from error
             self.load()
             if self._schema is None or not _same(wanted, self._schema):
                 raise UsageError(f"Delta did not let the columns of {self.path} grow to those of the new records")

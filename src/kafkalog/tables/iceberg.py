@@ -22,7 +22,7 @@ from kafkalog.log.disk.files import exists
 from kafkalog.tables.data_files import DATE, NO_DATE, DataFile, PartitionFiles, made_directories
 from kafkalog.tables.positions import Position
 from kafkalog.tables.table_types import TypeRules
-from kafkalog.tables.topic_table import Commit, TableSettings, concurrent, merged
+from kafkalog.tables.topic_table import Commit, TableSettings, concurrent, merged, unloadable
 
 with needed("an export to Iceberg", "iceberg"):
     from pyiceberg.catalog.sql import SqlCatalog
@@ -31,6 +31,7 @@ with needed("an export to Iceberg", "iceberg"):
         CommitStateUnknownException,
         NoSuchTableError,
         TableAlreadyExistsError,
+        ValidationError,
     )
     from pyiceberg.io.pyarrow import (
         MetricModeTypes,
@@ -44,6 +45,7 @@ with needed("an export to Iceberg", "iceberg"):
     from pyiceberg.manifest import DataFileContent, FileFormat
     from pyiceberg.transforms import IdentityTransform
     from pyiceberg.typedef import Record
+    from sqlalchemy.exc import SQLAlchemyError
 
 __all__ = ["CATALOG", "NAMESPACE", "IcebergTopicTable"]
 
@@ -77,8 +79,8 @@ class IcebergTopicTable:
 
     def load(self) -> TableSettings | None:
         """Load the newest metadata of the table, which the other methods then use. Return its settings; None if the
-        catalog or the table does not exist. Raises `UsageError` for a table that no export created. Raises
-        `StorageError` if its file cannot be examined.
+        catalog or the table does not exist. Raises `UsageError` for a table that no export created,
+        `FormatError` if catalog or metadata are damaged, `StorageError` if a file cannot be read.
         """
         if not exists(os.path.join(self._root, _FILE)):
             return None
@@ -86,6 +88,10 @@ class IcebergTopicTable:
             self._table = self._open().load_table(self._name)
         except NoSuchTableError:
             return None
+        except OSError as error:
+            raise StorageError.wrap(error, "cannot load the table") from error
+        except (ValidationError, ValueError, SQLAlchemyError) as error:
+            raise unloadable(error, self.path) from error
         self._settings = TableSettings.of_properties(self._table.properties, self.path)
         return self._settings
 
@@ -105,8 +111,8 @@ class IcebergTopicTable:
             raise FormatError(f"the property {_POSITIONS} is not what an export wrote", source=self.path) from None
 
     def prepare(self, schema: pa.Schema, settings: TableSettings) -> pa.Schema:
-        """Create the table if it is missing, or add columns by Iceberg's rules; return the schema of its rows. Also
-        turns off the commit retries of the table. Each change is committed at once.
+        """Create the table with `settings` if it is missing, or add columns by Iceberg's rules; return the schema of
+        its rows. Also turns off the commit retries of the table. Each change is committed at once.
 
         Raises `UsageError` if the columns cannot be combined, `RecoveryRefused` if another writer changed the table
         meanwhile. Raises `StorageError` if its directory cannot be created.

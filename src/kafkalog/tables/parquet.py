@@ -93,7 +93,7 @@ class ParquetTable:
             return
         except UsageError:
             raise
-        except (ValueError, KeyError, TypeError, AttributeError, pa.ArrowException):
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError, pa.ArrowException):
             raise FormatError("this is not the manifest of an export", source=path) from None
         self._manifest = {**manifest, "positions": positions}
         if manifest["files"] or positions:  # else its first round was cut short, and it may still become another table
@@ -112,7 +112,8 @@ class ParquetTable:
 
     def prepare(self, schema: pa.Schema, settings: TableSettings) -> pa.Schema:
         """Create and lock the folder if it is missing, remove the files of an interrupted round, and return the schema
-        of the table with the new columns. Existing files are not changed, so they lack new columns.
+        of the table with the new columns. Existing files are not changed, so they lack new columns. `settings` are used
+        for a table without any.
 
         Raises `UsageError` if the columns cannot be combined, `RecoveryRefused` if there are data files that neither
         the manifest names nor an interrupted round has left, `StorageError` if a file cannot be created or removed. If

@@ -11,12 +11,12 @@ import pyarrow as pa
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from kafkalog.codec.common.errors import RecoveryRefused, UsageError
+from kafkalog.codec.common.errors import FormatError, RecoveryRefused, UsageError
 from kafkalog.tables.data_files import DataFile, PartitionFiles
 from kafkalog.tables.positions import Position
 from kafkalog.tables.table_types import TypeRules, widened
 
-__all__ = ["Commit", "TableSettings", "TopicTable", "concurrent", "merged", "taken"]
+__all__ = ["Commit", "TableSettings", "TopicTable", "concurrent", "merged", "taken", "unloadable"]
 
 _PREFIX = "kafkalog."
 VERSION = "1"
@@ -56,7 +56,7 @@ class TableSettings(Struct, frozen=True, kw_only=True):
                 by_day=texts["by-day"] == "true", topic_id=texts.get("topic-id"),
                 masks=tuple(str(load) for load in json.loads(str(texts["masks"]))),
             )  # fmt: skip
-        except (KeyError, ValueError, TypeError):
+        except (KeyError, ValueError, TypeError, RecursionError):
             raise UsageError(f"{path} has lost what its export wrote of itself; nothing is added to it") from None
 
 
@@ -134,6 +134,12 @@ def concurrent(path: str) -> RecoveryRefused:
         f"another writer has changed {path} meanwhile, so that nothing of this round was added: run the export again",
         reason="concurrent_writer",
     )
+
+
+def unloadable(error: Exception, path: str) -> FormatError:
+    """Return the error for a table whose metadata cannot be parsed, with the first line of the library's `error`."""
+    why = next(iter(str(error).splitlines()), type(error).__name__)
+    return FormatError(f"this table cannot be loaded: {why}", source=path)
 
 
 def taken(path: str) -> UsageError:

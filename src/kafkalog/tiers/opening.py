@@ -12,7 +12,7 @@ from kafkalog.codec.common.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.names import parse_partition_directory
 from kafkalog.log.directories import partition as local
 from kafkalog.log.directories.partition import Partition
-from kafkalog.log.disk.files import PathLike, absolute
+from kafkalog.log.disk.files import PathLike, absolute, exists
 from kafkalog.tiers.remote_tier import RemoteTier
 
 __all__ = ["open_partition"]
@@ -51,4 +51,6 @@ def open_partition(
     tier = open_tier(remote, layout=layout, storage=storage, keys=keys) if isinstance(remote, str) else remote
     root, name = os.path.dirname(absolute(text)), os.path.basename(absolute(text))
     both = BothTiers(root, tier, remote_metadata_in([root]))
+    if not exists(f"{both.path}/{name}"):
+        raise UsageError(f"{text} does not exist, and {tier.place} has no part of it")
     return local.open_partition(f"{both.path}/{name}", limits=limits)

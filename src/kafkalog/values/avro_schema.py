@@ -117,7 +117,8 @@ def names_in(schema: Any, namespace: str = "") -> dict[str, tuple[Any, str]]:
         if isinstance(each, list):
             waiting += [(one, within) for one in each]
         elif isinstance(each, dict):
-            if each.get("type") in _NAMED and isinstance(each.get("name"), str):
+            kind = each.get("type")
+            if isinstance(kind, str) and kind in _NAMED and isinstance(each.get("name"), str):
                 outer, within = within, str(each.get("namespace") or within)
                 name = full_name(each["name"], within)
                 found.setdefault(name, (each, outer))

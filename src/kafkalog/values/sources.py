@@ -198,7 +198,7 @@ def _of_lines(path: str) -> SchemaRegistry:
                 log.take(_bytes(fields, "key"), _bytes(fields, "value"), *places)
             else:
                 raise KeyError
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, OverflowError):
             raise FormatError(
                 f"line {number + 1} is neither a call of an export nor a record of {SCHEMAS_TOPIC}",
                 code="schema_record_invalid", source=path,

@@ -156,7 +156,7 @@ def paths_text(paths: Sequence[str]) -> str:
 def _cut(sentences: Sequence[str], most: int, width: int) -> list[str]:
     """Wrap sentences into at most `most` lines of `width` columns. Each sentence gets about the same number of lines.
     If one is too long, a command at its end is left out; if it is still too long, it is cut and ends in an ellipsis. If
-    not all sentences fit, the last line counts the others.
+    not all sentences fit, the last line counts the others. Several sentences need a `most` of at least 3.
     """
     lines: list[str] = []
     for number, sentence in enumerate(sentences):

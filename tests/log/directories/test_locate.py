@@ -126,6 +126,20 @@ def test_find_reports_a_batch_that_may_hold_the_time(
     assert [each.code for each in findings] == [FindingCode.DECOMPRESSION_FAILED]
 
 
+def test_the_newest_record_from_the_log_start_on_may_be_in_a_batch_with_a_newer_one_below_it(tmp_path: Path) -> None:
+    def of_times(first: int, *times: int) -> bytes:
+        kind = TimestampType.CREATE_TIME
+        return build_batch([Record(first + n, time, kind, None, b"") for n, time in enumerate(times)])
+
+    directory = tmp_path / "t-0"
+    directory.mkdir()
+    (directory / f"{0:020}.log").write_bytes(of_times(0, 100, 20, 50, 30, 50) + of_times(5, 40))
+    (tmp_path / "log-start-offset-checkpoint").write_text("0\n1\nt 0 1\n")
+    found, findings = newest(kafkalog.open_partition(directory))
+    assert found is not None
+    assert (found.offset, found.timestamp, findings) == (2, 50, [])
+
+
 def test_limits_of_open_hold_for_searches(tmp_path: Path) -> None:
     directory = tmp_path / "t-0"
     directory.mkdir()

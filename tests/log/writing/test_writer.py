@@ -114,6 +114,7 @@ PRODUCER = kafkalog.ProducerState(producer_id=7, producer_epoch=1, base_sequence
         ([b"x" * 500], {}, "segment_bytes"),
         ([b"x"], {"compression": "brotli"}, "not one of none, gzip"),
         ([3], {}, "not a record"),
+        ([None, b"x"], {}, "NoneType is not a record"),
         ([("k", b"v")], {}, "bytes or None"),
         ([b"x"], {"leader_epoch": -1}, "leader epoch"),
         ([b"x"], {"leader_epoch": 3}, "leader epoch 3 is below"),
@@ -194,6 +195,15 @@ def test_after_a_failed_flush_nothing_more_is_written(path: Path, monkeypatch: p
     assert not (path.parent / ".lock").exists()
     with kafkalog.Log.open(path) as again:
         assert values(again.partition()) == [b"a"]
+
+
+def test_a_partition_without_metadata_gets_the_id_of_its_topic(tmp_path: Path) -> None:
+    for number in (0, 1):
+        with kafkalog.Log.open(tmp_path / f"t-{number}") as log:
+            topic_id = log.topic_id
+    (tmp_path / "t-0" / "partition.metadata").unlink()
+    with kafkalog.Log.open(tmp_path / "t-0") as log:
+        assert log.topic_id == topic_id
 
 
 def test_a_snapshot_with_a_name_that_stops_a_broker_is_refused(path: Path) -> None:

@@ -254,9 +254,11 @@ def test_commits_are_kept_in_a_file_and_beside_the_log(tmp_path: Path) -> None:
 
 def test_a_file_of_offsets_that_cannot_be_one(tmp_path: Path) -> None:
     path = tmp_path / "offsets.jsonl"
-    path.write_text("nonsense\n")
-    with pytest.raises(UsageError, match="does not hold committed offsets"):
-        CommitsFile(str(path)).load()
+    endless = '{"group": "g", "topic": "t", "partition": 0, "offset": Infinity, "leader_epoch": -1, "metadata": ""}'
+    for text in ("nonsense\n", "[" * 100_000, endless):
+        path.write_text(text)
+        with pytest.raises(UsageError, match="does not hold committed offsets"):
+            CommitsFile(str(path)).load()
     with pytest.raises(UsageError, match="inside the log directory"):
         CommitsFile(str(TXN / "offsets.jsonl"))
 

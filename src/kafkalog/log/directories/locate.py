@@ -92,9 +92,9 @@ def _located(segment: Segment, batch: RecordBatch, offset: int, insides: Insides
 
 
 def newest(partition: Partition, *, through_damage: bool = False) -> tuple[OffsetAndTimestamp | None, list[Finding]]:
-    """Return the first record with the largest timestamp (`ListOffsetsRequest.MAX_TIMESTAMP`), and the findings. The
-    record is None if the log has no timestamps or the record cannot be read. Damage ends the search, unless
-    `through_damage`. Raises `StorageError` if a file cannot be read.
+    """Return the first record with the largest timestamp (`ListOffsetsRequest.MAX_TIMESTAMP`) from the log start offset
+    on, and the findings. The record is None if the log has no timestamps or the record cannot be read. Damage ends the
+    search, unless `through_damage`. Raises `StorageError` if a file cannot be read.
     """
     return run_slices(looking_for_newest(partition, through_damage=through_damage))
 
@@ -103,8 +103,8 @@ def looking_for_newest(
     partition: Partition, *, through_damage: bool = False, look: Look = first_since
 ) -> Sliced[tuple[OffsetAndTimestamp | None, list[Finding]]]:
     """Generator that yields None after each batch, so that the caller can pause. Its return value is the first record
-    with the largest timestamp, control records included, and the findings. The record is None if the log has no
-    timestamps or the record cannot be read.
+    with the largest timestamp from the log start offset on, control records included, and the findings. The record is
+    None if the log has no timestamps or the record cannot be read.
 
     `look` searches a batch for the first record with at least a given timestamp. The log's headers are read first, and
     then the batch with the largest timestamp in its header is searched. If it has no such record, the log is read
@@ -133,9 +133,29 @@ def looking_for_newest(
             result = look(batch, largest, start, partition.limits)
             if isinstance(result, Finding):
                 findings.append(result if reader.segment is None else result.in_file(reader.segment.path))
-            elif result is not None and result.timestamp == largest:
+            elif result is None:
+                best = _newest_below(batch, largest, start, partition.limits, look, best)
+            elif result.timestamp == largest:
                 best = result
     return best, findings
+
+
+def _newest_below(
+    batch: RecordBatch, largest: int, start: int, limits: Limits, look: Look, best: OffsetAndTimestamp | None
+) -> OffsetAndTimestamp | None:
+    """Return the first record with the largest timestamp of a batch from offset `start` on; all its timestamps there
+    are below `largest`, which belongs to a record below `start`, or to one that was removed. Return `best` if none is
+    newer than `best` (None: than no timestamp).
+    """
+    low, high = NO_TIMESTAMP if best is None else best.timestamp, largest
+    while high - low > 1:
+        middle = (low + high) // 2
+        result = look(batch, middle, start, limits)
+        if isinstance(result, OffsetAndTimestamp):
+            best, low = result, result.timestamp
+        else:
+            high = middle
+    return best
 
 
 def _wrong(path: str, position: int, detail: str) -> Finding:

@@ -314,10 +314,12 @@ class Partition:
         return replace(self, segments=(*earlier, structs.replace(last, size=status.st_size)))
 
     def transactions(self, *, through_damage: bool = False, limits: Limits = DEFAULT_LIMITS) -> Transactions:
-        """Return aborted and open transactions up to the first damage, according to the log itself. A transaction whose
-        end may be in that damage counts as open. With `through_damage`, the transactions of the whole log are returned,
-        and those with an end in damage do not count as open. The log is read; only the result without `through_damage`
-        is cached, until the file of the last segment changes. Raises `StorageError` if a file cannot be read.
+        """Return aborted and open transactions up to the first damage, according to the log's batches. An end that only
+        producer snapshot or transaction indexes show counts too, if the batches confirm these files. A transaction
+        whose end may be in that damage counts as open. With `through_damage`, the transactions of the whole log are
+        returned, and those with an end in damage do not count as open. The log is read; only the result without
+        `through_damage` is cached, until the file of the last segment changes. Raises `StorageError` if a file cannot
+        be read.
         """
         limits = self._own(limits)
         if through_damage or not self.segments:
@@ -353,7 +355,7 @@ class Partition:
     def _track_transactions(
         self, limits: Limits, through_damage: bool, known: KnownTransactions | None
     ) -> tuple[TransactionTracker, int]:
-        """Read the log; return the state of its transactions, and the offset after the last batch that was read. That
+        """Read the log; return the state of its transactions, and the offset after the highest one that was read. That
         offset is at least the base offset of the first segment, and 0 without segments. If the end of the log is
         reached, it is at least the base offset of the last segment. Damage ends the reading, unless `through_damage`.
 
@@ -376,8 +378,8 @@ class Partition:
         return tracker, end
 
     def aborted_transactions(self) -> tuple[AbortedTransaction, ...]:
-        """Return all aborted transactions in the order of their markers, according to the log itself. Raises
-        `StorageError` if a file cannot be read.
+        """Return the aborted transactions up to the first damage, in the order of their markers; see `transactions`.
+        Raises `StorageError` if a file cannot be read.
         """
         return self.transactions().aborted
 
@@ -388,9 +390,9 @@ class Partition:
         return self.transactions().last_stable_offset
 
     def log_end_offset(self, *, limits: Limits = DEFAULT_LIMITS) -> int:
-        """Return the offset of the next record: the one after the last valid batch of the last segment, before any
-        damage in it. It is the base offset of that segment if it has no valid batch, and without segments the
-        checkpointed log start offset, or 0. The segment is read once, and again only after its file changed. Raises
+        """Return the offset of the next record: the one after the highest offset of a valid batch of the last segment,
+        before any damage in it. It is the base offset of that segment if it has no valid batch, and without segments
+        the checkpointed log start offset, or 0. The segment is read once, and again only after its file changed. Raises
         `StorageError` if it cannot be read.
         """
         if not self.segments:
@@ -534,8 +536,8 @@ def _checkpointed_start(path: str, name: PartitionName, limits: Limits) -> tuple
 
 
 def open_partition(path: PathLike, *, limits: Limits = DEFAULT_LIMITS) -> Partition:
-    """Return the partition directory at `path`, with its log start offset from the checkpoint in the parent directory.
-    Malformed small files make findings.
+    """Return the partition directory at `path`. A live one has its log start offset from the checkpoint in the parent
+    directory. Malformed small files and unfinished recoveries of the parent directory make findings.
 
     Raises `UsageError` if the path does not exist, is not a directory, or is not named like a partition directory. A
     log directory may be named like a partition; therefore `UsageError` is also raised if there is no segment, snapshot
@@ -597,9 +599,10 @@ def _first_offset(path: str, limits: Limits) -> int:
 
 def open_segment(path: PathLike, *, limits: Limits = DEFAULT_LIMITS) -> Partition:
     """Return a single log file, in any directory, as a partition of one segment. If `path` ends in `.log`, the
-    partition has the index files beside it. The name may be `NNN.log` with any of Kafka's suffixes, or the name of a
-    KRaft snapshot. A file with any other name must begin with a valid batch, whose base offset becomes the segment's.
-    Raises `UsageError` if it does not exist or is not a segment, `StorageError` if it cannot be read.
+    partition has the index files beside it. The name may be `NNN.log` with any of Kafka's suffixes, or end in
+    `.checkpoint` as that of a KRaft snapshot, which gets base offset 0. A file with any other name must begin with a
+    valid batch, whose base offset becomes the segment's. Raises `UsageError` if it does not exist or is not a segment,
+    `StorageError` if it cannot be read.
 
     * `path`: the log file
     * `limits`: upper bounds for a batch or file (`Limits`)

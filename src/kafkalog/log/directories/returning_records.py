@@ -28,7 +28,7 @@ def returning_records(
     of the epoch checkpoint, `bases` the base offsets of the segments.
     `log_at(base, offset)` returns the log with that base offset, and a byte position from which a scan finds `offset`.
 
-    Records were deleted if the first entry begins above `log_start` and inside a segment, and the last batch that
+    Records were deleted if the first entry begins above `log_start`, but not with a segment, and the last batch that
     begins below it has the entry's epoch: that epoch began earlier. An epoch that begins with a segment proves nothing,
     because a start that finds no checkpoint lists the epochs of the segments that it recovers. Neither does a batch
     without an epoch: epochs of an upgraded log begin later. Reads headers of that segment, from that position on.

@@ -189,8 +189,8 @@ def _read(segment: Segment, offset: int, max_bytes: int, most: int, limits: Limi
     no batch does. The chunk has at most `max_bytes` bytes. If its first batch is larger, this size is doubled until the
     batch fits, up to `most`.
 
-    Raises `LimitExceeded` if the first batch has more than `most` bytes, `FormatError` if damage comes before any
-    batch, `StorageError` if the file cannot be read.
+    Raises `LimitExceeded` if the first batch has more than `most` bytes, `FormatError` if damage comes before
+    its first batch, `StorageError` if the file cannot be read.
     """
     with segment.open() as source:
         position = segment.position_of(offset, source, limits=limits)

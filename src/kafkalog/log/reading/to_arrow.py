@@ -134,9 +134,9 @@ def _all_reported(
 ) -> Iterator[pa.RecordBatch | Damage]:  # fmt: skip
     """Yield the Arrow batches and damage in `pieces`, with further findings as damage before and after them. Before
     them come the findings in `passed`, which may hide earlier rows, and those about markers that cannot be read. After
-    them comes the undecided transaction that
-    ends the view, if there is one. If nothing was yielded and there is no such transaction, the last item is the reason
-    why a consumer gets no record, if there is one. Raises `StorageError` if a file cannot be read.
+    them comes the undecided transaction that ends the view, if there is one. If `pieces` has neither rows nor damage
+    that ends the reading, and there is no such transaction, the last item is the reason why a consumer gets no record,
+    if there is one. Raises `StorageError` if a file cannot be read.
     """
     for finding in passed:
         yield _elsewhere(finding, view.start_offset)

@@ -63,8 +63,8 @@ class LogSegments:
     def between(self, start: int, end: int) -> list[LogSegment]:
         """Return the segments from the one that contains offset `start` to the last one with a base offset below `end`,
         in order (`LogSegments.values`). If `start` is below the first base offset, the list begins with the first
-        segment. Empty if `start` equals `end` or there are no segments. Raises `IllegalArgumentError` if `end` is below
-        `start`.
+        segment. Empty if `start` equals `end` or no segment begins below `end`. Raises `IllegalArgumentError` if `end`
+        is below `start`.
         """
         if start == end:
             return []

@@ -104,7 +104,7 @@ def _likely_cuts(
     """Yield byte positions before `end` at which batches probably begin, each with the offset expected there. They are
     about `step` bytes apart, or less if that would be more than `rows` offsets. Stops at the end of the offset index,
     or at an entry that does not fit the log. Yields nothing if the index is missing or cannot be read. Raises
-    `StorageError` while iterating if a file cannot be read.
+    `StorageError` while iterating if the log cannot be read.
     """
     path = segment.files.get(FileKind.OFFSET_INDEX)
     if path is None:

@@ -168,7 +168,7 @@ class NewestTimestamps:
 def _last_of_index(segment: Segment) -> int:
     """Return the timestamp (ms) of the last entry of the segment's time index; in an inactive segment it is the
     largest. If there is no index or entry, the log is scanned for its largest timestamp, which is -1 if no batch has
-    one. If the log is damaged or ends in an incomplete batch, return a value above all timestamps. Raises
+    one. If the log is damaged or ends in an incomplete batch or zeros, return a value above all timestamps. Raises
     `StorageError` if a file cannot be read.
     """
     path = segment.files.get(FileKind.TIME_INDEX)
@@ -185,8 +185,8 @@ def _last_of_index(segment: Segment) -> int:
 def _newest_of(segment: Segment) -> Sliced[int | None]:
     """Find the largest timestamp (ms) of a segment. The scan begins at the last time index entry that the log confirms.
     This is a generator that pauses after each batch; the timestamp is its return value. It is -1 if no batch has a
-    timestamp, and None if the log is damaged or ends in an incomplete batch. Raises `StorageError` if a file cannot be
-    read.
+    timestamp, and None if the log is damaged or ends in an incomplete batch or zeros. Raises `StorageError` if a file
+    cannot be read.
     """
     with segment.open() as source:
         older = older_batches(segment, source, _NEVER)

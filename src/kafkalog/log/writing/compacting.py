@@ -40,8 +40,9 @@ def compact(log: CleanableLog, partition: Partition, checkpoint: int | None, now
     `max.compaction.lag.ms`. Otherwise nothing is changed, and `cleaned_to` of the result is None. `checkpoint` is the
     offset in `cleaner-offset-checkpoint`; None if there is none.
 
-    Raises `FormatError` if the log is damaged, or if a broker's cleaner cannot clean it. Unfinished files are then
-    removed, but segments that were already replaced stay replaced. Raises `StorageError` for I/O errors.
+    Raises `FormatError` if a segment that is cleaned, or one before it, is damaged, or if a broker's cleaner cannot
+    clean the log. Unfinished files are then removed, but segments that were already replaced stay replaced. Raises
+    `StorageError` for I/O errors.
     """
     try:
         dirty = dirty_part(log, checkpoint, now_ms)

@@ -122,7 +122,7 @@ class OpenedLog:
         """Open the partition directory `path` (`<log directory>/<topic>-<partition>`) for writing, and create it if it
         is missing. The log directory must exist, and is locked until the last of its logs is closed. `topic_id` is the
         id of a new partition (None: the id of the topic's other partitions there, or a random one if there are none);
-        an existing partition must have this id. One without `partition.metadata` gets this file with a random id.
+        an existing partition must have this id. With None, one without `partition.metadata` gets this file too.
         `clock` returns ms since 1970. After a crash the log is read from its recovery point on and its indexes are
         rebuilt.
 
@@ -241,7 +241,7 @@ class OpenedLog:
         )
         loaded = load(self._disk, partition, request, self._epochs, self._changing())
         if metadata is None:
-            identity = PartitionMetadata(0, id_of_topic(None))
+            identity = PartitionMetadata(0, id_of_topic(topic_id_beside(self._root, self.name.topic)))
             fs.replace(os.path.join(self.path, PARTITION_METADATA), encode_partition_metadata(identity))
         loaded.active.flush()
         self._recovery_point = loaded.end_offset

@@ -77,8 +77,12 @@ def _table(name: str, suffix: str) -> Iterator[pa.RecordBatch]:
         else:
             with pa.OSFile(name) as source, pa.ipc.open_file(source) as file:
                 yield from _counted(map(file.get_batch, range(file.num_record_batches)), name)
-    except pa.ArrowInvalid as error:
-        raise FormatError(f"not what its name says: {str(error).splitlines()[0]}", source=name) from None
+    except (pa.ArrowException, UnicodeDecodeError, OSError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise
+        # pyarrow raises an OSError without a number for content that it cannot decompress or parse
+        why = next(iter(str(error).splitlines()), type(error).__name__)
+        raise FormatError(f"not what its name says: {why}", source=name) from None
 
 
 def _counted(batches: Iterable[pa.RecordBatch], name: str) -> Iterator[pa.RecordBatch]:
@@ -140,14 +144,17 @@ def _row(line: bytes, decode: _Bytes) -> dict[str, Any]:
         "timestamp": _typed(fields, "timestamp", int, 63),
         "key": _base64(fields["key_b64"]) if fields.get("key_b64") is not None else decode(fields.get("key")),
         "value": _base64(fields["value_b64"]) if fields.get("value_b64") is not None else decode(fields["value"]),
-        "headers": [{"key": _header_key(key), "value": decode_header(value)} for key, value in headers or ()],
+        "headers": [_header(pair, decode_header) for pair in headers or ()],
     }
 
 
-def _header_key(key: Any) -> bytes:
+def _header(pair: Any, decode: _Bytes) -> dict[str, bytes | None]:
+    if not isinstance(pair, list) or len(pair) != 2:
+        raise ValueError(f"a header is {str(pair)[:40]!r}, not a list of name and value")
+    key, value = pair
     if not isinstance(key, str):
         raise TypeError("a header without a name")
-    return key.encode("utf-8", "surrogateescape")
+    return {"key": key.encode("utf-8", "surrogateescape"), "value": decode(value)}
 
 
 def _typed(fields: dict[str, Any], name: str, kind: type, bits: int = 0) -> Any:
@@ -156,4 +163,6 @@ def _typed(fields: dict[str, Any], name: str, kind: type, bits: int = 0) -> Any:
         return None
     if not isinstance(value, kind) or isinstance(value, bool) or (bits and not -(2**bits) <= value < 2**bits):
         raise ValueError(f"{name} is {str(value)[:40]!r}")
+    if isinstance(value, str):
+        value.encode()  # a lone surrogate cannot be a column
     return value

@@ -104,8 +104,9 @@ class Log(OpenedLog):
         with self._guard:
             self._check_open()
             iterator = iter(records)
-            first = next(iterator, None)
-            if first is None:
+            try:
+                first = next(iterator)
+            except StopIteration:
                 return self._end
             epoch = self.leader_epoch if leader_epoch is None else leader_epoch
             if isinstance(first, RecordBatch):
@@ -419,9 +420,9 @@ class Log(OpenedLog):
         treated as in Kafka's `Cleaner`. The active segment is not cleaned. The log end counts as the high watermark.
         Offsets do not change, so gaps remain.
 
-        Raises `FormatError` if a segment is damaged, because cleaning would hide the damage; the log is then not
-        changed. Raises it also if a broker's cleaner would give up; segments that were already cleaned then stay
-        cleaned. Raises `StorageError` for I/O errors.
+        Raises `FormatError` if a segment that would be cleaned, or one before it, is damaged, because cleaning would
+        hide the damage; the log is then not changed. Raises it also if a broker's cleaner would give up; segments that
+        were already cleaned then stay cleaned. Raises `StorageError` for I/O errors.
         """
         with self._guard:
             unreadable: FormatError

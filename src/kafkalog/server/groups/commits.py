@@ -80,7 +80,7 @@ class CommitsFile:
             return dict(map(_parsed, lines))
         except FileNotFoundError:
             return {}
-        except (ValueError, KeyError, TypeError, FormatError) as error:
+        except (ValueError, KeyError, TypeError, OverflowError, RecursionError, FormatError) as error:
             raise UsageError(f"{self.path} does not hold committed offsets: {error}") from None
 
     def store(self, commits: Iterable[tuple[Key, Commit]]) -> None:

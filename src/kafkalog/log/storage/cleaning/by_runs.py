@@ -88,9 +88,9 @@ def _special(run: BatchRun) -> list[int]:
 
 
 def take_offsets(segment: LogSegment, start: int, offsets: KeyColumns, transactions: CleanedTransactions) -> bool:
-    """Put the keys of a segment's records into the map `offsets`, with their offsets. Records with an offset below
-    `start`, records without a key and records of aborted transactions are skipped. Return True, or False if the map
-    became full before the end of the segment; the keys put in before stay.
+    """Put the keys of a segment's records into the map `offsets`, with their offsets. Control records, records with an
+    offset below `start`, records without a key and records of aborted transactions are skipped. Return True, or False
+    if the map became full before the end of the segment; the keys put in before stay.
 
     Advances `transactions` over the batches, and `offsets.latest_offset` to the last offset that was processed. Raises
     `FormatError` for records that cannot be read, and `JavaError` for a bad control record. Raises `StorageError` if
@@ -233,8 +233,8 @@ class _Kept:
     def write(self) -> None:
         """Decide which records of the run are kept, and add the kept batches to the output, in order. Advances the
         transactions and counts of the `BatchRetention`. Raises `FormatError` for records that cannot be read,
-        `JavaError` for a bad control record or a batch that cannot be rewritten, and `OffsetOverflowError` for an
-        offset that does not fit the new segment. Raises `StorageError` if a file cannot be read or written.
+        `JavaError` for a bad control record or a batch that cannot be rewritten or indexed, and `OffsetOverflowError`
+        for an offset that does not fit the new segment. Raises `StorageError` if a file cannot be read or written.
         """
         is_read = self._decide_whole()
         numbers = np.flatnonzero(is_read)
