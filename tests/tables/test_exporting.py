@@ -744,7 +744,9 @@ def test_a_manifest_that_is_none_is_one_sentence(tmp_path: Path) -> None:
     kafkalog.export(kafkalog.Export(format="parquet"), data, target=out)
     path = out / "topic=orders" / "_kafkalog.json"
     whole = path.read_text()
-    for text in ("", "[]", "{", whole[:-40], whole.replace('"files"', '"fies"'), "1", "[" * 100_000):
+    fields = json.loads(whole)
+    no_schema = json.dumps({**fields, "schema": fields["schema"][:16] + "ff" * 40 + fields["schema"][96:]})
+    for text in ("", "[]", "{", whole[:-40], whole.replace('"files"', '"fies"'), "1", "[" * 100_000, no_schema):
         path.write_text(text)
         with pytest.raises(kafkalog.KafkaLogError, match="not the manifest"):
             kafkalog.export(kafkalog.Export(format="parquet"), data, target=out)
@@ -761,10 +763,19 @@ def test_metadata_of_a_table_that_is_none_is_one_sentence(format: str, file: str
     kafkalog.export(kafkalog.Export(format=format), data, target=out)
     (path,) = out.rglob(file)
     for content in (b"\xff\0", b"{}"):
-        path.write_bytes(content)
+        path.write_bytes(content)  # of a Delta table the version that created it
         with pytest.raises(kafkalog.FormatError, match="this table cannot be loaded: ") as refused:
             kafkalog.export(kafkalog.Export(format=format), data, target=out)
         assert "\n" not in str(refused.value)
+
+
+def test_positions_of_a_delta_table_that_are_none_are_one_sentence(tmp_path: Path) -> None:
+    data, out = topic(tmp_path / "data", [5]), tmp_path / "out"
+    kafkalog.export(kafkalog.Export(format="delta"), data, target=out)
+    (path,) = out.rglob("_delta_log/*1.json")
+    path.write_text(path.read_text().replace('"version"', '"vision"'))
+    with pytest.raises(kafkalog.FormatError, match="this table cannot be loaded: "):
+        kafkalog.export(kafkalog.Export(format="delta"), data, target=out)
 
 
 @every_format

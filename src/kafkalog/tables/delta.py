@@ -75,12 +75,15 @@ class DeltaTopicTable:
     def positions(self, partitions: Sequence[int]) -> dict[int, Position]:
         """Return the positions of the given partitions, by partition number. They are read from the application
         transactions that the loaded version of the table contains. A partition without a stored position is omitted;
-        the result is empty if there is no table.
+        the result is empty if there is no table. Raises `FormatError` if the log of the table is damaged.
         """
         positions = {}
         for number in partitions if self._table is not None else ():
             names = [_application(number, each) for each in ("first", "next", "epoch", "record", "digest")]
-            places = [self._table.transaction_version(name) for name in names]
+            try:
+                places = [self._table.transaction_version(name) for name in names]
+            except DeltaError as error:
+                raise unloadable(error, self.path) from error
             if places[1] is not None:
                 epoch = UNKNOWN_EPOCH if places[2] is None else places[2]
                 record, digest = (-1, 0) if places[3] is None else (places[3], places[4] or 0)

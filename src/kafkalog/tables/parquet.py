@@ -17,7 +17,7 @@ from typing import Any
 import pyarrow as pa
 from msgspec.structs import asdict
 
-from kafkalog.codec.common.errors import FormatError, RecoveryRefused, UsageError
+from kafkalog.codec.common.errors import FormatError, RecoveryRefused, StorageError, UsageError
 from kafkalog.codec.common.limits import MIB
 from kafkalog.log.disk import fs
 from kafkalog.log.disk.files import is_directory, read_small, scan_directory
@@ -93,7 +93,9 @@ class ParquetTable:
             return
         except UsageError:
             raise
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError, pa.ArrowException):
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OSError, pa.ArrowException) as error:
+            if isinstance(error, StorageError):
+                raise
             raise FormatError("this is not the manifest of an export", source=path) from None
         self._manifest = {**manifest, "positions": positions}
         if manifest["files"] or positions:  # else its first round was cut short, and it may still become another table
