@@ -21,6 +21,8 @@ __all__ = ["scan"]
 
 _COMPARED = {"Eq": "__eq__", "Lt": "__lt__", "LtEq": "__le__", "Gt": "__gt__", "GtEq": "__ge__"}
 _MIRRORED = {"Eq": "Eq", "Lt": "Gt", "LtEq": "GtEq", "Gt": "Lt", "GtEq": "LtEq"}
+_CLOSED = {"Both": ("GtEq", "LtEq"), "Left": ("GtEq", "Lt"), "Right": ("Gt", "LtEq"), "None": ("Gt", "Lt")}
+"""the two comparisons of `is_between` for each value of its argument `closed`"""
 _PLACES = {"topic": pa.string(), "partition": pa.int32(), "offset": pa.int64()}
 """columns whose comparisons say where rows can be, with those of `timestamp`"""
 _MICROSECONDS = {"Milliseconds": 1000, "Microseconds": 1, "Nanoseconds": 0}
@@ -74,13 +76,35 @@ def _places(predicate: pl.Expr) -> Any:
 
 
 def _term(term: Any) -> Any:
-    if not isinstance(term, dict) or "BinaryExpr" not in term:
+    if not isinstance(term, dict):
+        return None
+    if "Function" in term:
+        return _between(term["Function"])
+    if "BinaryExpr" not in term:
         return None
     inner = term["BinaryExpr"]
     left, operator, right = inner["left"], inner["op"], inner["right"]
     if operator in ("And", "LogicalAnd"):
-        found = [each for each in (_term(left), _term(right)) if each is not None]
-        return found[0] & found[1] if len(found) == 2 else (found[0] if found else None)
+        return _joined(_term(left), _term(right))
+    return _comparison(left, operator, right)
+
+
+def _joined(left: Any, right: Any) -> Any:
+    """Return a condition that rows of both conditions pass; None for one of them means that it is not known."""
+    found = [each for each in (left, right) if each is not None]
+    return found[0] & found[1] if len(found) == 2 else (found[0] if found else None)
+
+
+def _between(function: Any) -> Any:
+    """Return the condition of `is_between`; None for any other function."""
+    match function:
+        case {"input": [column, low, high], "function": {"Boolean": {"IsBetween": {"closed": closed}}}}:
+            lower, upper = _CLOSED[closed]
+            return _joined(_comparison(column, lower, low), _comparison(column, upper, high))
+    return None
+
+
+def _comparison(left: Any, operator: str, right: Any) -> Any:
     if operator not in _COMPARED:
         return None
     if "Column" in right:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import duckdb
 import polars as pl
@@ -43,6 +43,10 @@ def middle(recorded: Path) -> datetime.datetime:
 
 QUERIES: list[tuple[str, Callable[[datetime.datetime], pl.Expr]]] = [
     ('"offset" >= 5 and "offset" < 9', lambda t: (pl.col("offset") >= 5) & (pl.col("offset") < 9)),
+    ('"offset" between 5 and 9', lambda t: pl.col("offset").is_between(5, 9)),
+    ("\"offset\" > 5 and \"offset\" < 9 and topic = 'unions-zephyr'",
+     lambda t: pl.col("offset").is_between(5, 9, closed="none") & (pl.col("topic") == "unions-zephyr")),
+    ('"timestamp" >= $t and "timestamp" <= $t', lambda t: pl.col("timestamp").is_between(t, t)),
     ('"offset" = 3', lambda t: pl.col("offset") == 3),
     ("partition = 1", lambda t: pl.col("partition") == 1),
     ("topic = 'unions-zephyr'", lambda t: pl.col("topic") == "unions-zephyr"),
@@ -167,6 +171,33 @@ def test_a_filter_spares_partitions_and_offsets(recorded: Path, monkeypatch: pyt
     filter = (ds.field("topic") == "unions-zephyr") & (ds.field("partition") == 1) & (ds.field("offset") == 4)
     assert sum(batch.num_rows for batch in table.read(["value"], filter)) == 1
     assert read == [("unions-zephyr-1", 4, 5)]
+
+
+@pytest.mark.parametrize(
+    ("closed", "bounds"), [("both", (100, 110)), ("left", (100, 109)), ("right", (101, 110)), ("none", (101, 109))]
+)
+def test_is_between_hands_both_ends_down(
+    closed: Literal["both", "left", "right", "none"],
+    bounds: tuple[int, int],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (tmp_path / "data").mkdir()
+    with kafkalog.Log.open(tmp_path / "data" / "t-0") as log:
+        log.append([kafkalog.NewRecord(key=None, value=b"v", timestamp=number) for number in range(200)])
+    read: list[tuple[Any, Any]] = []
+    plain = kafkalog.Partition.to_arrow
+
+    def to_arrow(self: kafkalog.Partition, *given: Any, **options: Any) -> Any:
+        read.append((given[1].start_offset, given[1].end_offset))
+        return plain(self, *given, **options)
+
+    lazy = kafkalog.polars.scan(tmp_path / "data")
+    monkeypatch.setattr(kafkalog.Partition, "to_arrow", to_arrow)
+    between = pl.col("offset").is_between(100, 109, closed=closed)
+    for other in (pl.lit(True), pl.col("partition") == 0, pl.col("value").is_not_null()):
+        assert lazy.filter(between & other).collect()["offset"].to_list() == list(range(*bounds))
+    assert set(read) == {(100, bounds[1])}  # one row too many is filtered out
 
 
 @pytest.mark.parametrize("field", ["offset", "timestamp"])

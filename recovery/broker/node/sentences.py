@@ -117,10 +117,13 @@ def sentence_of_answer(answer: NodeAnswer, how: str = "") -> str:
 
 
 def _sentences(answer: NodeAnswer, kinds: Sequence[ConsequenceKind]) -> list[str]:
-    """Sentences about the consequences of these kinds, in the order of the kinds."""
-    return [
+    """Return sentences about the consequences of these kinds, in the order of the kinds. Consequences of several
+    directories that have one sentence are said once.
+    """
+    sentences = (
         _consequence(consequence) for kind in kinds for consequence in answer.consequences if consequence.kind is kind
-    ]
+    )
+    return list(dict.fromkeys(sentences))
 
 
 def _consequence(consequence: StartConsequence) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -94,3 +95,11 @@ def test_verify_says_what_the_broker_would_do_in_the_words_of_a_plan(tmp_path: P
     words = ("outcome", "exception", "message")
     assert [verified["broker"][word] for word in words] == [planned["broker"][word] for word in words]
     assert verified["broker"]["outcome"] != "loaded"
+
+
+def test_the_time_of_a_damaged_batch_is_not_said_of_the_sound_records_behind_it(tmp_path: Path) -> None:
+    data = bytearray(simple(5) + simple(5, base_offset=5) + simple(5, base_offset=10))
+    data[len(simple(5)) + 17] ^= 1  # its checksum
+    root = made(tmp_path / "logs", bytes(data))
+    printed = " ".join(command("verify", root).out.split())
+    assert re.search(r"from offset 5 on, written [^,]*, 5 sound records behind the damage", printed)

@@ -70,8 +70,9 @@ def _worst_first(hurt: Sequence[PartitionReport]) -> list[PartitionReport]:
 
 def _loss(partition: PartitionReport, is_read: bool, several: bool) -> Loss:
     """Return the line about one partition, which must have a warning or an error. It has the codes of the findings, the
-    offsets that cannot be read or else the first missing one, if known, the number of sound records after the damage,
-    and the time since which records are lost. At most `_CODES` codes are named, and the others are counted.
+    offsets that cannot be read or else the first missing one, if known, the time of the damaged batch, which is not
+    that of the sound records after it, and the number of these. At most `_CODES` codes are named, and the others are
+    counted.
 
     With `is_read` the damaged bytes are read to find offset and time. With `several` (log directories) the line begins
     with the whole path, otherwise with the directory's name.
@@ -85,8 +86,9 @@ def _loss(partition: PartitionReport, is_read: bool, several: bool) -> Loss:
     after = f", {counted(behind, 'sound record')} {place}" if behind else ""
     batch = _batch_at(first) if is_read else LostBatch()
     offsets = _offsets(findings) or _from(_first_missing(first, batch, partition))
+    written = f", written {batch.since}" if batch.since else ""
     name = partition.path if several else os.path.basename(partition.path)
-    return Loss(place=name, offsets=f"{', '.join(codes[:_CODES])}{more}{offsets}{after}", written=batch.since)
+    return Loss(place=name, offsets=f"{', '.join(codes[:_CODES])}{more}{offsets}{written}{after}")
 
 
 def _offsets(findings: Sequence[Finding]) -> str:

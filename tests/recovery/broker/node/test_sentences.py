@@ -9,6 +9,7 @@ import re
 from pathlib import Path
 
 from kafkalog.codec.plain.scanner import Scanner
+from kafkalog.log import Log, NewRecord
 from kafkalog.log.disk.files import FileSource
 from testkit.recorded.broker_dirs import brokers, own_copy
 from testkit.running.command import kafkalog
@@ -39,3 +40,14 @@ def test_a_wrong_checksum_in_a_snapshot_is_told_with_both_checksums(tmp_path: Pa
     found = re.search(r"Record is corrupt \(stored crc = (\d+), computed crc = (\d+)\)", printed)
     assert found is not None
     assert found[1] != found[2]
+
+
+def test_what_is_true_of_several_directories_is_said_once(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    for number in range(3):
+        with Log.open(tmp_path / "data" / f"q-{number}") as log:
+            log.append([NewRecord(key=None, value=b"v", timestamp=1)])
+    (tmp_path / "data" / "q-2" / "partition.metadata").write_text("version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ")
+    finished = kafkalog("verify", tmp_path / "data")
+    for printed in (finished.out, next(line for line in finished.err.splitlines() if "broker_refuses" in line)):
+        assert " ".join(printed.split()).count("the partitions of q have different topic ids: some are not served") == 1
