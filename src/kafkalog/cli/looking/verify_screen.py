@@ -10,6 +10,7 @@ from kafkalog.codec.common.findings import Finding, FindingCode, Severity
 from kafkalog.codec.common.shell import shell_line
 from kafkalog.codec.common.wording import counted
 from kafkalog.inspect.lost_batches import LostBatch, is_of_batch, lost_batch_at
+from kafkalog.log.directories.zookeeper_directories import without_zookeeper
 from kafkalog.log.disk.files import real
 from kafkalog.recovery.broker.node.sentences import start_fails, start_sentences
 from kafkalog.recovery.checks.report import IN_USE, BrokerStart, DirectoryReport, PartitionReport, VerifyReport
@@ -39,7 +40,8 @@ def screen_of(report: VerifyReport, hurt: Sequence[PartitionReport], words: Sequ
     nodes = [directory.broker.node for directory in report.directories if directory.broker is not None]
     planned = [directory.path for directory in report.directories if directory.broker is not None]
     is_mixed = any(finding.code is FindingCode.IDENTITY_MISMATCH for finding in report.findings)
-    told = [*(planned if is_mixed else _with_those_of_its_broker(dirty, planned)), *words]
+    _logs, zookeepers = without_zookeeper([path for path in report.paths if os.path.isdir(path)])
+    told = [*(planned if is_mixed else _with_those_of_its_broker(dirty, planned)), *zookeepers, *words]
     commands = [shell_line(["kafkalog", "plan", *told])] if dirty else []
     problems = [f"{finding.file}: {finding.detail}" if finding.file else finding.detail
                 for finding in report.findings if finding.code in _GRAVE]  # fmt: skip
