@@ -24,6 +24,7 @@ _SHOWN = 24
 """Partitions of which the first damaged place is looked at again, for its times."""
 _CODES = 3
 _NEXT = "type this to see whether records are lost, which groups stand beyond the end, and how to recover:"
+_OF_TRANSACTION_INDEX = "; until it is rebuilt, consumers of committed data get aborted records, or skip committed ones"
 _GRAVE = codes_with(Trait.HIDES_DIRECTORY)
 
 
@@ -73,7 +74,8 @@ def _worst_first(hurt: Sequence[PartitionReport]) -> list[PartitionReport]:
 def _loss(partition: PartitionReport, is_read: bool, several: bool) -> Loss:
     """Return the line about one partition, which must have a warning or an error. It has the codes of the findings, the
     offsets that cannot be read or else the first missing one, if known, the number of sound records after the damage,
-    and the time since which records are lost. At most `_CODES` codes are named, and the others are counted.
+    what a wrong transaction index means for consumers if no batch is damaged, and the time since which records are
+    lost. At most `_CODES` codes are named, and the others are counted.
 
     With `is_read` the damaged bytes are read to find offset and time. With `several` (log directories) the line begins
     with the whole path, otherwise with the directory's name.
@@ -87,6 +89,8 @@ def _loss(partition: PartitionReport, is_read: bool, several: bool) -> Loss:
     after = f", {counted(behind, 'sound record')} {place}" if behind else ""
     batch = _batch_at(first) if is_read else LostBatch()
     offsets = _offsets(findings) or _from(_first_missing(first, batch, partition))
+    if FindingCode.TXN_INDEX_MISMATCH in {finding.code for finding in findings} and not is_of_batch(first):
+        after += _OF_TRANSACTION_INDEX
     name = partition.path if several else os.path.basename(partition.path)
     return Loss(place=name, offsets=f"{', '.join(codes[:_CODES])}{more}{offsets}{after}", written=batch.since)
 
