@@ -25,6 +25,7 @@ from kafkalog.codec.names import (
     CLUSTER_METADATA_TOPIC,
     CONSUMER_OFFSETS_TOPIC,
     LEADER_EPOCH_CHECKPOINT,
+    SHARE_GROUP_STATE_TOPIC,
     DirectoryState,
     FileKind,
     PartitionName,
@@ -108,6 +109,12 @@ def consequences(
                 if name.topic == CONSUMER_OFFSETS_TOPIC
                 else f"{name.topic} is compacted: of a key whose newest record is among what is lost, readers get the "
                 "record before it, and a key that was deleted may come back"
+            )
+            yield LossConsequence(kind="older_values_return", partition=result.name, detail=detail)
+        if is_hurt and name.topic == SHARE_GROUP_STATE_TOPIC:
+            detail = (
+                f"share groups whose newest state is among what is lost of {result.name} go back to the state before: "
+                "their members get records again, or start by share.auto.offset.reset if no state is left"
             )
             yield LossConsequence(kind="older_values_return", partition=result.name, detail=detail)
         yield from _of_retention(after, result, name, rules)
