@@ -12,6 +12,7 @@ from kafkalog.codec.common.advice import Ask, Sentence
 from kafkalog.codec.common.arguments import Count
 from kafkalog.codec.common.errors import StorageError, UsageError
 from kafkalog.log.directories.workers import OnProgress, Workers
+from kafkalog.log.directories.zookeeper_directories import without_zookeeper
 from kafkalog.log.disk.files import PathLike, refuse_no_path
 from kafkalog.recovery.act.job import by_root, keeping_in
 from kafkalog.recovery.act.working_copy import copy_for
@@ -50,12 +51,14 @@ def plan(
     outside the partitions.
 
     * `request`: how to recover; may be left out for the defaults
-    * `paths`: log directories, their parents, or partition directories
+    * `paths`: log directories, their parents, or partition directories; beside these, the data directories of
+      ZooKeeper, which decide what a broker with ZooKeeper serves after a start
     * `jobs`: how many partitions are examined at a time, each in its own process
     * `on_progress`: called with a `ProgressState` now and then
     """
-    wanted, places = _asked(request, paths)
-    wanted = in_place(wanted)
+    wanted, given = _asked(request, paths)
+    places, zookeepers = without_zookeeper(given)
+    wanted = structs.replace(in_place(wanted), beside=(*wanted.beside, *zookeepers))
     holding(places, wanted.select)
     directories = by_log_directory(log_directories(places))
     rules = rules_for_each(wanted, [log_directory_of(path) for path, *_also in directories])

@@ -67,6 +67,7 @@ from kafkalog.recovery.broker.node.settings_of_start import (
 )
 from kafkalog.recovery.broker.node.with_zookeeper import (
     consequences_of_topic_ids,
+    consequences_of_unknown,
     consequences_without_directory,
     zookeeper_facts,
 )
@@ -438,7 +439,8 @@ def _with_zookeeper(context: _Context, release: Release) -> NodeAnswer:
     moves = consequences_of_moves(
         directories, lambda directory: False if facts.may_have(directory.parsed.topic) else None
     )
-    consequences = [*identity.consequences, *offline, *other, *moves]
+    unknown = consequences_of_unknown(directories, facts)
+    consequences = [*identity.consequences, *offline, *other, *unknown, *moves]
     if files.node_id is not None and len(online) == len(files.roots):
         consequences += consequences_without_directory(directories, facts, files.node_id, is_certain=files.are_all)
     faults = [*identity.faults, *faults, *wrong]
@@ -446,7 +448,8 @@ def _with_zookeeper(context: _Context, release: Release) -> NodeAnswer:
         unserved, unread = consequences_of_unserved(context.unserved(root, results[root]), release)
         consequences += unserved
         faults += unread
-    return _answer_of(consequences, faults, None if facts.is_known else _OF_ZOOKEEPER)
+    condition = _UNREAD_ZOOKEEPER if context.leaders.directories else _OF_ZOOKEEPER
+    return _answer_of(consequences, faults, None if facts.is_known else condition)
 
 
 def _answer_of(consequences: Sequence[StartConsequence], faults: Sequence[Fault], condition: str | None) -> NodeAnswer:
@@ -967,6 +970,7 @@ _METADATA_CHANGES = (ConsequenceKind.METADATA_LOG_CUT, ConsequenceKind.METADATA_
 _WITH_ZOOKEEPER = ("2.8", "3.9")
 """recorded releases: the last that compares whole `meta.properties`, and the last that supports ZooKeeper"""
 _OF_ZOOKEEPER = "if its ZooKeeper is the one of this cluster; what ZooKeeper says is not in these directories"
+_UNREAD_ZOOKEEPER = "if its ZooKeeper is the one of this cluster; the data of ZooKeeper that were given cannot be read"
 _OUTCOMES = (
     (ConsequenceKind.METADATA_OVERWRITTEN, StartOutcome.OVERWRITES_METADATA),
     (ConsequenceKind.DELETED, StartOutcome.DELETES),

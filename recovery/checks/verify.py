@@ -20,6 +20,7 @@ from kafkalog.log.directories.inventory import lost_directories, open_all
 from kafkalog.log.directories.partition import Partition
 from kafkalog.log.directories.selection import ALL, Selection
 from kafkalog.log.directories.workers import OnRead, in_order
+from kafkalog.log.directories.zookeeper_directories import without_zookeeper
 from kafkalog.log.disk.files import PathLike, listed_once, real, unreadable
 from kafkalog.recovery.broker.start_question import ANYTHING, StartQuestion
 from kafkalog.recovery.checks.beside_running import is_in_use, look_again, read_again, settled_findings
@@ -55,7 +56,8 @@ def verify(
     (missing or empty ones only if no log directory is given) and for an unknown release, `UnknownName` for a topic or
     partition that does not exist.
 
-    * `paths`: log directories, partition directories or segments
+    * `paths`: log directories, partition directories or segments; beside these, the data directories of ZooKeeper,
+      which decide what a broker with ZooKeeper serves after a start
     * `deep`: also decode every record
     * `select`: which partitions; if not all are selected, checks of a log directory as a whole are left out, and
       so are log directories without a selected partition
@@ -110,9 +112,11 @@ def _look(
     if they may be due to its work (`settled_findings`). Raises `UsageError` and `UnknownName` as `verify` does.
     """
     with listed_once():  # and no longer: what was listed goes before others are forked
-        inventory = open_all(*paths, tolerant=True, missing_too=True, limits=limits)
+        logs, zookeepers = without_zookeeper(paths)
+        inventory = open_all(*logs, tolerant=True, missing_too=True, limits=limits)
         select.check(inventory.names)
         roots = [each.path for each in inventory.log_dirs]
+        roots += zookeepers if roots else []
         known = facts_of_each(roots, lost_directories(inventory.unreadable)) if select == ALL else {}
         in_use = {each.path for each in inventory.log_dirs if is_in_use(each.path)}
         listed = {
@@ -186,7 +190,7 @@ def _look(
         directories.append(
             DirectoryReport(path=partition.path, partitions=reports, directory_findings=found, broker=start)
         )
-    return VerifyReport(inventory.paths, directories)
+    return VerifyReport(tuple(os.fspath(path) for path in paths), directories)
 
 
 def _ask(

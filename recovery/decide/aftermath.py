@@ -25,6 +25,7 @@ from kafkalog.codec.names import (
     CLUSTER_METADATA_TOPIC,
     CONSUMER_OFFSETS_TOPIC,
     LEADER_EPOCH_CHECKPOINT,
+    SHARE_GROUP_STATE_TOPIC,
     DirectoryState,
     FileKind,
     PartitionName,
@@ -46,7 +47,7 @@ from kafkalog.recovery.facts.recovery_request import Rules
 
 __all__ = [
     "LossConsequence", "consequences", "ends_going_back", "held_back", "of_missing", "of_overlaps",
-    "transactions_staying_open",
+    "of_transaction_indexes", "transactions_staying_open",
 ]  # fmt: skip
 
 _NAMED = 3
@@ -62,9 +63,9 @@ class LossConsequence(Struct, frozen=True, kw_only=True):
     has ended is lost; `older_values_return`: a compacted topic has lost records; `retention`: retention deletes
     segments soon after the start, by a known limit; `end_goes_back`: a log without records will end below the offset at
     which it began; `transaction_stays_open`: the coordinator of an open transaction has lost its log;
-    `aborted_records`: readers of committed data get aborted records from an overlapping segment;
-    `deleted_records_return`: consumers get deleted records again, because the log start offset was not in its
-    checkpoint before a kill"""
+    `aborted_records`: readers of committed data get aborted records from an overlapping segment, or by a transaction
+    index that differs from the log, which may also hide committed ones; `deleted_records_return`: consumers get deleted
+    records again, because the log start offset was not in its checkpoint before a kill"""
     partition: str
     """the partition directory"""
     detail: str
@@ -110,6 +111,12 @@ def consequences(
                 "record before it, and a key that was deleted may come back"
             )
             yield LossConsequence(kind="older_values_return", partition=result.name, detail=detail)
+        if is_hurt and name.topic == SHARE_GROUP_STATE_TOPIC:
+            detail = (
+                f"share groups whose newest state is among what is lost of {result.name} go back to the state before: "
+                "their members get records again, or start by share.auto.offset.reset if no state is left"
+            )
+            yield LossConsequence(kind="older_values_return", partition=result.name, detail=detail)
         yield from _of_retention(after, result, name, rules)
         yield from _of_deleted_records(before, result)
 
@@ -149,6 +156,25 @@ def of_overlaps(findings: Iterable[Finding], changed: Container[str]) -> Iterato
             yield LossConsequence(
                 kind="aborted_records", partition=partition, detail=f"{partition}, {name}: {finding.detail}"
             )
+
+
+def of_transaction_indexes(findings: Iterable[Finding], changed: Container[str]) -> Iterator[LossConsequence]:
+    """Yield one `aborted_records` consequence for each partition with a TXN_INDEX_MISMATCH finding whose index is not
+    in `changed`. A finding about a missing index has the log's path. Paths are relative to the log directory.
+    """
+    wrong: dict[str, list[str]] = {}
+    for finding in findings:
+        index = os.path.splitext(finding.file or "")[0] + FileKind.TRANSACTION_INDEX
+        if finding.code is FindingCode.TXN_INDEX_MISMATCH and index not in changed:
+            partition, _, name = index.partition("/")
+            wrong.setdefault(partition, []).append(name)
+    for partition, names in wrong.items():
+        more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+        detail = (
+            f"{partition}: consumers of committed data get records of aborted transactions, or skip committed ones, "
+            f"until {names[0]}{more} {'are' if more else 'is'} rebuilt"
+        )
+        yield LossConsequence(kind="aborted_records", partition=partition, detail=detail)
 
 
 def ends_going_back(

@@ -64,6 +64,7 @@ from kafkalog.recovery.decide.aftermath import (
     consequences,
     ends_going_back,
     of_overlaps,
+    of_transaction_indexes,
     transactions_staying_open,
 )
 from kafkalog.recovery.decide.choice import RecoveryChoice
@@ -390,12 +391,14 @@ def plan_of(
 
 def with_findings_of_segments(plan: Plan) -> Plan:
     """Return the plan with the findings about whole segments (`_of_segments`) before its other findings, and with the
-    consequences of overlapping segments that it does not change. Raises `StorageError` if a log cannot be read.
+    consequences of overlapping segments and wrong transaction indexes that it does not change. Raises `StorageError` if
+    a log cannot be read.
     """
     known = list(plan.findings)
     findings = [*(finding for finding in _of_segments(plan) if finding not in known), *known]
-    overlaps = of_overlaps(findings, {action.path for action in plan.actions})
-    return replace(plan, findings=findings, consequences=(*plan.consequences, *overlaps))
+    changed = {action.path for action in plan.actions}
+    left = (*of_overlaps(findings, changed), *of_transaction_indexes(findings, changed))
+    return replace(plan, findings=findings, consequences=(*plan.consequences, *left))
 
 
 def _empties_coordinator(measured: Mapping[str, Measured], facts: TopicFacts) -> bool:

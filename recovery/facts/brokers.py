@@ -13,6 +13,7 @@ from dataclasses import replace
 
 from kafkalog.codec.names import CLUSTER_METADATA_DIRECTORY, DirectoryState, parse_partition_directory
 from kafkalog.log.directories.identities import meta_properties_of
+from kafkalog.log.directories.zookeeper_directories import without_zookeeper
 from kafkalog.log.disk.files import real, scan_directory
 from kafkalog.recovery.facts.topic_facts import TopicFacts, directory_id_of, identity_of, read_topic_facts
 
@@ -52,18 +53,24 @@ def brothers_of(root: str, roots: Sequence[str]) -> list[str]:
 
 def facts_of_each(roots: Sequence[str], lost: Sequence[str] = ()) -> Mapping[str, TopicFacts]:
     """Return a dict: real path of each log directory -> facts about topics, read from the metadata log in its broker's
-    directories. A directory belongs to the broker whose metadata registers its directory id; if none does,
-    `meta.properties` decides. The facts' `controllers` and `apart` are set from the other brokers' directories. `lost`
-    are missing or empty directories; they become the facts' `lost` if all `roots` belong to one broker.
+    directories. ZooKeeper's data directories among `roots` are not log directories and have no entry; they become the
+    facts' `controllers` of brokers whose metadata are in ZooKeeper. A log directory belongs to the broker whose
+    metadata registers its directory id; if none does, `meta.properties` decides. The facts' `controllers` and `apart`
+    are set from the other brokers' directories. `lost` are missing or empty directories; they become the facts' `lost`
+    if all `roots` belong to one broker.
 
     Damage is described in `problem` of the facts and raises no exception. Raises `StorageError` if a directory cannot
     be listed, or a log of `__remote_log_metadata` cannot be read.
     """
-    brokers = of_one_broker([real(root) for root in roots])
+    logs, zookeepers = without_zookeeper([real(root) for root in roots])
+    brokers = of_one_broker([os.fspath(root) for root in logs])
     known = [read_topic_facts(broker) for broker in brokers]
     if len(brokers) > 1:
         brokers, known = _with_registered(brokers, known)
-    controllers = controllers_beside(brokers)
+    controllers = [
+        tuple(zookeepers) if zookeepers and all(map(_is_of_zookeeper, broker)) else others
+        for broker, others in zip(brokers, controllers_beside(brokers), strict=True)
+    ]
     return {
         root: replace(
             facts, lost=tuple(lost) if len(brokers) == 1 else (), controllers=others, apart=_apart(broker, brokers)

@@ -10,6 +10,7 @@ from kafkalog.codec.common.errors import KafkaLogError, RecoveryRefused, UsageEr
 from kafkalog.codec.names import parse_partition_directory
 from kafkalog.log.directories.directory import is_log_dir, is_partition_dir, log_dirs_at
 from kafkalog.log.directories.selection import ALL, Selection
+from kafkalog.log.directories.zookeeper_directories import is_zookeeper_directory
 from kafkalog.log.disk.files import PathLike, exists, refuse_no_path, scan_directory
 
 __all__ = ["by_log_directory", "chosen_directories", "holding", "log_directories", "root_of"]
@@ -47,6 +48,11 @@ def _root_of(path: str) -> tuple[str, frozenset[str] | None]:
             raise UsageError(f"{path} holds segments, but is not named like a partition (topic-number)")
         return os.path.dirname(real), frozenset({name})
     if not is_log_dir(real):
+        if is_zookeeper_directory(real):
+            raise UsageError(
+                f"{path} is ZooKeeper's data directory, which is read by verify, plan, report, compare and triage, and "
+                "by no command that changes a log directory"
+            )
         raise UsageError(f"{path} is not a Kafka log directory: it holds no checkpoint, no marker and no partition")
     return real, None
 

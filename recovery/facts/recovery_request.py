@@ -143,7 +143,8 @@ class Recovery(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     part; `recover_into` copies the remote part back, in any mode
     """
     beside: tuple[str, ...] = ()
-    """more log directories of the same brokers, which a start reads; they are not changed"""
+    """more directories that a start reads, and that are not changed: log directories of the same brokers, and data
+    directories of their ZooKeeper"""
 
     def __post_init__(self) -> None:
         if type(self) is Recovery:  # what is made of a request was examined with it

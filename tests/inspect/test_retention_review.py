@@ -5,11 +5,15 @@ from __future__ import annotations
 import random
 from itertools import count
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+from msgspec import structs
 
 from kafkalog import Log, LogConfig, NewRecord, UsageError
-from kafkalog.inspect.retention import PartitionRetention, foresee_retention
+from kafkalog.cli.looking.retention import _held
+from kafkalog.inspect.retention import PartitionRetention, SegmentRetention, foresee_retention
 from kafkalog.log import open_log_dir
 from kafkalog.recovery.facts.topic_facts import NO_FACTS, read_topic_facts
 from testkit.made.scenes import SCENES
@@ -68,6 +72,17 @@ def test_a_record_of_the_future_holds_what_comes_after_it(tmp_path: Path) -> Non
     assert [each.held_by for each in found.segments] == [None, None, 1, 1]
     assert [each.base_offset for each in found.going] == [0]
     assert found.next_at == found.last_at == START + 1010 * HOUR + 1
+
+
+@pytest.mark.parametrize(
+    ("size", "words"), [(0, "which is empty, and whose file is of"), (9, "whose newest record is of")]
+)
+def test_an_empty_segment_that_holds_others_has_no_record(size: int, words: str) -> None:
+    last = SegmentRetention(
+        base_offset=761, size=size, largest_timestamp=1000, goes_at=2000, reason="time", held_by=None
+    )
+    held: Any = SimpleNamespace(segments=[last, structs.replace(last, base_offset=800, held_by=761)])
+    assert f"by segment 761, {words} 1970-01-01" in (_held(held) or "")
 
 
 def test_a_compacted_topic_loses_nothing_to_its_age(tmp_path: Path) -> None:

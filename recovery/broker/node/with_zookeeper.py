@@ -11,12 +11,19 @@ from msgspec import Struct
 
 from kafkalog.cluster.kraft.metadata_image import PartitionImage
 from kafkalog.codec.common.errors import StorageError, UsageError
+from kafkalog.codec.common.wording import counted
 from kafkalog.codec.names import PARTITION_METADATA, DirectoryState
 from kafkalog.recovery.broker.node.answer import ConsequenceKind, Fault, Part, StartConsequence
 from kafkalog.recovery.broker.node.partition_directory import PartitionDirectory
 from kafkalog.recovery.broker.node.partitions import made_again
 
-__all__ = ["ZooKeeperFacts", "consequences_of_topic_ids", "consequences_without_directory", "zookeeper_facts"]
+__all__ = [
+    "ZooKeeperFacts", "consequences_of_topic_ids", "consequences_of_unknown", "consequences_without_directory",
+    "zookeeper_facts",
+]  # fmt: skip
+
+_NAMED = 6
+"""most partition directories that a sentence names"""
 
 
 class ZooKeeperFacts(Struct, frozen=True, kw_only=True):
@@ -25,6 +32,8 @@ class ZooKeeperFacts(Struct, frozen=True, kw_only=True):
     is_known: bool = False
     cluster_id: str | None = None
     topic_ids: Mapping[str, str | None] | None = None
+    numbers: Mapping[str, frozenset[int]] = {}
+    """partition numbers by topic; empty for a topic whose assignment cannot be read"""
     partitions: Mapping[tuple[str, int], PartitionImage] = {}
     """by topic and partition number; partitions without a readable state are left out"""
 
@@ -53,13 +62,17 @@ def zookeeper_facts(directories: Sequence[str]) -> ZooKeeperFacts:
     places = chroots(tree.nodes)
     if len(places) != 1:
         return ZooKeeperFacts()
-    topics = {name: node.id for name, node in topic_nodes(tree, places[0]).items()}
+    topics = topic_nodes(tree, places[0])
     partitions = {
         key: PartitionImage(replicas, state.isr, state.leader, state.leader_epoch, 0, ())
         for key, (replicas, state) in sorted(partition_states(tree, places[0]).items())
     }
     return ZooKeeperFacts(
-        is_known=True, cluster_id=cluster_id(tree, places[0]), topic_ids=topics, partitions=partitions
+        is_known=True,
+        cluster_id=cluster_id(tree, places[0]),
+        topic_ids={name: node.id for name, node in topics.items()},
+        numbers={name: node.partitions for name, node in topics.items()},
+        partitions=partitions,
     )
 
 
@@ -77,6 +90,34 @@ def consequences_without_directory(
         if node_id in partition.replicas and key not in placed
     }
     return made_again(None, node_id, nowhere, (), is_certain=is_certain)
+
+
+def consequences_of_unknown(
+    directories: Sequence[PartitionDirectory], facts: ZooKeeperFacts
+) -> list[StartConsequence]:
+    """Return one consequence for the live directories whose topic or partition number ZooKeeper does not have: the
+    controller sends the broker nothing about them, so they are not served; their directories stay as they are. Empty if
+    there are none, or if ZooKeeper was not read.
+    """
+    unknown = [
+        directory
+        for directory in directories
+        if facts.is_known and directory.parsed.state is DirectoryState.LIVE and not _is_known(directory, facts)
+    ]
+    if not unknown:
+        return []
+    names = tuple(directory.name for directory in unknown)
+    listed = ", ".join(names[:_NAMED])
+    if len(names) > _NAMED:
+        listed = f"{counted(len(names), 'partition')}, among them {listed}"
+    detail = f"partitions that ZooKeeper does not know are not served, and their directories stay: {listed}"
+    return [StartConsequence(kind=ConsequenceKind.NOT_SERVING, detail=detail, file=unknown[0].path, names=names)]
+
+
+def _is_known(directory: PartitionDirectory, facts: ZooKeeperFacts) -> bool:
+    topic, partition = directory.partition
+    numbers = facts.numbers.get(topic)
+    return facts.may_have(topic) and (not numbers or partition in numbers)
 
 
 def consequences_of_topic_ids(

@@ -15,8 +15,6 @@ from kafkalog.codec.common.findings import Finding, FindingCode, Severity
 from kafkalog.codec.common.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.names import (
     CLUSTER_METADATA_TOPIC,
-    META_PROPERTIES,
-    ZOOKEEPER_DIRECTORY,
     DirectoryState,
     PartitionName,
     parse_partition_directory,
@@ -26,6 +24,7 @@ from kafkalog.log.directories.directory import LogDir, is_log_dir, is_partition_
 from kafkalog.log.directories.identities import are_copies_of_one
 from kafkalog.log.directories.partition import Partition, open_partition
 from kafkalog.log.directories.selection import ALL, Selection
+from kafkalog.log.directories.zookeeper_directories import is_zookeeper_directory
 from kafkalog.log.disk.files import PathLike, absolute, exists, is_directory, real, refuse_no_path, scan_directory
 from kafkalog.log.disk.pointer import findings_of_half_done
 
@@ -209,7 +208,7 @@ def _place(shelf: Shelf, path: str, seen: set[str], limits: Limits, notes_empty:
     if not is_directory(path):
         raise UsageError(f"{path} is not a directory: give log directories or partition directories")
     try:
-        if _is_zookeeper(path):
+        if is_zookeeper_directory(path):
             shelf.zookeeper.append(path)
         elif is_partition_dir(path):
             seen.add(real(path))
@@ -218,7 +217,7 @@ def _place(shelf: Shelf, path: str, seen: set[str], limits: Limits, notes_empty:
             _log_directory(shelf, path, seen, limits)
         else:
             inside = log_dirs_inside(path)
-            servers = [directory for directory in _directories(path) if _is_zookeeper(directory)]
+            servers = [directory for directory in _directories(path) if is_zookeeper_directory(directory)]
             if not inside and not (servers and notes_empty):
                 _without_partitions(shelf, path, notes_empty)
             for directory in sorted(inside):
@@ -237,17 +236,6 @@ def _without_partitions(shelf: Shelf, path: str, notes_empty: bool) -> None:
 
 def _directories(path: str) -> list[str]:
     return sorted(entry.path for entry in scan_directory(path) if entry.is_dir(follow_symlinks=False))
-
-
-def _is_zookeeper(path: str) -> bool:
-    """Whether a directory is ZooKeeper's dataDir (it contains `version-2` and no `meta.properties`), or the `version-2`
-    directory itself with a log or snapshot file in it. Raises `StorageError` if it cannot be listed.
-    """
-    if os.path.basename(absolute(path)) == ZOOKEEPER_DIRECTORY:
-        return any(entry.name.startswith(("log.", "snapshot.")) for entry in scan_directory(path))
-    return is_directory(os.path.join(path, ZOOKEEPER_DIRECTORY)) and not os.path.lexists(
-        os.path.join(path, META_PROPERTIES)
-    )
 
 
 def _partition_directory(shelf: Shelf, path: str, limits: Limits) -> None:

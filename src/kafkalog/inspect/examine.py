@@ -14,7 +14,7 @@ from kafkalog import __version__
 from kafkalog.codec.common.errors import KafkaLogError, RecoveryRefused, StorageError, UsageError
 from kafkalog.codec.common.finding_codes import Trait, codes_with
 from kafkalog.codec.common.findings import Finding, FindingCode, Severity
-from kafkalog.codec.names import META_PROPERTIES, ZOOKEEPER_DIRECTORY
+from kafkalog.codec.names import META_PROPERTIES
 from kafkalog.copies.compare import compare
 from kafkalog.copies.comparison import Comparison
 from kafkalog.inspect.annotated import bytes_around
@@ -26,6 +26,7 @@ from kafkalog.log.directories.identities import are_copies_of_one
 from kafkalog.log.directories.inventory import Inventory, lost_directories, open_all
 from kafkalog.log.directories.partition import Partition
 from kafkalog.log.directories.selection import ALL
+from kafkalog.log.directories.zookeeper_directories import without_zookeeper
 from kafkalog.recovery.act.history import RunInfo, runs
 from kafkalog.recovery.act.room import has_no_room_to_start, why_no_room
 from kafkalog.recovery.act.unfinished_business import standing
@@ -52,12 +53,12 @@ def examine(paths: Sequence[str], asked: Asked, watch: Watch) -> ReportFacts:
     Reads the clock for `made_at` (ms since 1970). Raises `UsageError` if the paths hold nothing of Kafka's,
     `UnknownName` if a chosen topic is missing, `StorageError` if a request to an object store fails.
     """
-    volumes = [path for path in paths if not _is_zookeeper(path)]
-    inventory = open_all(*(volumes or paths), tolerant=True, missing_too=True, limits=asked.limits)
+    volumes, zookeepers = without_zookeeper(paths)
+    inventory = open_all(*volumes, tolerant=True, missing_too=True, limits=asked.limits)
     placed = list(_chosen(inventory, asked))
     size = sum(partition.size for _directory, partition in placed)
     whole = asked.chosen == ALL
-    to_verify = volumes if whole else [partition.path for _directory, partition in placed]
+    to_verify = paths if whole else [partition.path for _directory, partition in placed]
     with watch.reading("verifying", size) as advance:
         verified = verify(*to_verify, deep=asked.deep, limits=asked.limits, on_read=advance)
     by_file = _by_file(verified.findings)
@@ -65,7 +66,7 @@ def examine(paths: Sequence[str], asked: Asked, watch: Watch) -> ReportFacts:
     with watch.reading("drawing", size) as advance:
         examined = walk_over(placed, by_file, of_partition, asked.limits, advance)
     comparison, comparison_problem = _compared(paths, inventory, asked, watch, size)
-    planned = tuple(_planned(inventory, placed, asked, watch))
+    planned = tuple(_planned(inventory, placed, asked, watch, zookeepers))
     copied = _copies_of_one(inventory)
     serious = [each for each in verified.findings if each.severity is not Severity.INFO and not _is_of(copied, each)]
     serious.sort(key=_by_weight)
@@ -101,13 +102,6 @@ def _copies_of_one(inventory: Inventory) -> frozenset[str]:
 def _is_of(copied: frozenset[str], finding: Finding) -> bool:
     """Whether a finding only says that copies share an id, which makes them comparable, and does not mean damage."""
     return finding.code is FindingCode.IDENTITY_MISMATCH and finding.file in copied
-
-
-def _is_zookeeper(path: str) -> bool:
-    """Whether a path is ZooKeeper's data directory, which gives `compare` the ISRs and is not a log directory."""
-    return os.path.isdir(os.path.join(path, ZOOKEEPER_DIRECTORY)) and not os.path.lexists(
-        os.path.join(path, META_PROPERTIES)
-    )
 
 
 def _placed(inventory: Inventory) -> Iterator[tuple[str, Partition]]:
@@ -221,21 +215,27 @@ def _compared(
 
 
 def _planned(
-    inventory: Inventory, placed: Sequence[tuple[str, Partition]], asked: Asked, watch: Watch
+    inventory: Inventory,
+    placed: Sequence[tuple[str, Partition]],
+    asked: Asked,
+    watch: Watch,
+    zookeepers: Sequence[str],
 ) -> Iterator[Planned]:
     """Yield a plan for each chosen log directory, and for each partition directory that was passed by its own path.
     Other directories with the same partitions serve as copies. If planning fails, it is tried again without copies. If
     that fails too, yield an entry with the first error.
 
     Directories of one broker that share a partition are not copies of each other. No broker starts on them, and their
-    plans say so; these plans are yielded last.
+    plans say so; these plans are yielded last. `zookeepers` are ZooKeeper's data directories, which a start is
+    predicted with.
     """
     wanted = {directory for directory, _partition in placed}
     roots = [log_dir.path for log_dir in inventory.log_dirs if log_dir.path in wanted or asked.chosen == ALL]
     alone = [each.path for each in inventory.standalone if each.path in wanted and os.path.isdir(each.path)]
     possible = [path for path in (*roots, *alone) if _has_root(path)]
     request = Recovery(config=asked.config, server=asked.server, at=asked.at, select=asked.chosen)
-    facts = facts_of_each([log_directory_of(path) for path in possible], lost_directories(inventory.unreadable))
+    known_roots = [*map(log_directory_of, possible), *zookeepers]
+    facts = facts_of_each(known_roots, lost_directories(inventory.unreadable)) if possible else {}
     holders, colliding = _holders(inventory), _colliding(inventory, roots)
     held: list[tuple[str, Plan]] = []
     with watch.planning() as update:

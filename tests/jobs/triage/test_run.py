@@ -6,6 +6,8 @@ import os
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -17,7 +19,7 @@ from kafkalog.codec.plain.scanner import scan
 from kafkalog.jobs.triage import sources
 from kafkalog.jobs.triage.kraft import kraft_memory
 from kafkalog.jobs.triage.outcome import PartitionTriage
-from kafkalog.jobs.triage.run import Triage, triage
+from kafkalog.jobs.triage.run import Triage, best_order, triage
 from kafkalog.log import open_partition
 from kafkalog.log.directories.selection import Selection
 from testkit.judging.trees import first_difference, stamps
@@ -106,6 +108,25 @@ def test_a_better_copy_is_named_and_what_makes_it_lead(disks: Path) -> None:
     assert each.advice.what == "start_order"
     assert set(partition(of(disks, each.advice.order), "cleaned").leaders) <= set(each.best)
     assert partition(of(disks, found.best_order), "tale").leaders == partition(found, "tale").best
+
+
+@pytest.mark.parametrize(("count", "expected"), [(3, (2, 3, 1)), (6, (1, 2, 3, 4, 5, 6))])
+def test_orders_that_differ_after_the_first_broker_are_compared_too(count: int, expected: tuple[int, ...]) -> None:
+    """Three nodes of Kafka 4.1.0: an unclean leader was elected as soon as broker 1 had come after broker 2."""
+    up = list(range(1, count + 1))
+    partitions: Any = [
+        SimpleNamespace(topic="un", partition=0, best=(2, 3), up=up, is_better_merged=False,
+                        lost_under=lambda node: 1500 if node == 1 else 0)
+    ]  # fmt: skip
+
+    def leaders(_key: object, order: tuple[int, ...], **_given: bool) -> frozenset[int]:
+        return frozenset({2} if order[:2] == (2, 3) else {1})
+
+    memory: Any = SimpleNamespace(leaders=leaders)
+    nodes: Any = dict.fromkeys(up, SimpleNamespace(is_up=True))
+    order, left, compared = best_order(partitions, memory, nodes, up)
+    assert (order, left) == (expected, 0 if count == 3 else 1)
+    assert compared == 6
 
 
 def test_nothing_is_changed(disks: Path) -> None:
@@ -297,6 +318,8 @@ def test_where_each_copy_has_damage_of_its_own_the_copies_are_merged(disks: Path
     assert (found.flawed_leaders, found.is_clean) == (found.leaders, False)
     assert found.advice.sentence() == "merge the copies before the first start"
     assert of(disks).worse_in_best_order > 0
+    text = " ".join(kafkalog("triage", disks).out.split())
+    assert "advice above (no other order of starts is better)" in text
 
 
 @pytest.mark.parametrize("how", ["damage", "poison"])

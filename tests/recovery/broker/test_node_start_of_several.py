@@ -22,11 +22,14 @@ from kafkalog.recovery.broker.node.settings_of_start import consequences_of_migr
 from kafkalog.recovery.broker.node.with_zookeeper import (
     ZooKeeperFacts,
     consequences_of_topic_ids,
+    consequences_of_unknown,
     consequences_without_directory,
 )
 from kafkalog.recovery.broker.node_start import node_start
+from kafkalog.recovery.run import plan
 from testkit.judging.trees import copy_tree
 from testkit.kafka.start_records import append_metadata
+from testkit.recorded.broker_dirs import own_copy, unpacked
 from testkit.recorded.fixture_data import broker_case
 from testkit.recorded.quorums import BROKER, CONTROLLERS, copied
 from testkit.running.command import kafkalog
@@ -340,6 +343,64 @@ def test_a_partition_with_another_topic_id_than_zookeeper_has_is_not_served() ->
     assert [(each.kind, each.names) for each in told] == [(ConsequenceKind.NOT_SERVING, ("t-1",))]
     told, _faults = consequences_of_topic_ids(found, ZooKeeperFacts())
     assert {each.names[0] for each in told} == {"t-0", "t-1"}, "one of them is wrong"
+
+
+def test_partitions_that_zookeeper_does_not_know_are_not_served() -> None:
+    """Kafka 3.9.1 with an older ZooKeeper: nobody led a partition that had been added since, and a newer topic."""
+    found = [directory("t-0", ONE), directory("t-1", ONE), directory("u-0", None), directory("unreadable-3", ONE)]
+    numbers = {"t": frozenset({0}), "unreadable": frozenset[int]()}
+    known = ZooKeeperFacts(is_known=True, topic_ids={"t": ONE, "unreadable": None}, numbers=numbers)
+    (told,) = consequences_of_unknown(found, known)
+    assert (told.kind, told.names) == (ConsequenceKind.NOT_SERVING, ("t-1", "u-0"))
+    assert told.detail.endswith(": t-1, u-0")
+    assert consequences_of_unknown(found[:1], known) == consequences_of_unknown(found, ZooKeeperFacts()) == []
+
+
+@pytest.fixture
+def with_zookeeper(tmp_path: Path) -> tuple[Path, Path]:
+    """A broker and its ZooKeeper, of Kafka 3.9.1, and a partition of a topic that this ZooKeeper does not know."""
+    cluster = own_copy(unpacked("3.9.1-zk/zkhist"), tmp_path / "cluster")
+    data = min(cluster.glob("broker-*"))
+    newer = shutil.copytree(next(path for path in data.glob("*-0") if "__" not in path.name), data / "newer-0")
+    (newer / "partition.metadata").unlink()
+    return data, cluster / "zookeeper"
+
+
+@pytest.mark.parametrize("command", ["plan", "verify", "report"])
+def test_zookeepers_data_beside_a_broker_decide_what_it_serves(command: str, with_zookeeper: tuple[Path, Path]) -> None:
+    data, zookeeper = with_zookeeper
+    options = ("-o", "-", "--format", "text") if command == "report" else ()
+    alone = kafkalog(command, data, *options).out
+    assert "what ZooKeeper says is not in these directories" in " ".join(alone.split())
+    both = kafkalog(command, data, zookeeper, *options)
+    said = " ".join(both.out.split())
+    assert "partitions that ZooKeeper does not know are not served, and their directories stay: newer-0" in said
+    assert "out of service after a start as it is" in said
+    assert "what ZooKeeper says" not in said
+    assert both.code == 1
+    if command == "verify":
+        assert f"kafkalog plan {data} {zookeeper}" in said
+
+
+def test_a_plan_of_the_package_reads_zookeepers_data_too(with_zookeeper: tuple[Path, Path]) -> None:
+    data, zookeeper = with_zookeeper
+    (made,) = plan(data, zookeeper)
+    assert made.broker.node is not None
+    assert made.broker.node.worst.outcome is StartOutcome.NOT_SERVING
+
+
+def test_zookeepers_data_that_cannot_be_read_are_a_condition(with_zookeeper: tuple[Path, Path]) -> None:
+    data, zookeeper = with_zookeeper
+    for path in (zookeeper / "version-2").iterdir():
+        path.unlink()
+    said = " ".join(kafkalog("plan", data, zookeeper).out.split())
+    assert "the data of ZooKeeper that were given cannot be read" in said
+
+
+def test_a_command_that_changes_names_those_that_read_zookeepers_data(with_zookeeper: tuple[Path, Path]) -> None:
+    ended = kafkalog("recover", *with_zookeeper, "--yes")
+    assert ended.code == 64
+    assert "is ZooKeeper's data directory, which is read by verify, plan, report, compare and triage" in ended.err
 
 
 @pytest.mark.parametrize("is_certain", [True, False])

@@ -130,7 +130,7 @@ def _held(partition_retention: PartitionRetention) -> str | None:
     """Return text about delayed deletions in a partition; None if there are none. Kafka deletes segments only from the
     start of the log, so a segment may have to wait for an earlier one. The text has the number of all waiting segments.
     Of the segment for which the first of them waits, it has the time of deletion (or "without end"), the base offset,
-    and the time of the newest record.
+    and the time of the newest record; of an empty segment, the time of its file.
     """
     held = [segment for segment in partition_retention.segments if segment.held_by is not None]
     if not held:
@@ -138,5 +138,6 @@ def _held(partition_retention: PartitionRetention) -> str | None:
     holder = next(segment for segment in partition_retention.segments if segment.base_offset == held[0].held_by)
     wait = "without end" if holder.goes_at is None else f"until {time_text(holder.goes_at)}"
     newest = time_text(holder.largest_timestamp)
-    by = f"by segment {holder.base_offset}, whose newest record is of {newest}"
+    time = f"whose newest record is of {newest}" if holder.size else f"which is empty, and whose file is of {newest}"
+    by = f"by segment {holder.base_offset}, {time}"
     return f"{counted(len(held), 'segment')} {wait}, {by}"

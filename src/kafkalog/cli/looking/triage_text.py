@@ -123,6 +123,13 @@ def _cut_by_start(partitions: Sequence[PartitionTriage]) -> str:
     )
 
 
+def _compared(found: Triage) -> str:
+    """Return a clause that says which orders of starts the named one is the best of."""
+    if found.are_all_compared:
+        return "no other order of starts is better"
+    return f"{counted(found.orders_compared, 'order')} of starts that differ in the first broker were compared"
+
+
 def _summary(found: Triage) -> list[str]:
     total = counted(len(found.partitions), "partition")
     lines = [f"{total}, foreseen from {found.source}"]
@@ -166,5 +173,7 @@ def _summary(found: Triage) -> list[str]:
         return [*lines, f"Once the metadata is right, the order of starts that loses least is: {order}."]
     need = "needs" if rest == 1 else "need"
     after = "a best copy leads each partition" if not rest else f"{counted(rest, 'partition')} {need} the advice above"
+    if rest:
+        after += f" ({_compared(found)})"
     lines.append(f"{found.first_step}, then start the brokers one after the other: {order}. With that, {after}.")
     return lines

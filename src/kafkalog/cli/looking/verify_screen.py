@@ -10,6 +10,7 @@ from kafkalog.codec.common.findings import Finding, FindingCode, Severity
 from kafkalog.codec.common.shell import shell_line
 from kafkalog.codec.common.wording import counted
 from kafkalog.inspect.lost_batches import LostBatch, is_of_batch, lost_batch_at
+from kafkalog.log.directories.zookeeper_directories import without_zookeeper
 from kafkalog.log.disk.files import real
 from kafkalog.recovery.broker.node.sentences import start_fails, start_sentences
 from kafkalog.recovery.checks.report import IN_USE, BrokerStart, DirectoryReport, PartitionReport, VerifyReport
@@ -23,6 +24,7 @@ _SHOWN = 24
 """Partitions of which the first damaged place is looked at again, for its times."""
 _CODES = 3
 _NEXT = "type this to see whether records are lost, which groups stand beyond the end, and how to recover:"
+_OF_TRANSACTION_INDEX = "; until it is rebuilt, consumers of committed data get aborted records, or skip committed ones"
 _GRAVE = codes_with(Trait.HIDES_DIRECTORY)
 
 
@@ -39,7 +41,8 @@ def screen_of(report: VerifyReport, hurt: Sequence[PartitionReport], words: Sequ
     nodes = [directory.broker.node for directory in report.directories if directory.broker is not None]
     planned = [directory.path for directory in report.directories if directory.broker is not None]
     is_mixed = any(finding.code is FindingCode.IDENTITY_MISMATCH for finding in report.findings)
-    told = [*(planned if is_mixed else _with_those_of_its_broker(dirty, planned)), *words]
+    _logs, zookeepers = without_zookeeper([path for path in report.paths if os.path.isdir(path)])
+    told = [*(planned if is_mixed else _with_those_of_its_broker(dirty, planned)), *zookeepers, *words]
     commands = [shell_line(["kafkalog", "plan", *told])] if dirty else []
     problems = [f"{finding.file}: {finding.detail}" if finding.file else finding.detail
                 for finding in report.findings if finding.code in _GRAVE]  # fmt: skip
@@ -71,8 +74,8 @@ def _worst_first(hurt: Sequence[PartitionReport]) -> list[PartitionReport]:
 def _loss(partition: PartitionReport, is_read: bool, several: bool) -> Loss:
     """Return the line about one partition, which must have a warning or an error. It has the codes of the findings, the
     offsets that cannot be read or else the first missing one, if known, the time of the damaged batch, which is not
-    that of the sound records after it, and the number of these. At most `_CODES` codes are named, and the others are
-    counted.
+    that of the sound records after it, and the number of these. If no batch is damaged, it says what a wrong
+    transaction index means for consumers. At most `_CODES` codes are named, and the others are counted.
 
     With `is_read` the damaged bytes are read to find offset and time. With `several` (log directories) the line begins
     with the whole path, otherwise with the directory's name.
@@ -87,6 +90,8 @@ def _loss(partition: PartitionReport, is_read: bool, several: bool) -> Loss:
     batch = _batch_at(first) if is_read else LostBatch()
     offsets = _offsets(findings) or _from(_first_missing(first, batch, partition))
     written = f", written {batch.since}" if batch.since else ""
+    if FindingCode.TXN_INDEX_MISMATCH in {finding.code for finding in findings} and not is_of_batch(first):
+        after += _OF_TRANSACTION_INDEX
     name = partition.path if several else os.path.basename(partition.path)
     return Loss(place=name, offsets=f"{', '.join(codes[:_CODES])}{more}{offsets}{written}{after}")
 

@@ -22,6 +22,7 @@ from kafkalog.codec.common.errors import KafkaLogError, RecoveryRefused, Storage
 from kafkalog.codec.common.findings import Finding
 from kafkalog.codec.common.shapes import shaped
 from kafkalog.log.directories.inventory import is_missing, lost_directories, missing_directory
+from kafkalog.log.directories.zookeeper_directories import without_zookeeper
 from kafkalog.log.disk.files import unreadable
 from kafkalog.recovery import Plan
 from kafkalog.recovery.act.room import has_no_room_to_start, why_no_room
@@ -162,14 +163,16 @@ def _outcome(plan: Plan | Unplanned, stands: Standing) -> ExitCode:
 def command(paths: tuple[str, ...], as_json: bool, every: bool, jobs: int, **given: Any) -> int:
     """Show what `recover` would do and what the broker itself would do, without touching anything.
 
-    Says first whether the broker starts, what is lost and since when, and what to type; then lists what is wrong. If
-    anything is lost, lists every way to recover with what it keeps, loses and needs, and recommends one. Names what
-    cannot be read and leaves it out. Exit code 0 if nothing is found and there is nothing to do, 64 if a PATH is not a
-    log directory, unless it is missing or empty beside others, 4 if something could not be read, 3 if a directory is
-    refused as a whole, else 1.
+    Says first whether the broker starts, what is lost and since when, and what to type; then lists what is wrong.
+    If anything is lost, lists every way to recover with what it keeps, loses and needs, and recommends one. Names
+    what cannot be read and leaves it out.  A PATH may be ZooKeeper's data directory, which decides what a broker
+    serves.  Exit code 0 if nothing is found and there is nothing to do, 64 if a PATH is not a log directory, unless
+    it is missing or empty beside others, 4 if something could not be read, 3 if a directory is refused as a whole,
+    else 1.
     """
     if as_json and every:
         raise UsageError("--all is for the tables; --json lists everything")
-    request = structs.replace(recovery_asked(given), beside=tuple(log_directories(paths)))
+    logs, zookeepers = without_zookeeper(paths)
+    request = structs.replace(recovery_asked(given), beside=(*log_directories(logs), *zookeepers))
     words = given_words(request, given["server_properties"])
-    return show(holding(paths, request.select), request, jobs, as_json, words, every=every)
+    return show(holding(logs, request.select), request, jobs, as_json, words, every=every)

@@ -115,7 +115,8 @@ class SummaryLine(Struct, frozen=True, kw_only=True, tag_field="kind", tag="summ
     """number of partitions that may have no leader"""
     best_order: tuple[int, ...]
     """ids of the brokers in the best order of starts: it loses the fewest offsets of best copies, then has the fewest
-    partitions without a best copy as leader; compared are orders that differ in the first broker
+    partitions without a best copy as leader; compared are orders that differ in the first broker, and of at most five
+    brokers all, if none of the former is without a loss
     """
     worse_in_best_order: int
     """number of partitions that may get no leader with a best copy even in `best_order`"""

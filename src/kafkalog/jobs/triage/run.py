@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from itertools import permutations
+from math import factorial
 
 from msgspec import Struct
 
@@ -28,11 +30,13 @@ from kafkalog.log.directories.workers import OnProgress
 from kafkalog.log.disk.files import PathLike, absolute
 from kafkalog.recovery.act.lock import refuse_if_locked
 
-__all__ = ["Triage", "triage"]
+__all__ = ["Triage", "best_order", "triage"]
 
 Key = tuple[str, int]
 _MOST_ORDERS = 64
-"""most orders of starts that are compared"""
+"""most orders of starts that are compared, if they differ in the first broker only"""
+_MOST_PERMUTED = 5
+"""most brokers of which every order of starts is compared: 120 orders"""
 
 
 class Triage(Struct, frozen=True, kw_only=True):
@@ -48,6 +52,10 @@ class Triage(Struct, frozen=True, kw_only=True):
     """order of starts in which the fewest offsets of best copies are lost: brokers one after another, once the
     controllers alone have fenced all
     """
+    orders_compared: int = 0
+    """number of orders of starts among which `best_order` is the best"""
+    are_all_compared: bool = False
+    """whether these are all orders of the brokers that can be started"""
     worse_in_best_order: int
     """number of partitions that even then may have no leader, or one whose copy is not the best"""
     not_starting: dict[int, str] = {}
@@ -136,7 +144,7 @@ def triage(
     wanted = {key: known_replicas for key, known_replicas in known.items() if select.takes(*key)}
     flaws = partial(flaws_of, limits=limits)
     partition_triages = [_judged(key, replicas, memory, disks, order, flaws) for key, replicas in wanted.items()]
-    best, left = _best_order(partition_triages, memory, disks, up)
+    best, left, compared = best_order(partition_triages, memory, disks, up)
     for triage in partition_triages:
         key = triage.topic, triage.partition
         leaders = partial(memory.leaders, key, cautious=True)
@@ -147,6 +155,8 @@ def triage(
         order=order,
         partitions=partition_triages,
         best_order=best,
+        orders_compared=compared,
+        are_all_compared=compared == factorial(len(up)),
         worse_in_best_order=left,
         not_starting={
             node: broker.refusal or "none of its directories is usable"
@@ -363,17 +373,37 @@ def _judged(
     return judged(*key, known, memory.leaders(key, order), logs, up, flaws)
 
 
-def _best_order(
+def best_order(
     found: Sequence[PartitionTriage], memory: Memory, disks: Mapping[int, BrokerDisks], up: Sequence[int]
-) -> tuple[tuple[int, ...], int]:
+) -> tuple[tuple[int, ...], int, int]:
     """Choose the order of starts that loses the fewest offsets of best copies. Among equal orders, choose the one with
-    the fewest partitions that may not get a best leader. Return the order and the number of these partitions. At most
-    64 orders are tried; they differ in the first broker. `up` are the brokers that can be started; if it is empty, the
-    order is empty too.
+    the fewest partitions that may not get a best leader. Return the order, the number of these partitions, and the
+    number of orders that were compared. `up` are the brokers that can be started; if it is empty, the order is empty.
+
+    At most 64 orders that differ in the first broker are compared. If each of them loses something or leaves such a
+    partition, and at most five brokers can be started, all other orders are compared too.
     """
     orders = [(first, *(node for node in up if node != first)) for first in up[:_MOST_ORDERS]] or [()]
+    scored = _scored(orders, 0, found, memory, disks)
+    if min(scored)[:2] > (0, 0) and len(up) <= _MOST_PERMUTED:
+        others = [order for order in permutations(up) if order not in orders]
+        scored += _scored(others, len(orders), found, memory, disks)
+    _, left, _, order = min(scored)
+    return order, left, len(scored)
+
+
+def _scored(
+    orders: Sequence[tuple[int, ...]],
+    first: int,
+    found: Sequence[PartitionTriage],
+    memory: Memory,
+    disks: Mapping[int, BrokerDisks],
+) -> list[tuple[int, int, int, tuple[int, ...]]]:
+    """Return (lost offsets of best copies, partitions that may not get a best leader, number, order) for each order;
+    the numbers count from `first`.
+    """
     scored = []
-    for number, order in enumerate(orders):
+    for number, order in enumerate(orders, first):
         left = lost = 0
         for partition in found:
             leaders = memory.leaders((partition.topic, partition.partition), order, cautious=True)
@@ -382,5 +412,4 @@ def _best_order(
             possible = partition.up if leaders is None else leaders
             lost += max((partition.lost_under(leader) for leader in possible), default=0)
         scored.append((lost, left, number, order))
-    _, left, _, order = min(scored)
-    return order, left
+    return scored

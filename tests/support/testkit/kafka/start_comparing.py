@@ -74,7 +74,10 @@ def differences(foretold: Forecast, found: Observed, place: Path, trial: Trial) 
     """Everything in which the real start was another than the one that was foretold; empty if nothing was."""
     moved = sorted({*found.strays, *found.deleted})
     is_expected = str(ConsequenceKind.EXPECTED_STRAY) in foretold.kinds and moved == foretold.strays
-    if foretold.outcome != found.outcome and not (is_expected and foretold.outcome == StartOutcome.STARTS):
+    is_unasked = trial.damage == "unknown-partition" and foretold.kinds == [str(ConsequenceKind.NOT_SERVING)]
+    if foretold.outcome != found.outcome and not (
+        (is_expected and foretold.outcome == StartOutcome.STARTS) or is_unasked
+    ):
         return [f"foretold {foretold.outcome}, it was {found.outcome}"]
     if found.outcome is StartOutcome.FAILS:
         return _failures(foretold, found, place)
