@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from kafkalog.codec.model import BATCH
+from testkit.made.tens import AT, flip, log_of_tens
 from testkit.recorded.broker_dirs import STOPPED, brokers, expected_offsets, expected_records, own_copy
 from testkit.recorded.fixture_data import BrokerCase
 from testkit.running.command import kafkalog
@@ -180,3 +182,15 @@ def test_times_of_remote_storage_are_refused(when: str) -> None:
     finished = kafkalog("find", brokers("4.1.1/segments")[0], "--time", when)
     assert finished.code == 64
     assert "is about remote storage: name it with --remote" in finished.err
+
+
+def test_a_time_behind_damage_is_not_said_to_have_no_record(tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    (log,) = log_of_tens(root, 3)
+    (line,) = kafkalog("find", "--json", "--time", AT + 1, root).objects
+    assert (line["offset"], line["is_behind_damage"]) == (None, False)
+    flip(log, (1, BATCH.size + 5, 0xFF))
+    finished = kafkalog("find", "--json", "--time", AT + 1, root)
+    assert finished.code == 1
+    assert [(line["offset"], line["is_behind_damage"]) for line in finished.objects] == [(None, True)]
+    assert "not reached: damage comes before" in kafkalog("find", "--time", AT + 1, root).out

@@ -73,11 +73,13 @@ class TimeLine(Struct, frozen=True, kw_only=True, tag_field="kind", tag="time"):
     """the requested time: ms since 1970, or `earliest`, `latest`, `max-timestamp`, `earliest-local` or `latest-tiered`
     """
     offset: int | None
-    """null if no record has that time"""
+    """null if no record has that time, or damage ends the search"""
     timestamp: int | None
     """of the record, in ms since 1970; null if there is none, and for all words but `max-timestamp`"""
     leader_epoch: int | None
     """of the record's batch; null if it is unknown"""
+    is_behind_damage: bool
+    """whether damage or a limit ended the search before a record was found, so that one may come behind it"""
 
 
 class OffsetLine(Struct, frozen=True, kw_only=True, tag_field="kind", tag="offset"):
@@ -134,12 +136,14 @@ class _Search:
         after it, and `max-timestamp` gives the record with the largest timestamp. `latest` gives the log end offset, or
         with read_committed the last stable offset; `earliest` gives the log start offset, `earliest-local` that of the
         local part, and `latest-tiered` the highest remote offset. The offset is None if there is no such record, or if
-        damage ends the search for a time. Timestamp and leader epoch are None for words other than `max-timestamp`.
+        damage or a limit ends the search; then `is_behind_damage` is true. Timestamp and leader epoch are None for
+        words other than `max-timestamp`.
 
         Damage and wrong index entries are added to `findings`. Raises `StorageError` if a file cannot be read.
         """
         timestamp: OffsetAndTimestamp | None = None
         offset: int | None = None
+        known = len(self.findings)
         if when == "earliest":
             offset = partition.log_start_offset
         elif when == "latest":
@@ -152,11 +156,14 @@ class _Search:
         else:
             timestamp = partition.offset_for_timestamp(int(when), findings=self.findings)
             self.findings += index_findings_of_time(partition, int(when))
+        offset = offset if timestamp is None else timestamp.offset
+        has_errors = any(finding.severity is Severity.ERROR for finding in self.findings[known:])
         return TimeLine(
             topic=partition.topic,
             partition=partition.partition,
             time=when,
-            offset=offset if timestamp is None else timestamp.offset,
+            offset=offset,
+            is_behind_damage=offset is None and has_errors,
             timestamp=None if timestamp is None else timestamp.timestamp,
             leader_epoch=None if timestamp is None or timestamp.leader_epoch < 0 else timestamp.leader_epoch,
         )
@@ -224,6 +231,12 @@ def _state(line: OffsetLine) -> str:
     return "control record" if line.is_control else ""
 
 
+def _offset(line: TimeLine) -> int | str:
+    if line.offset is not None:
+        return line.offset
+    return "not reached: damage comes before" if line.is_behind_damage else "none"
+
+
 def _print(lines: list[Line]) -> None:
     times = [line for line in lines if isinstance(line, TimeLine)]
     if times:
@@ -233,7 +246,7 @@ def _print(lines: list[Line]) -> None:
             [
                 [line.topic, line.partition,
                  line.time if isinstance(line.time, str) else time_text(line.time),
-                 "none" if line.offset is None else line.offset, time_text(line.timestamp),
+                 _offset(line), time_text(line.timestamp),
                  line.leader_epoch]
                 for line in times
             ],
