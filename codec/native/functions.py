@@ -515,7 +515,8 @@ def batches_by_producer(
 
 def sound_prefix(headers: AnyTable, continuity: Struct, gaps: bool) -> int:
     """Return the number of batches at the start of `headers` that certainly have no finding, and advance `continuity`
-    (`ContinuityState`) past them. With `gaps`, missing offsets before a batch are accepted if another batch follows.
+    (`ContinuityState`) past them. With `gaps`, missing offsets before a batch are accepted if there is a next batch,
+    which begins above this batch's last offset.
     """
     return _call("sound_prefix", *_table(HeaderColumn, headers), ctypes.addressof(continuity), gaps)
 

@@ -5,7 +5,7 @@
 
 /* Return the number of batches from the first one on that have no finding by `codec.rules.batches`, and advance
  * `continuity` past them. With `gaps`, missing offsets before a batch are accepted, because their finding is only
- * information. */
+ * information, if there is a next batch, which begins above this batch's last offset. */
 EXPORTED int64_t sound_prefix(int64_t *cells, int64_t stride, int64_t columns, struct continuity *continuity, int64_t gaps) {
     const struct batches batches = batches_of(cells, stride, columns);
     const int64_t base = continuity->base_offset, next_segment = continuity->next_segment;

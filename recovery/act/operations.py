@@ -80,9 +80,12 @@ class Disks:
             yield
 
     def make_parents(self, place: Place) -> None:
-        """Create the missing directories above a place, from the top down; existing ones are kept. The name of each new
-        one is flushed to disk. Directories that this object created or saw are not checked again. Raises `StorageError`
-        if one cannot be created.
+        """Create the missing directories above a place, from the top down, as `FileSystem.make_directory` does: each
+        new name is flushed to disk, within `flushed_together` at the end of that context. An existing name is kept
+        without an error, even if it is a file or a link. Names that this object created or saw are not checked again.
+
+        Raises `StorageError` if a directory cannot be created, and within `remembering` also if a name already exists
+        that was not created in that context.
         """
         fs, path = self.at(place)
         missing = []

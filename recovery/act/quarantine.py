@@ -191,8 +191,8 @@ class Runs:
 
     def refuse_place(self) -> None:
         """Raise `RecoveryRefused` if the path of the quarantine of a new execution is a file, has a line break, or is
-        or lies inside a log directory, this one or another (a broker would not start). The quarantine need not exist
-        yet.
+        or lies inside a log directory: this one, or another that `log_directory_around` finds (a broker would not
+        start). The quarantine need not exist yet.
         """
         if os.path.lexists(self.place) and not os.path.isdir(self.place):
             raise RecoveryRefused(

@@ -319,8 +319,10 @@ class _Directory:
     def close(self) -> None:
         """Stop cleanly, as a broker does after all partitions are loaded: write leader epochs, close logs, delete
         temporary checkpoint files (the target of a dangling link becomes an empty file instead), and rename stray
-        directories. Changes the tree. If a partition has a future copy, only that is closed, as in the broker; strays
-        are not closed. Raises a `JavaError` if the broker would throw an exception.
+        directories. Writes neither checkpoints nor the clean-shutdown marker. Changes the tree.
+
+        If a partition has a future copy, only that is closed, as in the broker. Stray and deleted directories are not
+        closed. Raises a `JavaError` if the broker would throw an exception.
         """
         by_partition = {(topic, partition): name for (topic, partition, _future), name in sorted(self.live.items())}
         closing = frozenset(by_partition.values())

@@ -757,13 +757,14 @@ class _Start:
             return known.as_of(self.release)
         replay = Replay(release=self.release, is_controller=self.role is not Role.BROKER)
         faults = len(self.faults)
-        snapshot, batches = (loaded.snapshot, None) if leader is None else followed(loaded, leader)
-        if snapshot is not None:
-            self._replay_snapshot(replay, snapshot)
         try:
+            snapshot, batches = (loaded.snapshot, None) if leader is None else followed(loaded, leader)
+            if snapshot is not None:
+                self._replay_snapshot(replay, snapshot)
             replay.take(batches if batches is not None else loaded.batches(0 if snapshot is None else snapshot.end))
         except ReaderError as error:
-            raise ends(Part.METADATA_LOG, "corrupt", loaded.directory, error.exception, error.message) from error
+            damaged = loaded if leader is None or leader.contents.error is None else leader
+            raise ends(Part.METADATA_LOG, "corrupt", damaged.directory, error.exception, error.message) from error
         self._refuse(replay, loaded.directory)
         for skipped in replay.skipped:
             detail = f"the broker goes on without the {skipped.record} at offset {skipped.offset}: {skipped.message}"

@@ -546,10 +546,12 @@ class _Walk:
                 self.result.hidden += hidden
 
     def _misplaced(self, batch: RecordBatch, code: FindingCode, detail: str) -> None:
-        """Add a displaced batch to the damages, with `code` and `detail`, and end the span of sound bytes before it.
-        Its checksum is right, but it is at the wrong offset, so no consumer reads it. If its offsets are impossible,
-        those expected at this place are used. The batch is remembered as pending, because `_settle` may correct its
-        offsets.
+        """Add a batch that cannot be in this segment (`out_of_place`) to the damages, with `code` and `detail`, and end
+        the span of sound bytes before it. Its checksum is right, but consumers cannot read it.
+
+        The damage gets the offsets in the batch's header; a negative last offset delta counts as 0. If they are
+        negative or too large for 64 bits, it gets offsets from the next expected one on. The batch is remembered as
+        pending, because `_settle` may correct the offsets.
         """
         self._end_span(batch.position)
         self._pending.append(len(self.result.damages))

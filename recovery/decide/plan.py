@@ -575,9 +575,10 @@ def _of_different_moments(survey: Survey, ends: Mapping[str, int], damaged: Iter
 
 
 def _too_high_ends(survey: Survey, ends: Mapping[str, int]) -> Iterator[Finding]:
-    """Yield the findings about live partitions whose logs end beyond their checkpoints, with relative paths. `ends` are
-    log end offsets by partition directory. Raises `StorageError` while iterating if a checkpoint or a log cannot be
-    read.
+    """Yield a finding for each live partition whose log ends too far (`too_high_end`): beyond its recovery point
+    although the broker stopped cleanly, or beyond a producer snapshot because of one flipped bit. Paths are relative to
+    the log directory. `ends` are log end offsets by partition directory. Raises `StorageError` while iterating if a
+    checkpoint or a log cannot be read.
     """
     tree = survey.tree()
     closed_at = Checkpoints.read(tree).closed_at(tree)

@@ -22,6 +22,7 @@ from testkit.recorded.broker_dirs import brokers, expected_records
 from testkit.recorded.fixture_data import broker_case
 from testkit.running.command import kafkalog as command
 from testkit.serving.raw_client import RawClient
+from testkit.serving.serving import bootstrap, serving
 
 PRODUCER, OTHER = 7, 8
 
@@ -253,3 +254,15 @@ def test_only_what_waits_within_the_part_is_counted(source: Path) -> None:
         plan = plan_replay(Replay(start_offset=start, end_offset=end), source)
         assert sum(each.records for each in plan.waiting) == (records or 0)
         assert bool(plan.waiting) == (records is not None)
+
+
+def test_a_partition_with_only_an_open_transaction_is_not_empty(tmp_path: Path) -> None:
+    """Its last stable offset is 0, which consumers with `read_committed` get in place of the high watermark."""
+    topics = {"open": ProducerState(producer_id=PRODUCER, producer_epoch=0, base_sequence=0, is_transactional=True)}
+    for topic in ("open", "empty"):
+        with Log.open(tmp_path / f"{topic}-0", LogConfig(retention_ms=-1)) as log:
+            if topic in topics:
+                log.append([b"record"], producer=topics[topic])
+    with serving(tmp_path) as server, Target(bootstrap(server), "id", {}, compression="none", batch_bytes=1) as target:
+        assert not target.is_empty("open", 0)
+        assert target.is_empty("empty", 0)

@@ -76,8 +76,10 @@ class Leaders(Struct, kw_only=True):
 def followed(own: LoadedMetadata, leader: LoadedMetadata) -> tuple[Snapshot | None, Iterator[MetaBatch]]:
     """Return the snapshot (None if there is none) and the batches, in order, from which a follower of `leader` builds
     its metadata. The follower truncates its own log at the point where the logs diverge, and continues with the
-    leader's. If its log ends before the leader's begins, it uses the leader's snapshot. The batches are read during the
-    iteration, which raises `ReaderError` for a damaged log. Raises `StorageError` if a file cannot be read.
+    leader's. If its log ends before the leader's begins, it uses the leader's snapshot.
+
+    The leader's log is read at once, the follower's during the iteration. Both the call and the iteration raise
+    `ReaderError` for a damaged log, and `StorageError` if a file cannot be read.
     """
     kept = min(own.end, _end_of_epoch(leader, own.epoch or 0))
     snapshot = own.snapshot
@@ -87,7 +89,9 @@ def followed(own: LoadedMetadata, leader: LoadedMetadata) -> tuple[Snapshot | No
 
 
 def _end_of_epoch(leader: LoadedMetadata, epoch: int) -> int:
-    """Offset to which a follower with this last epoch is truncated (`KafkaMetadataLog.endOffsetForEpoch`)."""
+    """Offset to which a follower with this last epoch is truncated (`KafkaMetadataLog.endOffsetForEpoch`). Raises
+    `ReaderError` if the leader's log is damaged, and `StorageError` if it cannot be read.
+    """
     return max((batch.next_offset for batch in leader.batches(0) if batch.epoch <= epoch), default=leader.start)
 
 

@@ -124,8 +124,8 @@ class Replay(Struct, kw_only=True):
                 self._apply_as_broker(record)
 
     def _apply_as_broker(self, record: FramedRecord) -> None:
-        """Apply to `image` a record that only controllers refuse. If a TopicRecord repeats a topic's name, both topic
-        ids stay known, as in a broker (`TopicsImage`).
+        """Apply a record to `image` as a broker does, which accepts it although a controller refuses it. If it is a
+        second TopicRecord with a topic's name, both topic ids stay known by that name (`TopicsImage`).
         """
         fields = {} if record.decoded is None else record.decoded.fields
         before = self.image.topics.get(fields.get("name", "")) if record.name == "TopicRecord" else None

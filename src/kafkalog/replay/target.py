@@ -162,14 +162,17 @@ class Target:
         return {name: len(topic.partitions) for name, topic in listed.items() if topic.error is None}
 
     def is_empty(self, topic: str, partition: int) -> bool:
-        """Return whether no record was ever written to a partition, that is, whether its high watermark is 0. Raises
-        `ClusterError` if the cluster cannot be asked.
+        """Return whether no record was ever written to a partition, that is, whether its high watermark is 0. Records
+        of open transactions count. Raises `ClusterError` if the cluster cannot be asked.
         """
+        place = self._kafka.TopicPartition(topic, partition)
+        # not from the consumer: with read_committed it gets the last stable offset instead of the high watermark
         with self._translated_errors(f"cannot ask for the offsets of {topic}-{partition}"):
-            _low, high = self._consumer.get_watermark_offsets(
-                self._kafka.TopicPartition(topic, partition), timeout=_TIMEOUT
-            )
-        return bool(high == 0)
+            asked = self._admin.list_offsets(
+                {place: self._admin_module.OffsetSpec.latest()},
+                isolation_level=self._kafka.IsolationLevel.READ_UNCOMMITTED, request_timeout=_TIMEOUT,
+            )  # fmt: skip
+            return bool(asked[place].result(_TIMEOUT).offset == 0)
 
     def create(self, topic: str, partitions: int, replication: int, configs: Mapping[str, str]) -> None:
         """Create a topic and wait until all its partitions have a leader.

@@ -159,7 +159,7 @@ class Server:
 
         Raises `CrowdedError` if too many requests wait for a thread. Raises `RequestError` if the connection is to be
         closed, because the client is not authenticated but must be, or because of a Produce request with `acks=0` or a
-        `SaslHandshake` of version 0.
+        `SaslHandshake` of version 0 that would otherwise be accepted.
         """
         self._sasl.admit(request, connection)
         served = SERVED.get(request.api.name)

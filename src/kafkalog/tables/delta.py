@@ -139,7 +139,7 @@ class DeltaTopicTable:
         `date=…` if the table is divided by day) but belong to no version before `commit`. `round_id` becomes part of
         their names.
 
-        Raises `UsageError` before `prepare`.
+        Raises `UsageError` if the table was neither loaded nor prepared.
         """
         if self._schema is None:
             raise UsageError("a table is prepared before it is written")

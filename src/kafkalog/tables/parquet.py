@@ -169,14 +169,14 @@ class ParquetTable:
                 yield path
 
     def begin(self, round_id: str) -> None:
-        """Write the id of the round to the manifest before the first file exists. Raises `UsageError` before `prepare`,
-        `StorageError` if the manifest cannot be written.
+        """Write the id of the round to the manifest before the first file exists. Raises `UsageError` if the table was
+        neither prepared nor loaded with a committed round, `StorageError` if the manifest cannot be written.
         """
         self._write({**self._as_written(), "begun": round_id}, self._manifest.get("positions", {}))
 
     def _as_written(self) -> dict[str, Any]:
-        """Return the content of the manifest (settings, schema and files) except the positions. Raises `UsageError`
-        before `prepare`.
+        """Return the content of the manifest (settings, schema and files) except the positions. Raises `UsageError` if
+        the table was neither prepared nor loaded with a committed round.
         """
         if self._schema is None or self._settings is None:
             raise UsageError("a table is prepared before it is written")
@@ -201,7 +201,7 @@ class ParquetTable:
         """Return a writer for the files of a partition, without the columns that the folder names contain. The files
         are not in the manifest before `commit`. `round_id` becomes part of their names.
 
-        Raises `UsageError` before `prepare`.
+        Raises `UsageError` if the table was neither prepared nor loaded with a committed round.
         """
         if self._schema is None or self._settings is None:
             raise UsageError("a table is prepared before it is written")
@@ -215,8 +215,9 @@ class ParquetTable:
         return PartitionFiles(partition, place, schema, {}, by_day=by_day)
 
     def commit(self, commit: Commit) -> None:
-        """Replace the manifest in one step; the new one also has the new files and positions. Raises `UsageError`
-        before `prepare`, `StorageError` if it cannot be written.
+        """Replace the manifest in one step; the new one also has the new files and positions. Raises `UsageError` if
+        the table was neither prepared nor loaded with a committed round, `StorageError` if the manifest cannot be
+        written.
         """
         manifest = self._as_written()
         manifest["files"] += [

@@ -11,6 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from kafkalog.codec.encode import build_batch
+from kafkalog.codec.model import BatchHeader, Record, TimestampType
+from kafkalog.log import open_segment
 from kafkalog.recovery.broker.node.answer import NodeAnswer, Role, StartOutcome
 from kafkalog.recovery.broker.node.releases import release_of
 from kafkalog.recovery.broker.node.replay import unknown_metadata_version
@@ -18,7 +21,7 @@ from kafkalog.recovery.broker.node_start import node_start
 from kafkalog.recovery.facts.brokers import facts_of_each
 from testkit.made.scenes import metadata_elsewhere
 from testkit.recorded.broker_dirs import brokers, own_copy
-from testkit.recorded.quorums import BROKER, CONTROLLERS, METADATA, copied
+from testkit.recorded.quorums import BROKER, CONTROLLERS, METADATA, copied, last_log
 from testkit.running.command import kafkalog
 
 KRAFT = "4.3.0/metadata"
@@ -183,6 +186,23 @@ def test_a_broker_without_its_metadata_log_follows_the_controllers_that_are_give
     assert start.role is Role.BROKER
     assert start.answers[0].condition == "if it follows the controllers that were given"
     assert start.answers[0].strays == whole.strays
+
+
+def test_a_record_of_the_controllers_that_nobody_can_read_ends_the_start_of_a_broker(tmp_path: Path) -> None:
+    nodes = copied("dynamic", tmp_path, *CONTROLLERS, BROKER)
+    controllers = [nodes[each] for each in CONTROLLERS]
+    for root in controllers:
+        log = last_log(root)
+        *_, last = open_segment(log).batches()
+        assert isinstance(last.header, BatchHeader)
+        record = Record(last.header.next_offset, 0, TimestampType.CREATE_TIME, None, b"\x01\x7f\x7f\x00")
+        log.chmod(0o600)
+        data = log.read_bytes()[: last.position + last.size]
+        log.write_bytes(data + build_batch([record], partition_leader_epoch=last.header.partition_leader_epoch))
+    given = [str(each) for each in controllers]
+    found = node_start([str(nodes[BROKER])], release="4.3", controllers=given).answers[0]
+    assert (found.outcome, found.message) == (StartOutcome.FAILS, "Unknown metadata id 127")
+    assert found.file in [str(each / METADATA) for each in controllers]
 
 
 @pytest.mark.parametrize(("release", "words"), [("3.7", "metadata version"), ("3.8", "feature level")])

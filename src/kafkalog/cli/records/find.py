@@ -299,7 +299,9 @@ def command(
     The answers come from the log.  The indexes that a broker would use are compared with it; errors in them are
     reported on standard error.
 
-    Exit code 0 if all is well, 1 if something was found, such as a wrong index, 4 if something could not be read.
+    At least one --time or --offset is needed, and --isolation-level read_committed needs --time latest; otherwise the
+    exit code is 64. It is 0 if all is well, 1 if something was found, such as a wrong index, 4 if something could not
+    be read.
     """
     if not times and not offsets:
         raise UsageError("nothing to find: give --time or --offset")

@@ -355,8 +355,8 @@ def _refused(path: str, state: _State) -> list[Finding]:
 def _with_share(groups: list[Group], share: Iterable[SharePartition], count: int) -> list[Group]:
     """Add the state of share groups, which is in `__share_group_state`, to the groups; return a new list.
 
-    State of a group id that is not a share group in `groups` is appended as a new group without members, with state
-    Unknown and log partition -1. `count` is the number of partitions of `__consumer_offsets`.
+    A group id that has state there, but is not a share group in `groups`, is appended as a new share group: without
+    members, with state Unknown and log partition -1. `count` is the number of partitions of `__consumer_offsets`.
     """
     of: dict[str, list[SharePartition]] = {}
     for share_partition in share:

@@ -81,7 +81,9 @@ def _numbers(value: object) -> tuple[int, ...] | None:
 
 
 def partition_state(data: bytes | None) -> PartitionState | None:
-    """Parse the data of a partition's `state` node: leader, epochs and ISR; None if it cannot be parsed."""
+    """Parse the data of a partition's `state` node: leader, epochs, ISR and whether the leader still recovers. Return
+    None if it cannot be parsed.
+    """
     fields = json_object(data)
     if fields is None:
         return None

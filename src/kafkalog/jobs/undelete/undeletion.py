@@ -110,9 +110,12 @@ class _Planning:
         return facts_of_each(self._roots)
 
     def plan(self, root: str) -> UndeletePlan | None:
-        """Plan for one log directory; return None if it has no deleted data of the topic, or none that `hold` would
-        rename. A refusal for this reason is kept in this object for `joined`. Raises `RecoveryRefused` if the data
-        cannot be restored, `StorageError` if a directory of the topic cannot be read.
+        """Plan for one log directory. Return None if it has no deleted data of the topic or, with `hold`, only
+        directories that are `-stray` already. This refusal is then kept for `joined`: the first one about `-stray`
+        directories, or else the latest.
+
+        Raises `RecoveryRefused` if the data cannot be restored, `UsageError` if deleted segments of a live partition
+        are to be restored under another topic name, and `StorageError` if a directory of the topic cannot be read.
         """
         try:
             return plan_directory(self._files, root, self._wanted, self._facts[root])

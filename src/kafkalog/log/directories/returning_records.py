@@ -46,9 +46,9 @@ def returning_records(
 
 
 def _epoch_before(log: Source, position: int, base: int, offset: int) -> int | None:
-    """Return the leader epoch of the last batch of a segment that begins below `offset`, searched from byte `position`
-    on. Return None if there is none, or that batch is not valid or of an old format. `base` is the segment's base
-    offset. Raises `StorageError` if the log cannot be read.
+    """Return the leader epoch of the last batch before the first one that begins at or above `offset`, in one segment
+    from byte `position` on. Return None if there is no such batch, or if it is not valid or of an old format. `base` is
+    the segment's base offset. Raises `StorageError` if the log cannot be read.
     """
     found: int | None = None
     for span in joined_spans(log, base, log.size, 1, position=position, base=base):

@@ -53,8 +53,8 @@ class Commit(Struct, frozen=True):
 class CommitsFile:
     """A file with one line of JSON per commit, replaced atomically.
 
-    Raises `UsageError` for a path inside a log directory or without a parent directory, and `RecoveryRefused` if
-    another server uses the file.
+    Raises `UsageError` for a path inside a log directory (`refuse_inside`) or without a parent directory, and
+    `RecoveryRefused` if another server uses the file.
     """
 
     def __init__(self, path: str) -> None:

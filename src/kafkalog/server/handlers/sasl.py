@@ -70,7 +70,7 @@ class SaslHandler:
 
         The error is ILLEGAL_SASL_STATE if no authentication is required or the client is already authenticated. It is
         UNSUPPORTED_SASL_MECHANISM for another mechanism, which is also reported. Raises `RequestError`, which closes
-        the connection, for version 0.
+        the connection, for a request of version 0 that would otherwise be accepted.
         """
         mechanisms = [_PLAIN] if self._users else []
         if not self._users or connection.authenticated:

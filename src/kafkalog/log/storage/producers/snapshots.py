@@ -38,7 +38,7 @@ def within_reach(last_base: int, offsets: Iterable[int]) -> list[int]:
 class Snapshots:
     """Snapshot files of one directory by offset. They are listed once; changes through this object update the list. If
     two file names have the same offset, one of them is ignored; a broker uses the one listed last, in no defined order.
-    Creating one, and all methods that use a file, raise `StorageError` if that fails.
+    Creating this object, and all methods that use a file, raise `StorageError` if that fails.
     """
 
     def __init__(self, disk: Disk, directory: str) -> None:
@@ -91,7 +91,7 @@ class Snapshots:
     def put(self, offset: int, data: bytes) -> None:
         """Write the snapshot file for an offset, under Kafka's name for it, and add it to the list. On a real disk an
         existing file is replaced. In a virtual directory (`Tree`) it is overwritten from its start, as by a broker, so
-        bytes after `data` remain.
+        bytes after `data` remain; there a directory of this name raises `JavaIOError` instead of `StorageError`.
         """
         path = self._path(offset)
         before = self._changes()
