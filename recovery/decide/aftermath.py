@@ -51,7 +51,7 @@ __all__ = [
 ]  # fmt: skip
 
 _NAMED = 3
-"""Most groups that a sentence names."""
+"""Most groups or partitions that a sentence names."""
 
 
 class LossConsequence(Struct, frozen=True, kw_only=True):
@@ -297,10 +297,13 @@ def of_missing(names: Iterable[str], coordinators: Coordinators) -> Iterator[Los
             if name.topic == CONSUMER_OFFSETS_TOPIC:
                 with_commits.append(directory)
     if with_commits:
-        more = f" and {len(with_commits) - _NAMED} more" if len(with_commits) > _NAMED else ""
-        where = f"{', '.join(with_commits[:_NAMED])}{more}"
+        where = _first(with_commits)
         detail = f"groups whose commits were in {where} have none left: their members start by auto.offset.reset"
         yield LossConsequence(kind="older_values_return", partition=with_commits[0], detail=detail)
+
+
+def _first(names: Sequence[str]) -> str:
+    return ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
 
 
 def _of_groups(
@@ -310,11 +313,10 @@ def _of_groups(
     beyond = sorted((commit for commit in commits if commit.offset > end), key=lambda commit: -commit.offset)
     if not beyond:
         return
-    names = ", ".join(f"{commit.key.group} at {commit.offset}" for commit in beyond[:_NAMED])
-    more = f" and {len(beyond) - _NAMED} more" if len(beyond) > _NAMED else ""
+    names = _first([f"{commit.key.group} at {commit.offset}" for commit in beyond])
     detail = (
         f"{counted(len(beyond), 'group')} stand{'s' if len(beyond) == 1 else ''} beyond the end {end} of "
-        f"{directory} ({names}{more}): consumers there reset by auto.offset.reset, or skip the records that get "
+        f"{directory} ({names}): consumers there reset by auto.offset.reset, or skip the records that get "
         "these offsets next"
     )
     yield LossConsequence(kind="groups_beyond_end", partition=directory, detail=detail)

@@ -11,7 +11,7 @@ from kafkalog.recovery.broker.manager import StartResult
 from kafkalog.recovery.broker.node.answer import ConsequenceKind, NodeAnswer, NodeStart, StartConsequence, StartOutcome
 from kafkalog.recovery.broker.node.releases import MODELED
 
-__all__ = ["node_findings", "node_sentences", "sentence_of_answer", "start_fails", "start_sentences"]
+__all__ = ["listed", "node_findings", "node_sentences", "sentence_of_answer", "start_fails", "start_sentences"]
 
 _DOUBTFUL = (ConsequenceKind.METADATA_MAY_GO_BACK, ConsequenceKind.OLDER_LOGS, ConsequenceKind.UNFORESEEN)
 """consequences that may lose something without another outcome"""
@@ -129,11 +129,12 @@ def _sentences(answer: NodeAnswer, kinds: Sequence[ConsequenceKind]) -> list[str
 def _consequence(consequence: StartConsequence) -> str:
     names = consequence.names
     if consequence.kind in _NAMING:
-        return f"{consequence.detail}: {_listed(names)}"
+        return f"{consequence.detail}: {listed(names)}"
     return consequence.detail
 
 
-def _listed(names: Sequence[str]) -> str:
+def listed(names: Sequence[str]) -> str:
+    """Names of partition directories, at most `_NAMED` of them; of more, their number comes first."""
     shown = ", ".join(names[:_NAMED])
     if len(names) <= _NAMED:
         return shown

@@ -11,19 +11,16 @@ from msgspec import Struct
 
 from kafkalog.cluster.kraft.metadata_image import PartitionImage
 from kafkalog.codec.common.errors import StorageError, UsageError
-from kafkalog.codec.common.wording import counted
 from kafkalog.codec.names import PARTITION_METADATA, DirectoryState
 from kafkalog.recovery.broker.node.answer import ConsequenceKind, Fault, Part, StartConsequence
 from kafkalog.recovery.broker.node.partition_directory import PartitionDirectory
 from kafkalog.recovery.broker.node.partitions import made_again
+from kafkalog.recovery.broker.node.sentences import listed
 
 __all__ = [
     "ZooKeeperFacts", "consequences_of_topic_ids", "consequences_of_unknown", "consequences_without_directory",
     "zookeeper_facts",
 ]  # fmt: skip
-
-_NAMED = 6
-"""most partition directories that a sentence names"""
 
 
 class ZooKeeperFacts(Struct, frozen=True, kw_only=True):
@@ -107,10 +104,7 @@ def consequences_of_unknown(
     if not unknown:
         return []
     names = tuple(directory.name for directory in unknown)
-    listed = ", ".join(names[:_NAMED])
-    if len(names) > _NAMED:
-        listed = f"{counted(len(names), 'partition')}, among them {listed}"
-    detail = f"partitions that ZooKeeper does not know are not served, and their directories stay: {listed}"
+    detail = f"partitions that ZooKeeper does not know are not served, and their directories stay: {listed(names)}"
     return [StartConsequence(kind=ConsequenceKind.NOT_SERVING, detail=detail, file=unknown[0].path, names=names)]
 
 

@@ -101,12 +101,11 @@ def _offsets(findings: Sequence[Finding]) -> str:
     ranges = [finding.unread for finding in findings if finding.unread is not None and is_of_batch(finding)]
     if not ranges:
         return ""
-    first, more = ranges[0], f" and {counted(len(ranges) - 1, 'more range')}" if len(ranges) > 1 else ""
-    if first.last_offset is None:
-        return f"; nothing from offset {first.first_offset} on can be read"
-    if first.last_offset == first.first_offset:
-        return f"; offset {first.first_offset}{more} cannot be read"
-    return f"; offsets {first.first_offset} to {first.last_offset}{more} cannot be read"
+    offsets, *_when = ranges[0].parts
+    if ranges[0].last_offset is None:
+        return f"; nothing {offsets} can be read"
+    more = f" and {counted(len(ranges) - 1, 'more range')}" if len(ranges) > 1 else ""
+    return f"; {offsets}{more} cannot be read"
 
 
 def _from(offset: int | None) -> str:

@@ -379,7 +379,8 @@ def of_topics_not_recreated(high_watermarks: Offsets, directories: Iterable[str]
         {(name.topic, name.partition) for name in names if name.state is state}
         for state in (DirectoryState.LIVE, DirectoryState.DELETE)
     )
-    return {key: offset for key, offset in high_watermarks.items() if key not in live & deleted}
+    recreated = live & deleted
+    return {key: offset for key, offset in high_watermarks.items() if key not in recreated}
 
 
 def log_dir_findings(path: str) -> list[Finding]:
