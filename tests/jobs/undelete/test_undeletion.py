@@ -244,12 +244,25 @@ def test_another_topic_gets_it(root: Path) -> None:
 @pytest.mark.parametrize("name", ["", "a/b", "..", "x" * 250, "ä", "a\n"])
 def test_a_name_that_is_no_topics(root: Path, name: str) -> None:
     delete_directory(root, "sessions-20-0")
-    with pytest.raises(UsageError, match="not a name of a topic"):
+    with pytest.raises(UsageError, match="is not the name of a topic"):
         undelete(Undelete(topic="sessions-20", as_topic=name), root)
-    with pytest.raises(UsageError, match="not a name of a topic"):
+    with pytest.raises(UsageError, match="is not the name of a topic"):
         undelete_into(Undelete(topic="sessions-20", as_topic=name), root, target=root.with_name("new"))
-    with pytest.raises(UsageError, match="not a name of a topic"):
+
+
+@pytest.mark.parametrize("name", ["", "a/b", "a\0"])
+def test_a_name_that_no_directory_has(root: Path, name: str) -> None:
+    with pytest.raises(UsageError, match="is not the name of a topic"):
         undelete(Undelete(topic=name), root)
+
+
+def test_a_topic_whose_name_is_no_longer_allowed(root: Path) -> None:
+    """Kafka reads topics of directories whatever they are called; only new ones are checked."""
+    (root / "sessions-20-0").rename(root / "ä-0")
+    wanted = values(root / "ä-0")
+    delete_directory(root, "ä-0")
+    undelete_into(Undelete(topic="ä"), root, target=root.with_name("new"))
+    assert values(root.with_name("new") / "ä-0") == wanted
 
 
 def test_a_source_that_does_not_exist_is_named(root: Path, tmp_path: Path) -> None:

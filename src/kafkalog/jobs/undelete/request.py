@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Annotated, Self
 
@@ -14,11 +13,10 @@ from kafkalog.codec.common.arguments import TIMES, check_fields
 from kafkalog.codec.common.errors import RecoveryRefused, UsageError
 from kafkalog.codec.common.options import Option
 from kafkalog.log.disk.files import PathLike
+from kafkalog.log.writing.topics import check_topic
 from kafkalog.recovery.facts.topic_ids import check_topic_id
 
 __all__ = ["Undelete"]
-
-_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 
 class Undelete(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,8 +30,9 @@ class Undelete(msgspec.Struct, frozen=True, kw_only=True):
         str | None, Option("--source", "Directory or run to restore from if a partition has several.", "NAME")
     ] = None
     """name of the deleted directory or id of the run, if several hold the same partition"""
-    as_topic: Annotated[str | None, Option("--as", "Topic name under which deleted partitions are "
-        "restored.", "TOPIC")] = None
+    as_topic: Annotated[
+        str | None, Option("--as", "Topic name under which deleted partitions are restored.", "TOPIC")
+    ] = None
     """another topic name for what is restored"""
     topic_id: Annotated[
         str | None,
@@ -64,9 +63,14 @@ class Undelete(msgspec.Struct, frozen=True, kw_only=True):
         check_fields(self)
 
     def checked(self) -> Self:
-        """Return the request itself, unchanged. Raises `UsageError` for an impossible topic name or topic id."""
-        _check_topic_name(self.topic)
-        _check_topic_name(self.as_topic)
+        """Return the request itself, unchanged. Raises `UsageError` for a `topic` that no directory can be named after,
+        an `as_topic` that no topic may be called, or an impossible topic id. `topic` may break the rules for names, as
+        the topics of old brokers may.
+        """
+        if "/" in self.topic or "\0" in self.topic or not self.topic:
+            raise UsageError(f"{self.topic!r} is not the name of a topic: no directory is named after it")
+        if self.as_topic is not None:
+            check_topic(self.as_topic)
         check_topic_id(self.topic_id)
         return self
 
@@ -98,11 +102,3 @@ class Undelete(msgspec.Struct, frozen=True, kw_only=True):
                 ),
                 reason="several",
             )
-
-
-def _check_topic_name(text: str | None) -> None:
-    """Raise `UsageError` for a name that no topic can have (`org.apache.kafka.common.internals.Topic`). None is
-    allowed.
-    """
-    if text is not None and (_TOPIC.fullmatch(text) is None or text in (".", "..")):
-        raise UsageError(f"{text!r} is not a name of a topic: up to 249 letters, digits, dots, hyphens and underscores")
