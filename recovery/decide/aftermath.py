@@ -52,6 +52,12 @@ __all__ = [
 
 _NAMED = 3
 """Most groups or partitions that a sentence names."""
+_STATE_LOST = {
+    CONSUMER_OFFSETS_TOPIC: "groups whose commits were in {} have none left: their members start by auto.offset.reset",
+    SHARE_GROUP_STATE_TOPIC: "share groups whose state was in {} have none left: their members start by "
+    "share.auto.offset.reset, get records again, or skip those that they had not yet got",
+}
+"""consequence of an internal topic's partition that is made again, empty; `{}` is for its directory"""
 
 
 class LossConsequence(Struct, frozen=True, kw_only=True):
@@ -286,20 +292,20 @@ def _segments(after: Tree, directory: str) -> Iterator[_Segment]:
 
 
 def of_missing(names: Iterable[str], coordinators: Coordinators) -> Iterator[LossConsequence]:
-    """Yield the consequences for consumer groups of partitions whose records are all lost, and which a start makes
-    again, empty. `names` are their directories. `coordinators` know the committed offsets that are left.
+    """Yield the consequences for consumer groups and share groups of partitions whose records are all lost, and which a
+    start makes again, empty. `names` are their directories. `coordinators` know the committed offsets that are left.
     """
-    with_commits = []
+    emptied: dict[str, list[str]] = {topic: [] for topic in _STATE_LOST}
     for directory in names:
         name = parse_partition_directory(directory)
         if name is not None:
             yield from _of_groups(directory, 0, name, coordinators)
-            if name.topic == CONSUMER_OFFSETS_TOPIC:
-                with_commits.append(directory)
-    if with_commits:
-        where = _first(with_commits)
-        detail = f"groups whose commits were in {where} have none left: their members start by auto.offset.reset"
-        yield LossConsequence(kind="older_values_return", partition=with_commits[0], detail=detail)
+            if name.topic in emptied:
+                emptied[name.topic].append(directory)
+    for topic, directories in emptied.items():
+        if directories:
+            detail = _STATE_LOST[topic].format(_first(directories))
+            yield LossConsequence(kind="older_values_return", partition=directories[0], detail=detail)
 
 
 def _first(names: Sequence[str]) -> str:

@@ -130,11 +130,14 @@ def test_groups_of_partitions_that_a_start_makes_again_are_named(tmp_path: Path)
     """Kafka 4.1.0 served the five partitions of a replaced disk again, empty: `mail` stood at 1500 of 0."""
     kafkalog.commit_offsets(tmp_path, "mail", {("payments", 0): 1500, ("payments", 1): 0})
     lost = ["payments-0", "payments-1", *(f"__consumer_offsets-{number}" for number in range(4)), "no partition"]
-    beyond, commits = of_missing(lost, Coordinators([str(tmp_path)]))
+    lost += ["__share_group_state-7"]
+    beyond, commits, shared = of_missing(lost, Coordinators([str(tmp_path)]))
     assert (beyond.kind, beyond.partition) == ("groups_beyond_end", "payments-0")
     assert "1 group stands beyond the end 0 of payments-0 (mail at 1500)" in beyond.detail
     assert commits.kind == "older_values_return"
     assert "__consumer_offsets-2 and 1 more have none left" in commits.detail
+    assert shared.partition == "__share_group_state-7"
+    assert "share groups whose state was in __share_group_state-7 have none left" in shared.detail
 
 
 def test_a_plan_names_the_groups_of_a_partition_whose_directory_is_gone(tmp_path: Path) -> None:
