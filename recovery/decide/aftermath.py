@@ -52,10 +52,13 @@ __all__ = [
 
 _NAMED = 3
 """Most groups or partitions that a sentence names."""
+_RESET_SHARE_OFFSETS = "the group's offsets are reset (kafka-share-groups.sh --reset-offsets)"
+"""Kafka 4.1.1 and 4.3.0 declined to read state that was not there, until `Admin.alterShareGroupOffsets`."""
 _STATE_LOST = {
-    CONSUMER_OFFSETS_TOPIC: "groups whose commits were in {} have none left: their members start by auto.offset.reset",
-    SHARE_GROUP_STATE_TOPIC: "share groups whose state was in {} have none left: their members start by "
-    "share.auto.offset.reset, get records again, or skip those that they had not yet got",
+    CONSUMER_OFFSETS_TOPIC: "groups whose commits were in {} have none left: their members start by auto.offset.reset, "
+    "those of share groups by share.auto.offset.reset",
+    SHARE_GROUP_STATE_TOPIC: "share groups whose state was in {} have none left: their members get no record until "
+    f"{_RESET_SHARE_OFFSETS}",
 }
 """consequence of an internal topic's partition that is made again, empty; `{}` is for its directory"""
 
@@ -120,7 +123,7 @@ def consequences(
         if is_hurt and name.topic == SHARE_GROUP_STATE_TOPIC:
             detail = (
                 f"share groups whose newest state is among what is lost of {result.name} go back to the state before: "
-                "their members get records again, or start by share.auto.offset.reset if no state is left"
+                f"their members get records again, or none if no state is left, until {_RESET_SHARE_OFFSETS}"
             )
             yield LossConsequence(kind="older_values_return", partition=result.name, detail=detail)
         yield from _of_retention(after, result, name, rules)
