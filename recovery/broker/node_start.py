@@ -60,6 +60,7 @@ from kafkalog.recovery.broker.node.reading import ReaderError
 from kafkalog.recovery.broker.node.releases import NEWEST, Release, asked_release, groups_from, release_of
 from kafkalog.recovery.broker.node.replay import Replay, newest_metadata_version, oldest_with_metadata_version
 from kafkalog.recovery.broker.node.settings_of_start import (
+    accepts_unreleased,
     consequences_of_migration,
     consequences_without_tier,
     refuse_incomplete_properties,
@@ -755,7 +756,11 @@ class _Start:
         known = next((replay for replay in self.context.replays if replay.is_that_of(self.release)), None)
         if known is not None:
             return known.as_of(self.release)
-        replay = Replay(release=self.release, is_controller=self.role is not Role.BROKER)
+        replay = Replay(
+            release=self.release,
+            is_controller=self.role is not Role.BROKER,
+            accepts_unreleased=accepts_unreleased(self.files.properties),
+        )
         faults = len(self.faults)
         try:
             snapshot, batches = (loaded.snapshot, None) if leader is None else followed(loaded, leader)

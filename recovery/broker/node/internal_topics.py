@@ -1,9 +1,9 @@
-"""Predict the last part of a start: coordinators load their partitions of `__consumer_offsets` and
-`__transaction_state`.
+"""Predict the last part of a start: coordinators load their partitions of `__consumer_offsets`,
+`__transaction_state` and `__share_group_state`.
 
-Since 4.0 a group coordinator does not load a partition at all if it meets a record that it cannot read, or cannot apply
-because the group is of another kind (`GroupTypes`). Before, it kept what came before that record, as the transaction
-coordinator of every release does. Checksums are not verified.
+Since 4.0 a group or share coordinator does not load a partition at all if it meets a record that it cannot read. This
+holds too if a group coordinator cannot apply a record because the group is of another kind (`GroupTypes`). Before, it
+kept what came before that record, as the transaction coordinator of every release does. Checksums are not verified.
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ class Unserved(Struct, frozen=True, kw_only=True):
 
 
 def unserved_partitions(root: str, result: BrokerResult) -> list[Unserved]:
-    """Return the first problem of each partition of `__consumer_offsets` and `__transaction_state` in the loaded log
-    directory `root`: a record that its coordinator cannot read or apply, or a batch with a wrong checksum. Partitions
-    without a problem are left out, and so are `-future`, `-delete` and `-stray` directories.
+    """Return the first problem of each partition of an internal topic (`TOPICS`) in the loaded log directory `root`: a
+    record that its coordinator cannot read or apply, or a batch with a wrong checksum. Partitions without a problem are
+    left out, and so are `-future`, `-delete` and `-stray` directories.
 
     Segments are read in order, up to 16 MiB in total; the search ends before the first segment that would exceed this.
     Raises `StorageError` if a segment cannot be read.
@@ -156,9 +156,10 @@ def consequences_of_unserved(unserved: list[Unserved], release: Release) -> tupl
                 )
                 faults.append(Fault(part=Part.INTERNAL_TOPICS, kind="mixed_group", file=entry.path, detail=detail))
             continue
-        whole = entry.topic != CONSUMER_OFFSETS_TOPIC or not release.at_least("4.0")
         what = (
-            "loads nothing that comes after it" if whole else "does not load the partition: its groups are not served"
+            "loads nothing that comes after it"
+            if entry.topic == TRANSACTION_STATE_TOPIC or not release.at_least("4.0")
+            else "does not load the partition: its groups are not served"
         )
         detail = (
             f"the record at offset {entry.offset} of {entry.name} cannot be read ({entry.detail}): the coordinator "

@@ -72,6 +72,8 @@ class Replay(Struct, kw_only=True):
 
     release: Release
     is_controller: bool
+    accepts_unreleased: bool = False
+    """whether the controller accepts every `metadata.version` that it knows (`unstable.feature.versions.enable`)"""
     image: MetadataImage = field(default_factory=MetadataImage)
     contradiction: Contradiction | None = None
     """first record at which a controller ends; None if there is none"""
@@ -90,7 +92,8 @@ class Replay(Struct, kw_only=True):
         refuses the same feature levels.
         """
         return all(
-            _feature_words(*feature, release) == _feature_words(*feature, self.release) for feature in self.features
+            self._feature_words(*feature, release) == self._feature_words(*feature, self.release)
+            for feature in self.features
         )
 
     def as_of(self, release: Release) -> Replay:
@@ -133,6 +136,16 @@ class Replay(Struct, kw_only=True):
         if before is not None:
             self.image.topic_names.setdefault(before.id, before.name)
 
+    def _of_controller(self, record: FramedRecord) -> _Words | None:
+        if record.name == "FeatureLevelRecord":
+            name, level = self.features[-1]
+            return _of_feature(name, level, self.release, accepts_unreleased=self.accepts_unreleased)
+        return _of_controller(record, self.image)
+
+    def _feature_words(self, name: str, level: int, release: Release) -> _Words | None:
+        refusal = unknown_metadata_version(level, release) if name == _METADATA_VERSION else None
+        return refusal or _of_feature(name, level, release, accepts_unreleased=self.accepts_unreleased)
+
     def _problem(self, offset: int, record: FramedRecord) -> Contradiction | None:
         if record.decoded is None:
             return None
@@ -141,7 +154,7 @@ class Replay(Struct, kw_only=True):
         refusal = _of_transactions(record, self) or _of_loader(record, self.image, self.release)
         of_controller = False
         if refusal is None:
-            refusal = _of_controller(record, self.image, self.release)
+            refusal = self._of_controller(record)
             of_controller = refusal is not None
         if refusal is None:
             return None
@@ -254,9 +267,10 @@ def unknown_metadata_version(level: int, release: Release) -> _Words | None:
     return _ILLEGAL_ARGUMENT, f"No MetadataVersion with {words} {level}"
 
 
-def _of_controller(record: FramedRecord, image: MetadataImage, release: Release) -> _Words | None:
+def _of_controller(record: FramedRecord, image: MetadataImage) -> _Words | None:
     """Return the exception class and message with which a controller (its `*ControlManager`) refuses a record that the
-    broker accepts, such as a second TopicRecord of one name; None if the controller accepts it too.
+    broker accepts, such as a second TopicRecord of one name; None if the controller accepts it too. Feature levels are
+    not checked.
     """
     fields = {} if record.decoded is None else record.decoded.fields
     match record.name:
@@ -273,14 +287,7 @@ def _of_controller(record: FramedRecord, image: MetadataImage, release: Release)
         case "RemoveUserScramCredentialRecord":
             if (fields["mechanism"], fields["name"]) not in image.scram:
                 return RUNTIME, "Unable to find credential to delete"
-        case "FeatureLevelRecord":
-            return _of_feature(fields["name"], fields["feature_level"], release)
     return None
-
-
-def _feature_words(name: str, level: int, release: Release) -> _Words | None:
-    refusal = unknown_metadata_version(level, release) if name == _METADATA_VERSION else None
-    return refusal or _of_feature(name, level, release)
 
 
 _FEATURES = frozenset(
@@ -289,9 +296,9 @@ _FEATURES = frozenset(
 )  # fmt: skip
 
 
-def _of_feature(name: str, level: int, release: Release) -> _Words | None:
+def _of_feature(name: str, level: int, release: Release, *, accepts_unreleased: bool) -> _Words | None:
     if name == _METADATA_VERSION:
-        if level <= newest_metadata_version(release):
+        if accepts_unreleased or level <= newest_metadata_version(release):
             return None
     elif name == _KRAFT_VERSION:
         if 0 <= level <= (1 if release.at_least("3.9") else 0):

@@ -7,7 +7,7 @@ Before 4.0 a leader whose metadata is still before the migration from ZooKeeper 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from kafkalog.cluster.kraft.metadata_image import MetadataImage
 from kafkalog.recovery.broker.node.answer import REFUSED_SETTING, ConsequenceKind, Fault, Part, Role, StartConsequence
@@ -16,10 +16,12 @@ from kafkalog.recovery.broker.node.metadata_log import LoadedMetadata
 from kafkalog.recovery.broker.node.node_files import NodeFiles
 from kafkalog.recovery.broker.node.releases import Release
 
-__all__ = ["consequences_of_migration", "consequences_without_tier", "refuse_small_segments"]
+__all__ = ["accepts_unreleased", "consequences_of_migration", "consequences_without_tier", "refuse_small_segments"]
 
 _MIGRATION, _PRE_MIGRATION = 1, 2
 _SYSTEM, _TOPIC = "remote.log.storage.system.enable", "remote.storage.enable"
+_UNRELEASED = ("unstable.feature.versions.enable", "unstable.metadata.versions.enable")
+"""the second is the name before 3.8"""
 _NAMED = 3
 _ROLES, _NODE, _LISTENERS = "process.roles", "node.id", "controller.listener.names"
 _QUORUM = ("controller.quorum.bootstrap.servers", "controller.quorum.voters")
@@ -119,12 +121,23 @@ def consequences_of_migration(
     )
 
 
+def accepts_unreleased(properties: Mapping[str, str]) -> bool:
+    """Whether a controller with these server properties accepts a `metadata.version` that its release knows but has not
+    released. Kafka 4.1.1 with the setting starts on the level of 4.2.
+    """
+    return any(_is_on(properties, name) for name in _UNRELEASED)
+
+
+def _is_on(properties: Mapping[str, str], name: str) -> bool:
+    return properties.get(name, "").strip().lower() == "true"
+
+
 def consequences_without_tier(files: NodeFiles, image: MetadataImage) -> Sequence[StartConsequence]:
     """Return one consequence about the topics with a remote tier (tiered storage) if the broker's properties do not
     enable it: only their local records are served. It names at most three topics, and counts the rest. Empty if there
     are no such topics, the tier is enabled, or there are no properties.
     """
-    if not files.properties or files.properties.get(_SYSTEM, "").strip().lower() == "true":
+    if not files.properties or _is_on(files.properties, _SYSTEM):
         return ()
     names = sorted(
         resource.partition(":")[2] or resource

@@ -17,9 +17,10 @@ from kafkalog.codec.common.errors import StorageError
 from kafkalog.codec.common.findings import FindingCode, Severity
 from kafkalog.codec.encode import build_batch
 from kafkalog.codec.model import Record, TimestampType
-from kafkalog.codec.names import DirectoryState, PartitionName
+from kafkalog.codec.names import SHARE_GROUP_STATE_TOPIC, DirectoryState, PartitionName
 from kafkalog.recovery.broker.node.answer import ConsequenceKind, NodeAnswer, Part, Role, StartOutcome
 from kafkalog.recovery.broker.node.ending import StartEndsError
+from kafkalog.recovery.broker.node.internal_topics import Unserved, consequences_of_unserved
 from kafkalog.recovery.broker.node.node_files import node_files
 from kafkalog.recovery.broker.node.partition_directory import PartitionDirectory
 from kafkalog.recovery.broker.node.partitions import Explained, partition_consequences
@@ -138,6 +139,32 @@ def test_the_first_release_that_is_asked_is_the_one_that_can_have_written_the_me
     meta.write_text("".join(line for line in meta.read_text().splitlines(True) if not line.startswith("directory.id")))
     properties = {"process.roles": "broker", "node.id": "3", "log.dirs": str(node)}
     assert str(node_start([str(node)], properties=properties).releases[0]) == oldest
+
+
+def test_unreleased_levels_are_accepted_if_the_properties_allow_them(tmp_path: Path) -> None:
+    """Kafka 4.1.1 with `unstable.feature.versions.enable` was formatted with 4.2-IV1, and started on it."""
+    node = next(broker_case("3.9.1", "metadata").unpack(tmp_path).glob("broker-*"))
+    log = max(path for path in (node / METADATA).glob("*.log") if path.stat().st_size)
+    append_metadata(log, ("FeatureLevelRecord", 0, {"name": "metadata.version", "feature_level": 23}))
+    properties = {"process.roles": "broker,controller", "node.id": "7", "log.dirs": str(node)}
+    refused, accepted = (
+        node_start([str(node)], properties=properties | {name: "true"}, release="3.9").answers[0]
+        for name in ("unstable.api.versions.enable", "unstable.feature.versions.enable")
+    )
+    assert (refused.outcome, refused.message) == (StartOutcome.FAILS, "Tried to apply FeatureLevelRecord")
+    assert accepted.outcome is StartOutcome.STARTS
+
+
+@pytest.mark.parametrize(("release", "words"), [("4.1", "does not load the partition"), ("3.9", "loads nothing that")])
+def test_a_record_that_the_share_coordinator_cannot_read(release: str, words: str) -> None:
+    """The coordinator of Kafka 4.1.1 said "Failed to load metadata from __share_group_state-2", and served no group."""
+    name = f"{SHARE_GROUP_STATE_TOPIC}-2"
+    record = Unserved(topic=SHARE_GROUP_STATE_TOPIC, name=name, path=f"/data/{name}/0.log", offset=2, detail="cut")
+    (consequence,), (fault,) = consequences_of_unserved([record], release_of(release))
+    assert (consequence.kind, consequence.names, fault.part) == (
+        ConsequenceKind.NOT_SERVING, (name,), Part.INTERNAL_TOPICS
+    )  # fmt: skip
+    assert words in consequence.detail
 
 
 @pytest.mark.parametrize(
@@ -428,7 +455,7 @@ def test_segments_below_1_mib_end_the_start_since_4_0(value: str, ends: bool, tm
         assert (found.outcome is StartOutcome.FAILS) is ends
         words = f"Invalid value {value} for configuration segment.bytes: Value must be at least 1048576"
         assert (found.message == words) is ends
-    properties = {"process.roles": "broker,controller", "node.id": "3", "log.segment.bytes": "4096"}
+    properties = {"process.roles": "broker,controller", "node.id": "7", "log.segment.bytes": "4096"}
     assert node_start([str(root)], properties=properties, release="4.1").never_starts
 
 
