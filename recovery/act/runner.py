@@ -461,10 +461,10 @@ def refuse_out_of_order(runs: Runs, run: KeptRun) -> None:
 
 
 def _found_otherwise(run: KeptRun, later: KeptRun) -> str | None:
-    """Compare the paths that both executions change. Return the first one, in the order of the steps of `later`, whose
-    size or content before `later` was not that which `run` had left, or that existed although `run` had removed it;
-    None if there is none. Paths that `later` did not find, and directories that `run` made, are not compared. If either
-    step is a truncation, only sizes are compared.
+    """Return the first file, in the order of the steps of `later`, which `later` found with another size or content
+    than `run` had left, or which it found although `run` had removed it; None if there is none. Files that `later` did
+    not find, that `run` only renamed to their place, and directories are not compared. If either step is a truncation,
+    only sizes are compared.
     """
     left: dict[str, FileState | int | None] = {}
     for step in run.journal.steps:

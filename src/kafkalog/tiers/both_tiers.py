@@ -377,7 +377,8 @@ class BothTiers:
 
     def entry(self, path: str) -> RemoteEntry | None:
         """Return the directory entry at a path in the mount; None if neither tier has it. The root is a directory named
-        like the mount. Raises `StorageError` if the tier cannot be read.
+        like the mount. Other entries are those of `entries`, for the whole directory: objects may be read for sizes.
+        Raises `StorageError` if the local directory or the tier cannot be read.
         """
         parts = self._parts(path)
         if not parts:
