@@ -115,8 +115,9 @@ def undo(
 
     The first execution of each directory is compared before any is undone. Raises `RecoveryRefused`, with nothing
     changed, if an execution does not exist, if anything that it relies on has changed since, if what it saved is not
-    complete, or if several directories have executions and none is named; `UsageError` if a path is not a directory.
-    Later executions on one directory can only be compared once it was restored.
+    complete, or if several directories have executions and none is named; `UsageError` if a path is not a directory or
+    an execution is named twice. Later executions on one directory can only be compared once it was restored. Raises
+    `StorageError` if the disk fails; the undo of that execution is then unfinished and can be completed.
 
     * `request`: which executions; may be left out for the latest
     * `paths`: log directories, their parents, or partition directories

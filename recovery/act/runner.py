@@ -197,8 +197,8 @@ def complete(
     untrue, or None. Return the completed ids with the number of operations that were carried out or undone here, the
     superseded ids with the reasons, and why a marker was withheld (None if none was; the last reason if several were).
 
-    Raises `RecoveryRefused` if another process has changed a file; that execution is rolled back. Raises `StorageError`
-    if the disk fails. Executions completed before the error stay completed.
+    Raises `RecoveryRefused` if another process has changed a file; that execution is rolled back. Raises it too if a
+    document is damaged, and `StorageError` if the disk fails. Executions completed before the error stay completed.
     """
     superseded = settle(root, runs, earlier).superseded
     completed: dict[str, int] = {}
@@ -333,7 +333,8 @@ def _bytes_of(changes: Changes, action: RecoveryAction) -> int:
 
 def refuse_place(runs: Runs, made: Changes) -> None:
     """Raise `RecoveryRefused` if a plan cannot be carried out: the quarantine's path is not allowed, or permissions or
-    space are missing. Reads only; the quarantine need not exist.
+    space are missing. Reads only; the quarantine need not exist. Raises `StorageError` if a file system cannot be
+    examined.
     """
     runs.refuse_place()
     refuse_without_permission(made)

@@ -118,7 +118,7 @@ def read_topic_id(tree: Tree, directory: str) -> str | None:
     """Return the topic id in the `partition.metadata` of a partition directory, as `PartitionMetadataFile.read` does;
     None if the file is missing. Raises a `JavaError` like the broker: `KafkaStorageError` if the file is a directory,
     malformed or has an invalid version, `IllegalArgumentError` if the id is not a UUID, `NullPointerError` if a line is
-    missing. Raises `StorageError` if a file cannot be read.
+    missing, `TooLargeError` if the file exceeds a broker's memory. Raises `StorageError` if a file cannot be read.
     """
     path = f"{directory}/{PARTITION_METADATA}"
     if path in tree.directories:
@@ -134,7 +134,9 @@ def read_topic_id(tree: Tree, directory: str) -> str | None:
 
 
 def topic_id_or_none(tree: Tree, directory: str) -> str | None:
-    """Return the topic id of a partition directory; None if `partition.metadata` is missing or cannot be parsed."""
+    """Return the topic id of a partition directory; None if `partition.metadata` is missing or cannot be parsed. Raises
+    `StorageError` if it cannot be read.
+    """
     try:
         return read_topic_id(tree, directory)
     except JavaError:

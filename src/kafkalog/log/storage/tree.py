@@ -331,13 +331,13 @@ class Tree:
 
     def is_same(self, path: str, other: Tree, its_path: str) -> bool:
         """Whether a file has the same bytes as the file `its_path` of another tree with the same original files. Raises
-        `KeyError` if one does not exist.
+        `KeyError` if one does not exist, `StorageError` if an original file cannot be read.
         """
         return self.is_content(path, other.files[its_path])
 
     def is_content(self, path: str, content: Content) -> bool:
         """Whether a file has the same bytes as a content with the same original files. Raises `KeyError` if the file
-        does not exist.
+        does not exist, `StorageError` if an original file cannot be read.
         """
         return same_bytes(self.files[path], content, self._origin)
 
