@@ -224,10 +224,10 @@ class Served(Protocol):
 
     @property
     def metadata(self) -> Partition | None:
-        """The log of the cluster's metadata."""
+        """The log of the cluster's metadata; None if there is none or it is not shown."""
 
     def log(self, topic: str, partition: int) -> ServedLog | None:
-        """Return the log of a partition, if it is here."""
+        """Return the log of a partition; None if it is not here or may not be read."""
 
     def permits(self, topic: str) -> bool:
         """Return whether a topic of that name may be read, whether or not it exists."""
