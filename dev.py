@@ -663,7 +663,7 @@ def _with_first(made: Path, program: str) -> None:
 
 def _bundle() -> None:
     """Pack the command and its dependencies into one file, run it in an environment without them, copy it to `dist`,
-    and print its size. Builds all wheels first. Raises `DevError` if a step fails.
+    and print its size. Builds all wheels first, as `_built` does. Raises `DevError` if a step fails.
     """
     show = "import sys, sysconfig; print(sys.implementation.name, *sys.version_info[:2], sysconfig.get_platform())"
     implementation, major, minor, platform = _output([_python(), "-c", show]).split()

@@ -109,7 +109,9 @@ def roots_with_duplicates(roots: Sequence[str]) -> frozenset[str]:
 
 
 def refuse_duplicates(roots: Sequence[str]) -> None:
-    """Raise `RecoveryRefused` if a topic-partition is live in two of several log directories of one broker."""
+    """Raise `RecoveryRefused` if a topic-partition is live in two of several log directories of one broker,
+    `StorageError` if a directory cannot be listed.
+    """
     for duplicate in _duplicates(roots):
         refused = RecoveryRefused(f"{duplicate.sentence}; move one of them away", reason="duplicate")
         raise refused.concerning(*duplicate.roots)

@@ -44,7 +44,8 @@ def rebuild_indexes(
 ) -> list[RecoveryResult]:
     """Rebuild every index, producer snapshot and leader epoch of sound logs; return a result for each log directory.
 
-    Raises `RecoveryRefused`, with nothing changed, if a log of one of the directories is damaged.
+    Raises `RecoveryRefused`, with nothing changed, if a log of one of the directories is damaged. All other errors are
+    those of `recover`.
 
     * `request`: may be left out for the defaults
     * `paths`: log directories or their parents

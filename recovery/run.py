@@ -75,7 +75,7 @@ def together(plans: Sequence[Plan], request: Recovery, rules: Mapping[str, Rules
     """Return the plans for several log directories, in order, with the results that need all of them: the predicted
     start of each node, and refusals for partitions that are live in two directories of one broker. `rules` are by log
     directory. The given plans are not changed. Raises `StorageError` if a file that a start reads, or a directory,
-    cannot be read.
+    cannot be read, `UsageError` if the release asked about is not known.
     """
     return [replace(plan, request=request) for plan in tell_duplicates(with_nodes(plans, rules))]
 
@@ -193,8 +193,8 @@ def recover_into(
     Partitions that cannot be read, or have links or special files, are not in the copy; the result's `declined` names
     them. With `remote_logs` in the request, missing and damaged segments of tiered logs are first copied from the
     remote tier. Raises `UsageError` for several paths or a partition directory, `RecoveryRefused` if the original is in
-    use, has an interrupted execution, or directly contains links or special files, and otherwise as `recover`. If
-    copying or recovering fails, the copy is removed.
+    use, has an interrupted execution, or directly contains links or special files, `StorageError` if a file cannot be
+    read or copied, and otherwise as `recover`. If copying or recovering fails, the copy is removed.
 
     * `request`: how to recover; may be left out for the defaults
     * `paths`: one log directory

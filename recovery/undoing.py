@@ -34,14 +34,15 @@ class UndoResult(Struct, frozen=True, kw_only=True):
 
 
 def _undone(path: PathLike) -> tuple[str, str | None]:
-    """Return a log directory as a real path, and the name of a partition directory in it, or None. If `path` is a
-    partition directory, these are its parent and its name, also if an execution has removed it from its log directory.
-    Any other directory is returned itself, with None. Raises `UsageError` if `path` is not a directory. Raises
-    `StorageError` if the path cannot be examined.
+    """Return the real path of a log directory, and the name of a partition directory in it or None. For a partition
+    directory, and for a missing path in a log directory that has the name of one, these are its parent and its name: an
+    execution may have removed it. Any other directory is returned itself, with None. Raises `UsageError` for any other
+    path, `StorageError` if a directory cannot be examined or listed.
     """
     given = os.fspath(path)
     parent, name = os.path.split(os.path.abspath(given.replace("\0", "")))
-    if parse_partition_directory(name) is not None and not exists(os.path.join(parent, name)) and is_log_dir(parent):
+    is_missing = parse_partition_directory(name) is not None and not exists(os.path.join(parent, name))
+    if is_missing and os.path.isdir(parent) and is_log_dir(parent):
         return os.path.realpath(parent), name  # a run has set it aside
     if "\0" in given or not os.path.isdir(given):
         raise UsageError(f"{given!r} is not a directory" if exists(given) else f"{given!r} does not exist")
@@ -114,8 +115,9 @@ def undo(
 
     The first execution of each directory is compared before any is undone. Raises `RecoveryRefused`, with nothing
     changed, if an execution does not exist, if anything that it relies on has changed since, if what it saved is not
-    complete, or if several directories have executions and none is named; `UsageError` if a path is not a directory.
-    Later executions on one directory can only be compared once it was restored.
+    complete, or if several directories have executions and none is named; `UsageError` if a path is not a directory or
+    an execution is named twice. Later executions on one directory can only be compared once it was restored. Raises
+    `StorageError` if the disk fails; the undo of that execution is then unfinished and can be completed.
 
     * `request`: which executions; may be left out for the latest
     * `paths`: log directories, their parents, or partition directories

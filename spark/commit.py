@@ -229,7 +229,7 @@ def _grouped(batches: Iterator[RecordBatch], limit: int) -> Iterator[list[Record
 
 def abandon(work: str, jobs: Iterable[str]) -> None:
     """Remove the staged files of `jobs` from the directory `work`, except those of a commit that must still be rolled
-    back.
+    back. Raises the errors of `load_journal`, and `StorageError` if a file cannot be removed.
     """
     pending = load_journal(work)
     discard(work, [job for job in jobs if pending is None or pending.job != job])

@@ -44,11 +44,13 @@ class ContentsReader(DataSourceReader):
 
     def partitions(self) -> list[ContentsPartition]:
         """Return the inputs of the tasks. There is a single one for the state of a cluster, one per log directory for
-        `checkpoints`, one per unit of `finding_places` for `findings`, and otherwise one per selected partition.
+        `checkpoints`, one per unit of `finding_places` for `findings`, and one per selected partition directory for
+        `segments`, deleted ones and every replica included. Otherwise there is one per selected partition.
 
         Lists the paths, except for the state of a cluster. Raises `UsageError` if a path or a selected partition does
-        not exist, if one of several logs of a partition must be chosen and `replica` chooses none, and for `findings`
-        if a log directory is in an object store. Raises `StorageError` if a directory cannot be read.
+        not exist, and for `findings` if a log directory is in an object store. Where one of several logs of a partition
+        must be chosen, it is also raised if `replica` chooses none. Raises `StorageError` if a directory cannot be
+        read.
         """
         options = self._options
         if options.contents in OF_A_CLUSTER:

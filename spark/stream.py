@@ -96,7 +96,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
         Lists the directories again. Data from `start` on that no longer exists raises `StorageError`, or is a warning
         with failOnDataLoss=false. Raises `UsageError` if `start` is not of a kafkalog stream or a path no longer
-        exists.
+        exists, and otherwise as `initialOffset`.
         """
         if self._begins_at_the_end and start in (None, self._initial):
             # An empty first batch: Spark stores only where a batch ends, and a restart would find a later log end.

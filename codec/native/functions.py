@@ -732,8 +732,9 @@ def increasing_entries(
 
 
 def write_entries(firsts: memoryview, seconds: memoryview, sizes: Sequence[int]) -> bytes:
-    """Encode index entries with these fields, in the format that `read_entries` reads. Raises TypeError for fields of
-    other sizes than 4 and 8 bytes.
+    """Encode the entries of an index file; `firsts` and `seconds` are their two fields. The fields become big-endian
+    numbers of `sizes` bytes (4 or 8) each; of a number that does not fit, the upper bits are lost. Raises TypeError for
+    other sizes.
     """
     first, second = _field_sizes(sizes)
     target = bytearray(len(firsts) * (first + second))

@@ -172,15 +172,18 @@ def first_offset(batch: RecordBatch, limits: Limits, execution: Execution) -> in
         raise FormatError(error.detail, position=batch.position, code=error.code) from None
 
 
-def inner_messages(batch: RecordBatch, limits: Limits, execution: Execution) -> list[tuple[LegacyHeader, Bytes]]:
-    """Return header and bytes of every message in a wrapper, with offsets as stored; an empty list for any other batch.
-    Raises `FormatError` if the wrapper cannot be read or contains another wrapper.
+def inner_messages(
+    batch: RecordBatch, limits: Limits, execution: Execution, count: int | None = None
+) -> list[tuple[LegacyHeader, Bytes]]:
+    """Return header and bytes of the first `count` messages in a wrapper (None: of all), with offsets as stored; an
+    empty list for any other batch. Raises `FormatError` if the wrapper cannot be read, or one of these messages is a
+    wrapper.
     """
     header = batch.header
     if not isinstance(header, LegacyHeader) or header.codec == Codec.NONE:
         return []
     try:
-        inner = _inner_set(header, batch.data, limits, execution)
+        inner = _inner_set(header, batch.data, limits, execution)[:count]
         for message, _ in inner:
             _check_plain(message)
         return inner

@@ -223,7 +223,7 @@ class FileSystem(Flushing):
             yield from file.read(start, end)
 
     def digest(self, path: str, start: int = 0, end: int | None = None) -> str:
-        """Digest of the bytes from `start` to `end` (`recovery.act.digest`)."""
+        """Digest of the bytes from `start` to `end` (exclusive; None: end of file), as in `recovery.act.digest`."""
         with self.opened(path) as file:
             return file.digest(start, end)
 
@@ -391,7 +391,7 @@ class FileSystem(Flushing):
                 os.close(descriptor)
 
     def replace(self, path: str, target: str, expected: Facts | None = None) -> None:
-        """Rename a file over `target`. Raises `RecoveryRefused` if `target` is not the `expected` file."""
+        """Rename a file over `target`. Raises `RecoveryRefused` if `target` is not the `expected` file (None: any)."""
         self.refuse_other(target, expected)
         self.rename(path, target)
 

@@ -53,7 +53,7 @@ class PurgeResult(Struct, frozen=True):
 def purgeable(request: Purge, path: PathLike) -> _Chosen:
     """Return the executions on one log directory that `purge` would remove, and id -> reason for executions that are
     old enough but stay. Reads only. Raises `RecoveryRefused` if a named execution is unknown or must be kept,
-    `UsageError` if `path` is not a log directory.
+    `UsageError` if `path` is not a log directory, `StorageError` if a quarantine cannot be read.
     """
     return _choose(Runs(root_of_runs(path), keeping_in(request.quarantine).quarantine), request.run_ids, request)
 
@@ -67,7 +67,7 @@ def purge(request: Purge, *paths: PathLike) -> list[PurgeResult]:
 
     Raises `RecoveryRefused`, with nothing removed, if a named execution does not exist or must not be removed;
     executions selected by age that must not be removed are kept and named in the result. Raises `UsageError` if a path
-    is not a log directory.
+    is not a log directory, `StorageError` if a file cannot be read or removed.
 
     * `request`: which executions
     * `paths`: log directories, their parents, or partition directories

@@ -197,8 +197,8 @@ def complete(
     untrue, or None. Return the completed ids with the number of operations that were carried out or undone here, the
     superseded ids with the reasons, and why a marker was withheld (None if none was; the last reason if several were).
 
-    Raises `RecoveryRefused` if another process has changed a file; that execution is rolled back. Raises `StorageError`
-    if the disk fails. Executions completed before the error stay completed.
+    Raises `RecoveryRefused` if another process has changed a file; that execution is rolled back. Raises it too if a
+    document is damaged, and `StorageError` if the disk fails. Executions completed before the error stay completed.
     """
     superseded = settle(root, runs, earlier).superseded
     completed: dict[str, int] = {}
@@ -333,7 +333,8 @@ def _bytes_of(changes: Changes, action: RecoveryAction) -> int:
 
 def refuse_place(runs: Runs, made: Changes) -> None:
     """Raise `RecoveryRefused` if a plan cannot be carried out: the quarantine's path is not allowed, or permissions or
-    space are missing. Reads only; the quarantine need not exist.
+    space are missing. Reads only; the quarantine need not exist. Raises `StorageError` if a file system cannot be
+    examined.
     """
     runs.refuse_place()
     refuse_without_permission(made)
@@ -461,10 +462,10 @@ def refuse_out_of_order(runs: Runs, run: KeptRun) -> None:
 
 
 def _found_otherwise(run: KeptRun, later: KeptRun) -> str | None:
-    """Compare the paths that both executions change. Return the first one, in the order of the steps of `later`, whose
-    size or content before `later` was not that which `run` had left, or that existed although `run` had removed it;
-    None if there is none. Paths that `later` did not find, and directories that `run` made, are not compared. If either
-    step is a truncation, only sizes are compared.
+    """Return the first file, in the order of the steps of `later`, which `later` found with another size or content
+    than `run` had left, or which it found although `run` had removed it; None if there is none. Files that `later` did
+    not find, that `run` only renamed to their place, and directories are not compared. If either step is a truncation,
+    only sizes are compared.
     """
     left: dict[str, FileState | int | None] = {}
     for step in run.journal.steps:

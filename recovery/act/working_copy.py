@@ -97,7 +97,7 @@ def _copy_tree(target: FileSystem, source: str) -> dict[str, StorageError]:
     """Copy all files and directories of `source` with their attributes into `target`, without the lock and the pointer
     file. Return name -> error of the top-level directories that were left out because they cannot be read or contain
     something other than files and directories. Raises `StorageError` if a top-level file cannot be read or the copy
-    cannot be written.
+    cannot be written, `RecoveryRefused` below more than 100 levels.
     """
     unreadable = {}
     with FileSystem(source) as other:

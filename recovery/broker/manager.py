@@ -118,7 +118,7 @@ def read_topic_id(tree: Tree, directory: str) -> str | None:
     """Return the topic id in the `partition.metadata` of a partition directory, as `PartitionMetadataFile.read` does;
     None if the file is missing. Raises a `JavaError` like the broker: `KafkaStorageError` if the file is a directory,
     malformed or has an invalid version, `IllegalArgumentError` if the id is not a UUID, `NullPointerError` if a line is
-    missing. Raises `StorageError` if a file cannot be read.
+    missing, `TooLargeError` if the file exceeds a broker's memory. Raises `StorageError` if a file cannot be read.
     """
     path = f"{directory}/{PARTITION_METADATA}"
     if path in tree.directories:
@@ -134,7 +134,9 @@ def read_topic_id(tree: Tree, directory: str) -> str | None:
 
 
 def topic_id_or_none(tree: Tree, directory: str) -> str | None:
-    """Return the topic id of a partition directory; None if `partition.metadata` is missing or cannot be parsed."""
+    """Return the topic id of a partition directory; None if `partition.metadata` is missing or cannot be parsed. Raises
+    `StorageError` if it cannot be read.
+    """
     try:
         return read_topic_id(tree, directory)
     except JavaError:
@@ -186,10 +188,10 @@ def _parse_metadata(path: str, lines: list[str]) -> str:
 
 
 def is_kraft(tree: Tree, *, has_metadata: bool = False) -> bool:
-    """Whether the log directory is a KRaft node's. `meta.properties` decides: version 1 is KRaft's, any other version
-    with a node id ZooKeeper's. If the file is missing, too large, malformed or has neither, a metadata log decides: one
-    in the tree, or with `has_metadata` in another log directory of the node. Raises `StorageError` if it cannot be
-    read.
+    """Whether the log directory is a KRaft node's. Version 1 of `meta.properties` is KRaft's, any other version with a
+    node id ZooKeeper's. If the file is missing, too large or malformed, or has another version and no node id, the node
+    is KRaft's if there is a metadata log: one in the tree, or with `has_metadata` in another log directory. Raises
+    `StorageError` if `meta.properties` cannot be read.
     """
     try:
         known = _is_kraft_by_file(tree.read(META_PROPERTIES)) if META_PROPERTIES in tree.files else None

@@ -321,9 +321,9 @@ def _newer_than_known(context: _Context) -> NodeAnswer | None:
 
 
 def _role(context: _Context) -> Role:
-    """Return the role in the properties; without it, a role inferred from the files. If there is a metadata log, it is
-    CONTROLLER for a voter or registered controller, COMBINED if this node also is a broker or has partitions, and
-    BROKER for any other node. Without a metadata log it is BROKER if a `meta.properties` is KRaft's, and else
+    """Return the role in the properties; without one, a role inferred from the files. With a metadata log, a voter or
+    registered controller is COMBINED if it also is a registered broker or has partitions, and else CONTROLLER; any
+    other node is BROKER. Without a metadata log the role is BROKER if a `meta.properties` is KRaft's, and else
     ZOOKEEPER_BROKER. Raises `StorageError` if a file cannot be read.
     """
     files = context.files

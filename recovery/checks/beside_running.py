@@ -65,8 +65,8 @@ def read_again(read: Callable[[Partition], _T], partition: Partition) -> _T:
 
 def settled_findings(findings: Iterable[Finding], partition: Partition | None = None) -> list[Finding]:
     """Return the findings that can be damage although a broker is running, in order. Two kinds are dropped: findings
-    about indexes and snapshots of the active segment of `partition`, which a broker flushes only when it closes the
-    segment, and findings that compare files of different moments.
+    that compare files of different moments, and with `partition` those about indexes and snapshots of its active
+    segment, which a broker flushes only when it closes the segment.
     """
     active = partition.segments[-1].base_offset if partition is not None and partition.segments else None
     return [finding for finding in findings if finding.code not in _OF_A_MOMENT and not _is_active(finding, active)]

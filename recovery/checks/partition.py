@@ -539,8 +539,8 @@ class _PartitionVerifier:
     def _compare_snapshots(self) -> None:
         """Add a SNAPSHOT_MISMATCH finding for each of the two newest producer snapshots that contradicts the batches
         before it. Only snapshots above the log start offset and up to the log end offset are compared; a start deletes
-        all others. A snapshot at the log end must also list every transaction that is open in the log after its last
-        gap in the offsets, unless it lists no producers.
+        all others. A snapshot at the log end that lists producers must also list every transaction that is open in the
+        log after the log's last gap in the offsets.
         """
         end = self.report.log_end_offset
         for path, check in self._snapshots.items():

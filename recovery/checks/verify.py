@@ -109,7 +109,7 @@ def _look(
 ) -> VerifyReport:
     """Check everything once; the parameters are as in `verify`. With `only`, a set of paths, only these partition
     directories and log directories are checked. Findings about directories that a running broker has open are left out
-    if they may be due to its work (`settled_findings`). Raises `UsageError` and `UnknownName` as `verify` does.
+    if they may be due to its work (`settled_findings`). Raises the errors of `verify`.
     """
     with listed_once():  # and no longer: what was listed goes before others are forked
         logs, zookeepers = without_zookeeper(paths)

@@ -229,7 +229,7 @@ class PartitionRecovery:
     # -- its logs ----------------------------------------------------------------------------------------------------
 
     def sound(self, until: Cut | None = None) -> SoundLog:
-        """Return the sound part of the logs, at most up to the batch of `until`."""
+        """Return the sound part of the logs, ending at the latest before the batch of `until` (None: no bound)."""
         return sound_prefix(self.original, self.directory, start=self.start, until=until)
 
     def salvaged(self, *, resume: bool, looks_inside: bool = False) -> SoundLog:

@@ -230,8 +230,8 @@ def recover_safely(
 
 
 def _with_copy(tree: Tree, directory: str, name: PartitionName) -> Tree:
-    """Return the part of the tree with the partition directory. For a live partition it also has the `-future` copies,
-    because a broker does not close a log with such a copy.
+    """Return an independent tree with the root's files and the partition directory. For a live partition it also has
+    the `-future` directories of the partition, because a broker does not close a log that has one.
     """
     if name.state is not DirectoryState.LIVE:
         return tree.part(directory)

@@ -233,5 +233,7 @@ def test_a_partition_that_was_set_aside_is_named_by_its_former_path(tmp_path: Pa
     (result,) = undo(partition)
     assert contents(root) == before
     assert result.root == str(root)
-    with pytest.raises(UsageError, match="does not exist"):
-        undo(tmp_path / "t-0")
+    (tmp_path / "file").touch()
+    for missing in ("t-0", "nothing/t-0", "file/t-0"):
+        with pytest.raises(UsageError, match="does not exist"):
+            undo(tmp_path / missing)

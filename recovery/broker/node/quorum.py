@@ -138,9 +138,9 @@ def _updated(batch: MetaBatch, known: Voters) -> Voters:
 
 def state_of_start(loaded: LoadedMetadata, release: Release) -> StateFile:
     """Read `quorum-state` as a start does. If the file or the metadata log is missing, the node continues without its
-    vote. Before 3.8 it does so also if the file is empty, is not JSON, or lacks `data_version`. The result then has
-    `is_there` False, a consequence and a fault. Raises `StartEndsError` for any other damage, `StorageError` if the
-    file cannot be read.
+    vote: the result has `is_there` False, a consequence and a fault. Before 3.8 the result is the same for a file that
+    is empty, is not a JSON object, or lacks `data_version`. Raises `StartEndsError` for any other damage,
+    `StorageError` if the file cannot be read.
     """
     path = os.path.join(loaded.directory, QUORUM_STATE)
     if not loaded.directory or not os.path.exists(path):  # else it is looked for in the working directory

@@ -379,7 +379,7 @@ class Producer:
         Timestamps in the metadata are -1 unless the log keeps the producer's.
 
         With `failure` the futures and callbacks get this error, and the transaction is marked as failed. The next
-        `flush` or `close` raises the error, unless an earlier one is waiting.
+        `flush` or `close` raises the error, or that of a callback, unless an earlier one is waiting.
         """
         with self._changed:
             self._room.give(sum(each.upper_bound for each in batch.waiting), len(batch.waiting))

@@ -164,9 +164,10 @@ class Catalog:
     def refresh(self) -> bool:
         """List the directories again and update the served topics; return whether anything changed.
 
-        If listing fails, the error is reported (the same error only once), the topics stay as they are, and False is
-        returned. If only the log of one partition cannot be read, that is reported too, and the partition counts as
-        changed.
+        If listing fails, the error is reported, the topics stay as they are, and False is returned. A partition that
+        still exists but cannot be listed is reported and served as before. A partition whose log cannot be read is
+        reported and counts as changed. An error equal to the last one is not reported again, until everything could be
+        listed.
         """
         try:
             inventory = settled(*self._paths, tolerant=True, limits=self._limits)
@@ -223,10 +224,10 @@ class Served(Protocol):
 
     @property
     def metadata(self) -> Partition | None:
-        """The log of the cluster's metadata."""
+        """The log of the cluster's metadata; None if there is none or it is not shown."""
 
     def log(self, topic: str, partition: int) -> ServedLog | None:
-        """Return the log of a partition, if it is here."""
+        """Return the log of a partition; None if it is not here or may not be read."""
 
     def permits(self, topic: str) -> bool:
         """Return whether a topic of that name may be read, whether or not it exists."""

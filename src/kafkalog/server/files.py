@@ -42,7 +42,9 @@ class Fact(enum.Enum):
 
 
 class OpenLog:
-    """The open log file of a segment, with facts learned about it. It is closed with the last reference to it."""
+    """The open log file of a segment, with facts learned about it. It is closed with the last reference to it. Opening
+    and reading raise `StorageError`.
+    """
 
     def __init__(self, path: str, on_close: Callable[[], None] = lambda: None) -> None:
         self.source = FileSource(path)

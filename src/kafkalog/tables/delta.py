@@ -99,7 +99,7 @@ class DeltaTopicTable:
         its rows. A change of the schema is committed as a version.
 
         Raises `UsageError` if the columns cannot be combined, `RecoveryRefused` if another writer changed the table
-        meanwhile, `StorageError` if a directory cannot be created.
+        meanwhile, `StorageError` if a directory cannot be created, `FormatError` if the table is damaged.
         """
         if self._table is None:
             self._settings = settings

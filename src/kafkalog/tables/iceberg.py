@@ -182,7 +182,8 @@ class IcebergTopicTable:
         property gets all positions. If an error is reported although the commit succeeded, return normally.
 
         Raises `RecoveryRefused` if another writer has committed first, `StorageError` if the snapshot cannot be
-        committed. Raises `UsageError` if the table was meanwhile replaced by one that no export created.
+        committed. If the table was meanwhile replaced by one that no export created or was damaged, raises `UsageError`
+        or `FormatError`.
         """
         positions = {**json.loads(self._table.properties.get(_POSITIONS, "{}"))}
         positions |= {str(number): list(structs.asdict(each).values()) for number, each in commit.positions.items()}

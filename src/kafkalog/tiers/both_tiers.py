@@ -81,7 +81,8 @@ class BothTiers:
     """A log directory `local` and a remote tier, mounted as the log directory `path` (a `tiered://` URI).
 
     If `local` is None, everything is remote. `metadata` has the events of `__remote_log_metadata`. If a partition has
-    no events, its segments are derived from the listing of the tier.
+    no events, its segments are derived from the listing of the tier. Listings are kept. Methods and properties raise
+    `StorageError` if the local directory or the tier cannot be read.
     """
 
     local: str | None
@@ -161,7 +162,7 @@ class BothTiers:
         return self.local is not None and next(self._keys(), None) is not None
 
     def segments(self, key: Key) -> list[RemoteSegment]:
-        """Return the segments of a partition, from the events or else from the listing."""
+        """Return the segments of a partition, from the events or else from the listing; empty if there are none."""
         if key not in self._segments:
             self._segments[key] = self._by_events(key) or segments_of(self.tier, self.listed.get(key, []))
         return self._segments[key]
@@ -377,7 +378,7 @@ class BothTiers:
 
     def entry(self, path: str) -> RemoteEntry | None:
         """Return the directory entry at a path in the mount; None if neither tier has it. The root is a directory named
-        like the mount. Raises `StorageError` if the tier cannot be read.
+        like the mount. To find sizes, objects of the whole directory may be read.
         """
         parts = self._parts(path)
         if not parts:

@@ -61,7 +61,9 @@ class Identity:
         return self._of_head(head) or self._of_witnesses(log)
 
     def is_of_other_times(self, log: RemoteFile) -> bool:
-        """Return whether the timestamps contradict the time index and the metadata, so that it is another log."""
+        """Return whether the timestamps contradict the time index or the metadata, so that it is another log. False
+        without a valid time index. Raises `StorageError` if a file cannot be read.
+        """
         return self._by_time(log) is False
 
     def _of_head(self, head: RecordBatch) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import gzip
 import json
 import re
 from pathlib import Path
@@ -273,6 +274,15 @@ def test_files_of_several_kinds_are_printed_in_their_order() -> None:
     for files in ([LOG, index], [index, LOG]):
         lines = kafkalog("dump", "--files", ",".join(map(str, files))).lines
         assert [line.removeprefix("Dumping ") for line in lines if line.startswith("Dumping")] == list(map(str, files))
+
+
+def test_records_before_a_wrapper_in_a_wrapper_are_printed(tmp_path: Path) -> None:
+    inner = message(0) + message(1, attributes=1, value=gzip.compress(message(0)))
+    log = tmp_path / "00000000000000000000.log"
+    log.write_bytes(message(1, attributes=1, value=gzip.compress(inner)))
+    ran = kafkalog("dump", "--print-data-log", log)
+    assert [line[:12] for line in ran.lines if line.startswith("| ")] == ["| offset: 0 "]
+    assert f"message_invalid ({log}, byte 0, offset 1" in ran.err
 
 
 def test_json_of_named_files_is_that_of_paths() -> None:

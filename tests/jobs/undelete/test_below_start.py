@@ -79,6 +79,13 @@ def test_damage_below_the_start_is_told(data: Path) -> None:
     assert "is damaged" in kafkalog("undelete", "--list", "--topic", TOPIC, data).out
 
 
+@pytest.mark.parametrize("content", [b"0\n1\n", b"0" * (9 << 20)], ids=["malformed", "too large"])
+def test_a_checkpoint_that_no_broker_reads_hides_nothing_else(data: Path, content: bytes) -> None:
+    (data / "log-start-offset-checkpoint").write_bytes(content)
+    assert not [each for each in deleted(data, topic=TOPIC) if each.kind is RemainsKind.BELOW_START]
+    assert kafkalog("undelete", "--list", data).code == 0
+
+
 def test_of_several_replicas_or_an_unknown_number_the_others_are_named(data: Path) -> None:
     (data / "__cluster_metadata-0").rename(data.parent / "away")
     ended = kafkalog("undelete", "--topic", TOPIC, "--list", data)

@@ -56,7 +56,7 @@ def command(ctx: click.Context, /, **given: Any) -> int:
 
     Also takes the options of kafka-dump-log and of kcat's consumer, and then prints the lines of that tool.
 
-    Findings go to standard error; the exit code is then 1, or 4 if something could not be read.
+    Warnings and errors go to standard error; the exit code is then 1, or 4 if something could not be read.
     """
     request = _request(ctx, given)
     form = form_of(request)

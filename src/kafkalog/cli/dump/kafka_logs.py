@@ -146,10 +146,10 @@ class KafkaLogs:
 
     @staticmethod
     def _checksums(batch: RecordBatch, records: Sequence[Record], *, is_valid: bool) -> Sequence[Checksum | None]:
-        """Return one checksum for each record of a batch. Records of magic 2 have no checksum: for them the result has
-        only None. In an uncompressed batch of magic 0 or 1, the checksum is the stored CRC of the batch, and `is_valid`
-        says whether it is right. In a compressed one, it is the stored CRC of the record's inner message, which is
-        verified here. Raises `FormatError` if a compressed batch cannot be decompressed.
+        """Return one checksum for each of `records`, which `decode_batch` has returned for the batch. Records of magic
+        2 have no checksum: for them the result has only None. In an uncompressed batch of magic 0 or 1, the checksum is
+        the stored CRC of the batch, and `is_valid` says whether it is right. In a compressed one, it is the stored CRC
+        of the record's inner message, which is verified here.
         """
         header = batch.header
         if not isinstance(header, LegacyHeader):
@@ -158,7 +158,7 @@ class KafkaLogs:
             return [Checksum(header.crc, is_valid)] * len(records)
         return [
             Checksum(inner.crc, zlib.crc32(data[LEGACY_CRC_START:]) == inner.crc)
-            for inner, data in inner_messages(batch, DEFAULT_LIMITS, PLAIN)[: len(records)]
+            for inner, data in inner_messages(batch, DEFAULT_LIMITS, PLAIN, len(records))
         ]
 
     def _ended(self, segment: Segment, scanner: Scanner, size: int) -> None:

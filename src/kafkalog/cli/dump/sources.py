@@ -25,7 +25,10 @@ __all__ = ["Sources"]
 
 
 class Sources:
-    """The partitions and other files at the paths of a command, restricted to the selected ones."""
+    """The partitions and other files at the paths of a command, restricted to the selected ones. Creating it raises
+    `UsageError` if an index or other side file does not exist, or `--server-properties` is combined with paths, and
+    click's error if there is no path.
+    """
 
     def __init__(self, request: Dump) -> None:
         paths = [*request.paths, *(path for text in request.files for path in text.split(",") if path)]
@@ -54,9 +57,10 @@ class Sources:
         checkpoints) first and then partitions; in kafka-dump-log's form it follows the order of the paths. Side files
         are not opened. `findings` get the findings of the paths; a path that cannot be read is one of them.
 
-        Raises `UsageError` for a path without Kafka data, `UnknownName` if a chosen topic or partition is missing. The
-        message says so if only deleted copies of it exist, or copies that recoveries keep. Raises `StorageError` if a
-        log must be read to choose the longest copy and cannot be read.
+        Raises `UsageError` for a path without Kafka data, or if a chosen partition is in several directories and
+        `--replica` chooses none. Raises `UnknownName` if a chosen topic or partition is missing; the message says so if
+        only deleted copies of it exist, or copies that recoveries keep. Raises `StorageError` if a log must be read to
+        choose the longest copy and cannot be read.
         """
         if self._others:
             self._open(request)

@@ -35,7 +35,7 @@ _SHOWN_ORIGINALS = 20
 def _show(paths: Sequence[str], quarantine: str | None, as_json: bool) -> int:
     """List the executions that are kept for each log directory, as a table or with `as_json` as JSON lines. Return
     `ExitCode.FINDINGS` if one is unfinished or unreadable, else `ExitCode.CLEAN`. `quarantine` is another directory in
-    which executions are kept. Raises `StorageError` and `UsageError`.
+    which executions are kept. Raises `StorageError`, `UsageError` and `RecoveryRefused` as `runs` does.
     """
     worst = ExitCode.CLEAN
     for path in paths:

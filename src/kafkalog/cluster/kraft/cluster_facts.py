@@ -54,7 +54,7 @@ def cluster_facts(inventory: Inventory, *, as_of: int | None = None, limits: Lim
     The cluster id is the first one in the `meta.properties` files, or None if none has one. The node id is the smallest
     in these files, or 1 if none has one. Configs, quotas, SCRAM users and topics are empty if there is no metadata
     partition, or several. They are also empty if the metadata cannot be read or begin after `as_of`; `problem` then
-    says why.
+    says why. Raises nothing for damaged or unreadable files.
     """
     metas = [log_dir.meta_properties for log_dir in inventory.log_dirs if log_dir.meta_properties is not None]
     cluster_id = next((meta.cluster_id for meta in metas if meta.cluster_id), None)

@@ -115,8 +115,8 @@ class MetadataLog:
         """(end offset, epoch, path) in ascending order"""
 
     def events(self, findings: list[Finding], start_offset: int | None = None) -> Iterator[MetadataEvent]:
-        """Yield all records of the log from `start_offset` on, control records included. Findings about damage are
-        appended to `findings`; reading stops at damage.
+        """Yield all records of the log from `start_offset` on, control records included. Reading stops at damage, and
+        findings about it are then appended to `findings`. Raises `StorageError` if a file cannot be read.
         """
         reader = self.partition.records(
             RecordFilter(start_offset=start_offset), include_control=True, on_damage=STOP, limits=self.limits
@@ -124,8 +124,8 @@ class MetadataLog:
         yield from _events(reader, findings)
 
     def snapshot_events(self, path: str, findings: list[Finding]) -> list[MetadataEvent]:
-        """Return all records of the snapshot at `path`, control records included. Findings about damage are appended to
-        `findings`.
+        """Return the records of the snapshot at `path` up to the first damage, control records included. Findings about
+        damage are appended to `findings`. Raises `StorageError` if the file cannot be read.
         """
         return list(
             _events(open_segment(path).records(include_control=True, on_damage=STOP, limits=self.limits), findings)
@@ -180,8 +180,8 @@ class MetadataLog:
 
     def offset_at(self, time: int) -> int | None:
         """Return the offset of the first record in the log that is later than `time` (ms since 1970); None if there is
-        none. Raises `UsageError` if that is the first record of the log and its offset is not 0, because earlier
-        records are unknown. Raises `StorageError` if files cannot be read.
+        none before the first damage. Raises `UsageError` if that is the first record of the log and its offset is not
+        0, because earlier records are unknown. Raises `StorageError` if files cannot be read.
         """
         first = True
         for event in self.events([]):

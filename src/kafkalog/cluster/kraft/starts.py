@@ -111,8 +111,8 @@ class _Walk:
         self._online = self._with_directory(partition)
 
     def _with_directory(self, partition: PartitionImage) -> frozenset[int]:
-        """Return the ids of the partition's brokers that are registered with the replica's directory online
-        (`LeaderAcceptor`).
+        """Return the ids of the brokers in `involved` that are registered and whose log directory with the partition is
+        online (`LeaderAcceptor`). A broker that is not a replica has no such directory and counts as online.
         """
         place = dict(zip(partition.replicas, partition.directories, strict=False))
         brokers = self._starts.image.brokers
@@ -161,8 +161,8 @@ class _Walk:
 
     def _next(self, state: _State, racing: frozenset[int]) -> Iterator[_State]:
         """Yield the state after each event that can happen next; nothing if no event is possible. In an event, the
-        controller fences a broker, or a racing broker registers or is unfenced. The controller fences groups of brokers
-        in its own order. Within a group the order is unknown, so each broker may be next.
+        controller fences a broker, or a broker in `racing` registers or is unfenced. The groups of `Starts.fencing` are
+        fenced one after another. Within a group the order is unknown, so each broker may be next.
         """
         for group in self._fencing:
             waiting = group & state.sessions

@@ -23,9 +23,10 @@ def compared(
 ) -> list[Finding]:
     """Return findings about contradictions between the metadata and the log directories at `against`.
 
-    `known` are the topics of the metadata by name, `clusters` the cluster ids by ZooKeeper chroot. `next_block` is the
-    first producer id that is not allocated, or None if unknown; ids at or above it in live partitions are reported too.
-    Raises `UsageError` if a path has no Kafka files, `StorageError` for I/O errors.
+    `known` are the topics of the metadata by name. `clusters` are the cluster ids by ZooKeeper chroot; without any,
+    they are not compared. `next_block` is the first producer id that is not allocated, -1 if none was, or None if
+    unknown; ids at or above it in live partitions are reported too. Raises `UsageError` if a path has no Kafka files,
+    `StorageError` for I/O errors.
     """
     log_dirs = open_all(*against).log_dirs
     findings = cross_check(log_dirs, known, clusters)[1]

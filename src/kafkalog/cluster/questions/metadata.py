@@ -70,8 +70,8 @@ def metadata(
     """Return the state of a KRaft cluster's metadata, from the newest complete snapshot of `__cluster_metadata` and the
     log after it. Reads only; damage becomes findings.
 
-    Raises `UsageError` if the paths do not hold exactly one metadata log or the moment is not in it, `UnknownName` for
-    a topic or partition that does not exist, `StorageError` for I/O.
+    Raises `UsageError` if the paths do not hold exactly one metadata log, the moment is not in it, or a path in
+    `against` has no Kafka data; `UnknownName` for a topic or partition that does not exist; `StorageError` for I/O.
 
     * `paths`: log directories
     * `as_of`: a past moment
@@ -130,7 +130,8 @@ def _only(state: MetadataState, select: Selection) -> MetadataState:
 def metadata_history(
     *paths: PathLike, select: Selection = ALL, replica: PathLike | None = None
 ) -> MetadataHistory:
-    """Return every change of a partition that the metadata log of a KRaft cluster still has. Reads only.
+    """Return every change of a partition that the metadata log of a KRaft cluster still has. Reads only; damage becomes
+    findings.
 
     Raises `UsageError` if the paths do not hold exactly one metadata log, `UnknownName` for a topic or partition that
     does not exist, `StorageError` for I/O.

@@ -40,15 +40,15 @@ NOW = Moment()
 
 
 def reading_until(moment: Moment) -> Until:
-    """Convert a moment to the point at which reading of `__consumer_offsets` stops."""
+    """Return the point at which reading of `__consumer_offsets` stops for a moment, whose `zxid` is not used."""
     return Until(moment.offset, moment.time)
 
 
 def metadata_offset(log: MetadataLog, moment: Moment) -> int | None:
     """Return the offset of the metadata log before which a moment's state is complete. Return None for the end of the
-    log, also if no record is later than the moment. If the moment has an offset and a time, the smaller offset is
-    returned. Raises `UsageError` if the moment is a ZooKeeper transaction, or is a time before the beginning of the
-    log; `StorageError` if files cannot be read.
+    log, also if no record before the first damage is later than the moment. If the moment has an offset and a time, the
+    smaller offset is returned. Raises `UsageError` if the moment is a ZooKeeper transaction, or is a time before the
+    beginning of the log; `StorageError` if files cannot be read.
     """
     if moment.zxid is not None:
         detail = " is an offset of the metadata log here, or a time, not a ZooKeeper transaction"

@@ -35,7 +35,8 @@ def partitions_at(
     """Open the partitions at `paths` that `wants` accepts, as a consumer would read them.
 
     Unreadable files and directories are left out; findings about them, and about directories with an unfinished
-    recovery, are appended to `findings`. `replica` chooses among several directories of one partition.
+    recovery, are appended to `findings`. `replica` chooses among several directories of one partition. Raises
+    `UsageError` for a path without Kafka data, and the errors of `Inventory.readable`.
     """
     return _inventory(paths, findings).readable(replica, wants=wants)
 
@@ -58,7 +59,8 @@ def partitions_with(
     several directories of one partition. Findings about unreadable directories are appended to `findings`.
 
     Raises `UsageError` if no partition belongs to these topics, or if one that does is in several directories and
-    `replica` chooses none. Raises `StorageError` if none was found and a directory could not be read.
+    `replica` chooses none. Raises `StorageError` if none was found and a directory could not be read, or if the longest
+    log is asked for and one cannot be read.
     """
     topics = [topic] if or_topic is None else [topic, or_topic]
     partitions = _inventory(paths, findings).all_readable(replica, Selection.of(topics))
@@ -96,7 +98,9 @@ def split_zookeeper(paths: Sequence[PathLike]) -> tuple[tuple[PathLike, ...], Zo
 
 
 def zookeeper_at(*paths: PathLike) -> ZooKeeperDirectory | None:
-    """Open ZooKeeper's files at the paths; None if the paths are something else."""
+    """Open ZooKeeper's files at the paths; None if the paths are something else. Raises `StorageError` if a directory
+    cannot be listed.
+    """
     try:
         return open_zookeeper(*paths)
     except UsageError:

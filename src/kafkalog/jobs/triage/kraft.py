@@ -97,7 +97,7 @@ class KRaftMemory(Memory):
     def unknown(self, topic: str, partition: int, topic_id: str | None) -> str | None:
         """Reason why the metadata does not have the partition; None if it has it or shows that its topic was deleted.
         The partition is missing if it is missing in one of the images, as any of these may win. `topic_id` None
-        compares by name only.
+        compares by name only. Raises `StorageError` if the log with the deletions cannot be read.
         """
         why = next((why for image in self.images if (why := _lacks(image, topic, partition, topic_id))), None)
         return None if why is None or topic_id in self._removed_topics() else why

@@ -33,6 +33,7 @@ from kafkalog.jobs.undelete.remains import (
     records_in,
     status_in,
 )
+from kafkalog.log.storage.java import TooLargeError
 from kafkalog.recovery.broker.manager import topic_id_or_none
 from kafkalog.recovery.facts.survey import Survey
 
@@ -49,7 +50,7 @@ def below_start_in(
     replicas: Mapping[tuple[str, int], Sequence[int]],
 ) -> list[Remains]:
     """List the records below the log start offset of each live partition, sorted by directory; empty if there is no
-    log-start checkpoint. The segments concerned are read up to that offset, or up to their first damage.
+    readable log-start checkpoint. The segments concerned are read up to that offset, or up to their first damage.
 
     `topic` (None: all) and `partitions` (empty: all) select partitions. Partitions without such records are omitted,
     unless their segments are damaged. `on_unreadable` is called with the path of each directory that cannot be read and
@@ -98,14 +99,14 @@ def _why_not(start: int, replicas: int) -> str:
 
 def _starts(surveyed: Survey) -> dict[str, int]:
     """Read the checkpoint of log start offsets, and return the offset for each live partition directory that the survey
-    has; the metadata log is left out. Empty if the file is missing or malformed. Raises `StorageError` if it cannot be
-    read.
+    has; the metadata log is left out. Empty if the file is missing, malformed or too large. Raises `StorageError` if it
+    cannot be read.
     """
     if LOG_START_OFFSET_CHECKPOINT not in surveyed.files:
         return {}
     try:
         lines = decode_offset_checkpoint(surveyed.tree().read(LOG_START_OFFSET_CHECKPOINT))
-    except FormatError:
+    except (FormatError, TooLargeError):
         return {}
     known = {f"{line.topic}-{line.partition}": line.offset for line in lines if line.topic != CLUSTER_METADATA_TOPIC}
     return {name: offset for name, offset in known.items() if name in surveyed.directories and _is_live(name)}

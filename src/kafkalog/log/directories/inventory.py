@@ -172,7 +172,7 @@ class Inventory(Struct, frozen=True, kw_only=True):
         If several directories have one topic-partition, `replica` chooses among them: `"longest"`, or the path of one
         of them or of its log directory. Without a choice, or if it does not match exactly one, raises `ReplicaError` (a
         `UsageError`) with the paths. Raises `UsageError` if `replica` is a path that does not exist, and `StorageError`
-        if `"longest"` cannot read a log.
+        if `"longest"` cannot read a log or a request to an object store fails.
         """
         return tuple(
             partition

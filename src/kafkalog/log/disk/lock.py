@@ -48,7 +48,7 @@ def _identity(path: str) -> tuple[int, int]:
 
 
 def _modified_ns(path: str) -> int:
-    """Return the modification time of a directory in ns since 1970."""
+    """Return the modification time of a directory in ns since 1970. Raises `StorageError` if it cannot be examined."""
     try:
         return os.stat(path).st_mtime_ns
     except OSError as error:

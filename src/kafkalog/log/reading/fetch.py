@@ -55,7 +55,9 @@ class Origin(Struct, frozen=True, kw_only=True):
 @checked()
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Result of one read. Iteration yields the records from the requested offset on, without control records."""
+    """Result of one read. Iteration yields the records from the requested offset on, without control records, and
+    raises `FormatError` at a batch whose records cannot be decoded.
+    """
 
     offset: int
     """requested offset"""

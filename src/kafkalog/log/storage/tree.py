@@ -247,8 +247,9 @@ class _Directories(MutableSet[str]):
 
 class Tree:
     """Files and directories below one root, by relative path with `/`. Symbolic links to existing files and special
-    files are not included. `links` are dangling symbolic links: they cannot be read, and no file can be created in
-    their place; a broker that opens one for writing writes to its target. `origin` opens an original file by its path.
+    files are not included. `links` are dangling symbolic links. They cannot be read, and `create` refuses their paths.
+    A file that is written in place of one is in the tree, and `written_through` returns the link: a broker would write
+    to its target. `origin` opens an original file by its path.
     """
 
     def __init__(
@@ -330,13 +331,13 @@ class Tree:
 
     def is_same(self, path: str, other: Tree, its_path: str) -> bool:
         """Whether a file has the same bytes as the file `its_path` of another tree with the same original files. Raises
-        `KeyError` if one does not exist.
+        `KeyError` if one does not exist, `StorageError` if an original file cannot be read.
         """
         return self.is_content(path, other.files[its_path])
 
     def is_content(self, path: str, content: Content) -> bool:
         """Whether a file has the same bytes as a content with the same original files. Raises `KeyError` if the file
-        does not exist.
+        does not exist, `StorageError` if an original file cannot be read.
         """
         return same_bytes(self.files[path], content, self._origin)
 
@@ -418,12 +419,12 @@ class Tree:
         self.write(path, b"")
 
     def write(self, path: str, data: bytes) -> None:
-        """Create or replace a file."""
+        """Create or replace a file, also in place of a dangling link."""
         self.files[path] = join([Literal(data)])
 
     def overwrite(self, path: str, data: bytes) -> None:
-        """Write `data` over the start of a file, or create it; old bytes after `data` remain. Raises `JavaIOError` if
-        the path is a directory.
+        """Write `data` over the start of a file, or create it, also in place of a dangling link. Old bytes after `data`
+        remain. Raises `JavaIOError` if the path is a directory.
         """
         if path in self.directories:
             raise JavaIOError(f"{path} (Is a directory)")

@@ -140,7 +140,9 @@ class Cursor:
         self.continuity.leader_epoch = max(self.continuity.leader_epoch, leader_epoch)
 
     def ended(self, walk: FinishedWalk, *, through_damage: bool, end: int | None = None) -> EndOfWalk:
-        """Return how the log ends at bytes that are not a batch, and where it continues before byte position `end`."""
+        """Return how the log ends at bytes that are not a batch, and where it continues before byte position `end`
+        (None: the end of the file).
+        """
         return end_of_walk(walk, self._resync, self._behind, through_damage=through_damage, end=end)
 
     def search(self, position: int, next_offset: int) -> int | None:

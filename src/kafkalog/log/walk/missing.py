@@ -170,8 +170,8 @@ class MissingOffsets:
             self._next_offset = max(self._next_offset, end)
 
     def run(self, run: AnyRun, limits: Limits = DEFAULT_LIMITS) -> None:
-        """Record all batches of a run, with the gaps between them. The result is the same as if each batch was recorded
-        alone.
+        """Record all batches of a run, with the gaps between them, as if `batches` was called for each. `limits` bounds
+        the decompression of a v0 or v1 wrapper, whose first offset is inside it.
         """
         columns = run.columns()
         if columns is None or len(run) == 1:

@@ -84,9 +84,9 @@ class ColumnPartitions:
         self._turn = first_turn
 
     def numbers(self, keys: pa.Array, counts: Numbers, given: pa.Array | None = None) -> Numbers:
-        """Return the partition number of each row. It is the row's number in `given`, if that is not null; these
-        numbers are not checked. Otherwise it is chosen by the key, and rows with a null key get the partitions in turn.
-        `counts` has the number of partitions for each row.
+        """Return the partition number of each row. It is the row's number in `given` (None: no row has one), if that is
+        not null; these numbers are not checked. Otherwise it is chosen by the key, and rows with a null key get the
+        partitions in turn. `counts` has the number of partitions for each row.
 
         Each row with a null key advances the turn, even if it has a number in `given`. Raises `UsageError` if the
         partitioner function returns an invalid number.

@@ -27,7 +27,10 @@ class ConfigsHandler:
         self._catalog = catalog
 
     def describe_configs(self, request: Request) -> Fields:
-        """Answer `DescribeConfigs`: settings of topics, groups and client metrics. Empty for a broker."""
+        """Answer `DescribeConfigs`: the requested settings (null: all) of topics, groups and client metrics, sorted by
+        name; none for a broker. A resource that is named twice is in the response once. A topic that is not served, or
+        a resource of an unknown kind, has an error code.
+        """
         asked = {(each["resource_type"], each["resource_name"]): each for each in request.body["resources"]}
         return {"results": [self._one(each) for each in asked.values()]}
 

@@ -33,7 +33,7 @@ def flag(fields: Mapping[str, Any], name: str) -> bool:
 
 
 def natural(fields: Mapping[str, Any], name: str, *, long: bool = False) -> int:
-    """Return a number from 0 to the largest 32-bit one, or 64-bit one with `long`."""
+    """Return a number from 0 to the largest of a Java int, or of a Java long with `long`."""
     found: int = _of(fields, name, int)
     if not 0 <= found <= (_LARGEST_LONG if long else _LARGEST):
         raise FormatError(f"{name} is {found}")

@@ -42,7 +42,7 @@ def take_batch(batch: LogBatch, start: int, offsets: OffsetMap, transactions: Cl
 def put_keys(batch: LogBatch, start: int, offsets: OffsetMap) -> bool:
     """Put the keys of a batch's records with offset `start` or higher into the map. Records without a key are skipped.
     Return True, or False if the map is full before all keys are in; earlier keys then stay in it. Each key put in also
-    sets `offsets.latest_offset`. Raises `FormatError` for records that cannot be read.
+    sets `offsets.latest_offset`. Raises `FormatError` or `KafkaError` for records that cannot be read.
     """
     for record in records_of(batch):
         if record.key is not None and record.offset >= start:
