@@ -101,20 +101,27 @@ class FirstScreen(Struct, frozen=True, kw_only=True):
     def lines(self, width: int, height: int = HEIGHT) -> list[str]:
         """Return the lines of the screen, wrapped to `width` columns with control characters escaped. Each section has
         a maximum number of lines, so long sentences are cut; `left_out` returns them in full. Losses fill the remaining
-        lines up to `height`.
+        lines up to `height`; if there are fewer, missing directories get more lines, then groups.
 
         Only the title, a command or a single long word can be wider than `width`. There can be more than `height` lines
         if `height` is small or the first command is long.
         """
+        lines = self._lines(width, height, _PROBLEMS, _BEYOND)
+        problems = _PROBLEMS + max(height - len(lines), 0)
+        lines = self._lines(width, height, problems, _BEYOND)
+        return self._lines(width, height, problems, _BEYOND + max(height - len(lines), 0))
+
+    def _lines(self, width: int, height: int, problems: int, beyond: int) -> list[str]:
+        """The lines with at most `problems` lines for missing directories and `beyond` for what losses entail."""
         head = [
             escape_controls(self.title),
-            *_cut(self.problems, _PROBLEMS, width),
+            *_cut(self.problems, problems, width),
             *_cut(self.start, _START - bool(self.problems), width),
             *_cut([self.out_of_service] if self.out_of_service else [], _OUT_OF_SERVICE, width),
             *_cut([self.lost] if self.lost else [], _SUM, width),
         ]
         tail = [
-            *_cut(self.beyond_end, _BEYOND, width),
+            *_cut(self.beyond_end, beyond, width),
             *_cut([self.note] if self.note else [], _NOTE, width),
             *_some_commands(self.commands, _COMMANDS - 2 * bool(self.problems), width),
         ]

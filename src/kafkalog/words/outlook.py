@@ -27,6 +27,7 @@ from kafkalog.recovery.decide.losses import (
     first_names,
     lost_beside,
     readable_text,
+    records_text,
     repeats_text,
     sentence_of_lost,
 )
@@ -37,13 +38,15 @@ from kafkalog.words.next_step import TYPE_THIS
 from kafkalog.words.order import natural_order
 
 __all__ = [
-    "DONE_NEXT", "NEEDS_ROOM", "Outlook", "copies_to_keep", "first_screen", "forecast_sentences", "losses_of",
-    "out_of_service_sentence", "renaming_text",
+    "DONE_NEXT", "NEEDS_ROOM", "Outlook", "copies_to_keep", "first_screen", "forecast_sentences", "how_logs_load",
+    "losses_of", "out_of_service_sentence", "renaming_text",
 ]  # fmt: skip
 
 _SHOWN = 24
 """Most partitions whose lost batches are read again for their times."""
 _NAMED = 3
+_STOPS = ("marker_lost", "transaction_stays_open")
+"""kinds of loss consequences of transactions at which readers of committed data stop"""
 _OUT = (ConsequenceKind.STRAY, ConsequenceKind.DELETED, ConsequenceKind.FUTURE_TRUNCATED)
 
 NEEDS_ROOM: Final = "but a start writes files, for which its file system has no space"
@@ -69,13 +72,15 @@ class Outlook(Struct, frozen=True, kw_only=True):
     """findings of the plan; their files are relative to the directory"""
 
 
-def forecast_sentences(forecast: BrokerForecast) -> list[str]:
+def forecast_sentences(forecast: BrokerForecast, by_kafka: Iterable[Measured] = ()) -> list[str]:
     """Return sentences about Kafka's next start, one for each group of releases with the same outcome. If the node's
     start is unknown and the directory would be loaded, sentences about replicas that would become -stray follow.
+    `by_kafka` are the losses of the start, by partition.
     """
     renamed = [f"Kafka {MODELED} would rename {name} -stray: the metadata has no such replica here"
                for name in (forecast.strays if forecast.node is None else ())]  # fmt: skip
-    told = start_sentences(forecast.node, forecast.outcome, forecast.exception, forecast.message, _how(forecast))
+    how = how_logs_load(by_kafka, is_clean=forecast.clean_shutdown)
+    told = start_sentences(forecast.node, forecast.outcome, forecast.exception, forecast.message, how)
     return [*told, *(renamed if forecast.outcome == "loaded" else ())]
 
 
@@ -95,15 +100,21 @@ def copies_to_keep(forecast: BrokerForecast) -> list[str]:
     )
 
 
-def _how(forecast: BrokerForecast) -> str:
-    how = ", trusting the clean-shutdown marker" if forecast.clean_shutdown else ", after its own recovery"
-    lost = sum((forecast.valid_records_lost or {}).values())
-    return f"{how}, which would lose {counted(lost, 'record')} that can still be read" if lost else how
+def how_logs_load(by_kafka: Iterable[Measured] = (), *, is_clean: bool) -> str:
+    """Return text to follow "would start on it": whether the broker recovers the logs first. If that drops records that
+    can still be read, by the losses `by_kafka` of the partitions, the text has the whole loss and their number.
+    """
+    how = ", trusting the clean-shutdown marker" if is_clean else ", after its own recovery"
+    lost = total(by_kafka)
+    return f"{how}, which would lose {records_text(lost)}; {readable_text(lost)}" if lost.sound_lost else how
 
 
-def first_screen(title: str, outlooks: Sequence[Outlook], problems: Sequence[str] = ()) -> FirstScreen:
+def first_screen(
+    title: str, outlooks: Sequence[Outlook], problems: Sequence[str] = (), ask_again: str = ""
+) -> FirstScreen:
     """Return the first screen for the directories of one broker, or of several that are examined together. `problems`
-    are sentences about directories without a plan.
+    are sentences about directories without a plan. `ask_again` is the command that plans again once these are mended;
+    it is shown if there are problems and no other command.
     """
     several = len(outlooks) > 1
     commands = list(dict.fromkeys(command for outlook in outlooks for command in outlook.commands))
@@ -113,8 +124,9 @@ def first_screen(title: str, outlooks: Sequence[Outlook], problems: Sequence[str
     if note == DONE_NEXT:
         outside = outside.removesuffix("then ").removesuffix("else ")
     if problems:
-        then = note if commands else "ask again"
+        then = note if commands else "ask again:" if ask_again else "ask again"
         note = f"first see to what is said at the top (runbook: lost-directory); then {then}"
+        commands = commands or ([ask_again] if ask_again else [])
     return FirstScreen(
         title=title,
         start=list(_starts(outlooks, are_alone=bool(problems))),
@@ -220,7 +232,8 @@ def _starts(outlooks: Sequence[Outlook], *, are_alone: bool) -> Iterator[str]:
     by_forecast: dict[StartForecast, list[str]] = {}
     for outlook in outlooks:
         if outlook.forecast is not None:
-            sentences = tuple(sentence + outlook.others for sentence in forecast_sentences(outlook.forecast))
+            told_of_start = forecast_sentences(outlook.forecast, outlook.choice.kafka_by_partition.values())
+            sentences = tuple(sentence + outlook.others for sentence in told_of_start)
             sentences += _deleted_logs(outlook, outlook.forecast.valid_records_lost or {})
             told = StartForecast(sentences, start_fails(outlook.forecast.node, outlook.forecast.outcome))
             by_forecast.setdefault(told, []).append(outlook.root)
@@ -244,12 +257,15 @@ def _out_of_service(outlooks: Sequence[Outlook], *, are_alone: bool) -> str:
     nodes = dict.fromkeys(outlook.forecast.node for outlook in outlooks
                           if outlook.forecast is not None and outlook.forecast.node is not None)  # fmt: skip
     down = sum(each.partitions for each in outlooks if each.forecast is not None and _is_down(each.forecast))
+    elsewhere = len({name for node in nodes if node.never_starts for name in node.unserved})
+    down += elsewhere
     if not down and any(node.never_starts for node in nodes):
         return "out of service until that is mended: the node, which has no partitions here"
     if down:
         too = ", and after this plan too, because it leaves a damaged metadata log"
         until = too if any(_begins_anew(outlook) for outlook in outlooks) else " until that is mended"
-        return f"out of service{until}: {counted(down, 'partition')}"
+        more = f", {elsewhere} of them in what is missing" if elsewhere else ""
+        return f"out of service{until}: {counted(down, 'partition')}{more}"
     said = out_of_service_sentence(list(nodes))
     if said:
         return said
@@ -264,7 +280,23 @@ def _out_of_service(outlooks: Sequence[Outlook], *, are_alone: bool) -> str:
     others = sum(node.not_given or 0 for node in nodes)
     were = f"{counted(others, 'more log directory')} of this broker {'was' if others == 1 else 'were'} not given"
     more = f"; {were}" if others else ""
+    stopped = _where_consumers_stop(outlooks)
+    if stopped:
+        return f"served after a start, but {stopped}{on}{more}"
     return f"out of service after a start: nothing here{on}{more}"
+
+
+def _where_consumers_stop(outlooks: Sequence[Outlook]) -> str:
+    """Return a clause about partitions that a broker serves after a start and whose consumers do not get to the end:
+    damage that the start leaves, and transactions that nothing ends. Empty if there are none.
+    """
+    at_damage = [name for outlook in outlooks for name, measured in outlook.choice.kafka_by_partition.items()
+                 if measured.damage_left > measured.damage_passed]  # fmt: skip
+    open_ones = [consequence.partition for outlook in outlooks for consequence in outlook.consequences
+                 if consequence.kind in _STOPS]  # fmt: skip
+    places = (("consumers stop at damage in", at_damage), ("read_committed consumers stop in", open_ones))
+    return ", and ".join(f"{what} {first_names(sorted(set(names), key=natural_order))}" for what, names in places
+                         if names)  # fmt: skip
 
 
 def _is_unknown(outlooks: Sequence[Outlook]) -> bool:
@@ -300,7 +332,12 @@ def out_of_service_sentence(nodes: Sequence[NodeStart]) -> str:
         return f"out of service after a start as it is: {first_names(sorted(names, key=natural_order))}"
     if any(start_consequence.kind is ConsequenceKind.DIRECTORY_OFFLINE for start_consequence in start_consequences):
         return "out of service after a start as it is: a log directory, with all its partitions"
-    if any(start_consequence.kind is ConsequenceKind.NOT_SERVING for start_consequence in start_consequences):
+    unserved = [each for node in nodes for answer in node.answers if answer.outcome is not StartOutcome.FAILS
+                for each in answer.consequences if each.kind is ConsequenceKind.NOT_SERVING]  # fmt: skip
+    names = {name for consequence in unserved for name in consequence.names}
+    if unserved and all(consequence.names for consequence in unserved):
+        return f"out of service after a start as it is: {first_names(sorted(names, key=natural_order))}"
+    if unserved:
         return "out of service after a start as it is: the node, or a part of it, as said above"
     empty = {name for each in start_consequences if each.kind is ConsequenceKind.EMPTY_AGAIN for name in each.lost}
     if empty:

@@ -98,6 +98,7 @@ def lost_directory(directory: Path) -> None:
     data.rename(directory / "disk")
     (directory / "data").mkdir()
     other.rename(directory / "metadata")
+    (directory / "server.properties").write_text("log.dirs=data,metadata\nmetadata.log.dir=metadata\nlog.retention.ms=-1\n")
 
 
 def duplicated_partition(directory: Path) -> None:
