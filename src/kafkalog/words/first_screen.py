@@ -146,7 +146,10 @@ class FirstScreen(Struct, frozen=True, kw_only=True):
     @property
     def looks(self) -> list[str]:
         """Sentences, each with the command that shows lost records of one partition."""
-        return [f"records of {loss.place} that nothing proves: {loss.look}" for loss in self.losses if loss.look]
+        before = "before a recovery, which moves them to quarantine and then prints where"
+        return [
+            f"records of {loss.place} that nothing proves, {before}: {loss.look}" for loss in self.losses if loss.look
+        ]
 
     def commands_left_out(self, width: int) -> list[str]:
         """Return the commands that `lines` leaves out at this width."""

@@ -36,10 +36,11 @@ from kafkalog.recovery.decide.ways import Measured, total
 from kafkalog.words.first_screen import FirstScreen, Loss, StartForecast, start_lines
 from kafkalog.words.next_step import TYPE_THIS
 from kafkalog.words.order import natural_order
+from kafkalog.words.quarantine import place_in_quarantine
 
 __all__ = [
     "DONE_NEXT", "NEEDS_ROOM", "Outlook", "copies_to_keep", "first_screen", "forecast_sentences", "how_logs_load",
-    "losses_of", "out_of_service_sentence", "renaming_text",
+    "looks_in_quarantine", "losses_of", "out_of_service_sentence", "renaming_text",
 ]  # fmt: skip
 
 _SHOWN = 24
@@ -122,6 +123,7 @@ def first_screen(
     note = _note(outlooks)
     outside = _outside(outlooks, loses=bool(losses))
     if note == DONE_NEXT:
+        losses = [replace(loss, look="") for loss in losses]  # the result has the command that is right then
         outside = outside.removesuffix("then ").removesuffix("else ")
     if problems:
         then = note if commands else "ask again:" if ask_again else "ask again"
@@ -412,6 +414,21 @@ def losses_of(outlook: Outlook, where: str | None = None) -> Iterator[Loss]:
                 ["kafkalog", "explain", look[0], "--position", str(look[1]), "--records"]
             ),
         )
+
+
+def looks_in_quarantine(outlook: Outlook, kept_in: str) -> Iterator[str]:
+    """Yield, for each partition that has lost records by the recovery of `outlook`, a sentence with the command that
+    shows the first of them that can be decoded, where they are now: in `kept_in`, the directory of the execution, or in
+    their log if that has not changed. Partitions without such records are skipped. Reads the damaged batches again.
+    """
+    damages = _damages(outlook)
+    for name in list(_hurt(outlook.choice))[:_SHOWN]:
+        for place in damages.get(name, ())[:_NAMED]:
+            path, position = place_in_quarantine(outlook.root, kept_in, *place)
+            if lost_batch_at(path, position).by_eye:
+                command = shell_line(["kafkalog", "explain", path, "--position", str(position), "--records"])
+                yield f"records of {name} that nothing proves: {command}"
+                break
 
 
 def _written(lost: Measured, batches: Sequence[LostBatch]) -> str:
