@@ -53,7 +53,7 @@ def _outlook(planned: Planned, given: Given) -> Outlook:
         forecast=planned.forecast,
         choice=planned.choice,
         consequences=planned.consequences,
-        partitions=len(planned.names),
+        names=planned.names,
         made_stray=planned.made_stray,
         others=f"; {NEEDS_ROOM}" if planned.has_no_room_to_start else "",
         note=note,

@@ -15,7 +15,12 @@ from msgspec.structs import replace
 from kafkalog.codec.common.findings import Finding, FindingCode
 from kafkalog.codec.common.shell import shell_line
 from kafkalog.codec.common.wording import counted
-from kafkalog.codec.names import CLUSTER_METADATA_DIRECTORY, compressed_log
+from kafkalog.codec.names import (
+    CLUSTER_METADATA_DIRECTORY,
+    DirectoryState,
+    compressed_log,
+    parse_partition_directory,
+)
 from kafkalog.inspect.lost_batches import LostBatch, is_of_batch, lost_batch_at, when_written
 from kafkalog.recovery.broker.node.answer import ConsequenceKind, NodeStart, StartOutcome
 from kafkalog.recovery.broker.node.releases import MODELED
@@ -62,7 +67,8 @@ class Outlook(Struct, frozen=True, kw_only=True):
     """None if no plan could be made"""
     choice: RecoveryChoice
     consequences: Sequence[LossConsequence] = ()
-    partitions: int = 0
+    names: Sequence[str] = ()
+    """partition directories in the plan, also those that are out of service by their names"""
     made_stray: Sequence[str] = ()
     """partition directories that the plan takes out of service"""
     others: str = ""
@@ -258,7 +264,8 @@ def _out_of_service(outlooks: Sequence[Outlook], *, are_alone: bool) -> str:
     """
     nodes = dict.fromkeys(outlook.forecast.node for outlook in outlooks
                           if outlook.forecast is not None and outlook.forecast.node is not None)  # fmt: skip
-    down = sum(each.partitions for each in outlooks if each.forecast is not None and _is_down(each.forecast))
+    down = sum(_is_live(name) for outlook in outlooks if outlook.forecast is not None and _is_down(outlook.forecast)
+               for name in outlook.names)  # fmt: skip
     elsewhere = len({name for node in nodes if node.never_starts for name in node.unserved})
     down += elsewhere
     if not down and any(node.never_starts for node in nodes):
@@ -299,6 +306,11 @@ def _where_consumers_stop(outlooks: Sequence[Outlook]) -> str:
     places = (("consumers stop at damage in", at_damage), ("read_committed consumers stop in", open_ones))
     return ", and ".join(f"{what} {first_names(sorted(set(names), key=natural_order))}" for what, names in places
                          if names)  # fmt: skip
+
+
+def _is_live(name: str) -> bool:
+    parsed = parse_partition_directory(name)
+    return parsed is not None and parsed.state is DirectoryState.LIVE
 
 
 def _is_unknown(outlooks: Sequence[Outlook]) -> bool:

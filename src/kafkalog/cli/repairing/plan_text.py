@@ -183,7 +183,7 @@ def outlook_of(plan: Plan, given: Given = NOTHING_GIVEN, *, acts: bool = False) 
         forecast=plan.broker,
         choice=plan.choice,
         consequences=plan.consequences,
-        partitions=len(plan.partitions),
+        names=plan.names,
         made_stray=plan.made_stray,
         others=f"{others}; {NEEDS_ROOM}" if plan.root in given.full else others,
         note=note,
