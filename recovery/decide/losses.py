@@ -126,7 +126,7 @@ def lost_beside(nodes: Iterable[NodeStart], findings: Iterable[Finding]) -> list
     files = (finding.file for finding in findings if finding.code is FindingCode.PARTITION_MISSING)
     absent = sorted({os.path.basename(file) for file in files if file is not None} - named)
     words = [f"all or part of {first_names(lost)} by the start after it"] if lost else []
-    words += [f"all of {first_names(gone)}, unless their log directory comes back"] if gone else []
+    words += [f"all of {first_names(gone)}, unless the lost log directory comes back"] if gone else []
     words += [f"{first_names(unsure)}{unless}"] if unsure else []
     kinds = {consequence.kind for consequence in of_start}
     if ConsequenceKind.METADATA_OVERWRITTEN in kinds:

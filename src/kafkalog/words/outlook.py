@@ -113,7 +113,8 @@ def how_logs_load(by_kafka: Iterable[Measured] = (), *, is_clean: bool) -> str:
     """
     how = ", trusting the clean-shutdown marker" if is_clean else ", after its own recovery"
     lost = total(by_kafka)
-    return f"{how}, which would lose {records_text(lost)}; {readable_text(lost)}" if lost.sound_lost else how
+    of_them = f"of which {lost.sound_lost} can still be read"
+    return f"{how}, which would lose {records_text(lost)}, {of_them}" if lost.sound_lost else how
 
 
 def first_screen(

@@ -72,10 +72,10 @@ def _worst_first(hurt: Sequence[PartitionReport]) -> list[PartitionReport]:
 
 
 def _loss(partition: PartitionReport, is_read: bool, several: bool) -> Loss:
-    """Return the line about one partition, which must have a warning or an error. It has the offsets that cannot be
-    read or else the first missing one, if known, the number of sound records after the damage, the codes of the
-    findings, and the time of the damaged batch; a narrow screen cuts it at its end. If no batch is damaged, it says
-    what a wrong transaction index means for consumers. At most `_CODES` codes are named, and the others are counted.
+    """Return the line about one partition, which must have a warning or an error. It has the number of
+    sound records after the damage, the offsets that cannot be read or else the first missing one, if known, the time of
+    the damaged batch, and the codes of the findings; a narrow screen cuts it at its end. If no batch is damaged, it
+    says what a wrong transaction index means for consumers. At most `_CODES` codes are named, the others are counted.
 
     With `is_read` the damaged bytes are read to find offset and time. With `several` (log directories) the line begins
     with the whole path, otherwise with the directory's name.
@@ -86,16 +86,17 @@ def _loss(partition: PartitionReport, is_read: bool, several: bool) -> Loss:
     more = f" and {len(codes) - _CODES} more" if len(codes) > _CODES else ""
     behind = partition.sound_records_behind_damage
     place = "after it" if first.code is FindingCode.LIMIT_EXCEEDED else "behind the damage"
-    after = f"{counted(behind, 'sound record')} {place}" if behind else ""
+    after = f"{counted(behind, 'sound record')} {place}; " if behind else ""
     batch = _batch_at(first) if is_read else LostBatch()
     offsets = _offsets(findings) or _from(_first_missing(first, batch, partition))
-    written = f"; the damaged batch was written {batch.since}" if batch.since else ""
+    written = f"written {batch.since}" if batch.since else ""
+    means = ""
     if FindingCode.TXN_INDEX_MISMATCH in {finding.code for finding in findings} and not is_of_batch(first):
-        written += _OF_TRANSACTION_INDEX
+        means = _OF_TRANSACTION_INDEX
     name = partition.path if several else os.path.basename(partition.path)
     named = f"{', '.join(codes[:_CODES])}{more}"
-    facts = ", ".join(filter(None, (offsets, after)))
-    return Loss(place=name, offsets=f"{f'{facts} ({named})' if facts else named}{written}")
+    facts = ", ".join(filter(None, (offsets, written)))
+    return Loss(place=name, offsets=f"{after}{f'{facts} ({named})' if facts else named}{means}")
 
 
 def _offsets(findings: Sequence[Finding]) -> str:
@@ -111,7 +112,7 @@ def _offsets(findings: Sequence[Finding]) -> str:
 
 
 def _from(offset: int | None) -> str:
-    return "" if offset is None else f"from offset {offset} on"
+    return "" if offset is None else f"missing from offset {offset} on"
 
 
 def _batch_at(finding: Finding) -> LostBatch:
