@@ -428,8 +428,8 @@ def _with_lost_directories(context: _Context, answer: NodeAnswer) -> NodeAnswer:
     a file cannot be read.
     """
     files, node = context.files, context.files.node_id
-    lost = [root for root in files.roots if root in files.missing or
-            (files.meta[root] is None and root not in files.unreadable and not list_partitions(files, [root]))]  # fmt: skip
+    listable = [root for root in files.roots if files.meta[root] is None and root not in files.unreadable]
+    lost = [root for root in listable if root in files.missing or not list_partitions(files, [root])]
     if not lost or node is None:
         return answer
     ids = {meta.directory_id for meta in files.meta.values() if isinstance(meta, MetaProperties)}

@@ -110,10 +110,10 @@ def skipped_text(ways: Iterable[Measured]) -> str:
 
 def lost_beside(nodes: Iterable[NodeStart], findings: Iterable[Finding]) -> list[str]:
     """Return phrases about losses that the recovery itself does not cause, to be added after the sum of its losses;
-    empty if there are none. They name partitions that lose something by the start of these nodes or with a log directory,
-    and partitions with a PARTITION_MISSING finding that the start does not mention. They also name the metadata if the
-    start treats it as empty, or its end if the start goes back behind it. Unless all log directories of the nodes are given, they say that
-    another one may have the missing partitions.
+    empty if there are none. They name partitions that lose something by the start of these nodes or with a log
+    directory, and partitions with a PARTITION_MISSING finding that the start does not mention. They also name the
+    metadata if the start treats it as empty, or its end if the start goes back behind it. Unless all log directories of
+    the nodes are given, they say that another one may have the missing partitions.
     """
     starts = list(dict.fromkeys(nodes))
     of_start = [consequence for start in starts for answer in start.answers for consequence in answer.consequences]

@@ -210,7 +210,8 @@ class _Together:
 
     def print(self, made_all: Sequence[Plan | Unplanned] = ()) -> None:
         """Print the collected plans and forget them; with --json, only forget them. `made_all` are the plans of all
-        directories, with those that have none. Raises `StorageError` if a metadata log that is needed for advice cannot be read.
+        directories, with those that have none. Raises `StorageError` if a metadata log that is needed for advice cannot
+        be read.
         """
         plans, self._waiting = self._waiting, []
         problems = [made.sentence for made in made_all if isinstance(made, Unplanned)]

@@ -140,8 +140,8 @@ def expiry_of(
     image: MetadataImage, roots: Sequence[tuple[str, int | None]], static: Mapping[str, str], now_ms: int
 ) -> list[Expiry]:
     """List what brokers would delete at `now_ms` (ms since 1970), by log directory in the order of `roots`. A
-    compacted partition has an entry if the cleaner finds a superseded record or a tombstone in it. If `roots` is empty, the settings by which
-    data would be deleted are listed instead: by topic, then for groups and transactional ids.
+    compacted partition has an entry if the cleaner finds a superseded record or a tombstone in it. If `roots` is empty,
+    the settings by which data would be deleted are listed instead: by topic, then for groups and transactional ids.
 
     `roots` are pairs of a broker's log directory, which is read, and its node id (None if unknown). `static` are the
     settings in the properties files. Partitions that cannot be listed are left out. Raises `UsageError` if a root is
@@ -268,7 +268,7 @@ def _has_superseded(partition: Partition) -> bool:
     keys: set[bytes | None] = set()
     try:
         for batch in partition.batches():
-            if batch.header.base_offset >= active:
+            if batch.header.first_offset >= active:
                 break
             if batch.header.is_transactional:
                 return True

@@ -148,7 +148,7 @@ def test_a_partition_that_is_gone_is_lost_with_every_plan(data: Path) -> None:
     found = answer(data)
     (consequence,) = [each for each in found.consequences if each.kind is ConsequenceKind.EMPTY_AGAIN]
     assert (consequence.names, consequence.lost) == ((name,), (name,))
-    assert f"all of 1 partition ({name}), unless the lost log directory comes back" in lost_line(kafkalog("plan", data))
+    assert f"all or part of 1 partition ({name})" in lost_line(kafkalog("plan", data))
     triage = kafkalog("triage", data)
     assert (triage.code, "Nothing is lost" in triage.out) == (1, False)
     assert f"What was in 1 partition ({name}) is lost" in " ".join(triage.out.split())
@@ -188,7 +188,7 @@ def test_a_file_in_place_of_a_partition_takes_one_of_two_directories_offline(dat
 def test_what_a_start_deletes_is_lost_with_the_plan_before_it(data: Path) -> None:
     name = live(data).name
     (data / name).rename(data / f"{name}.{'0' * 32}-delete")
-    assert f"all of 1 partition ({name}), unless the lost log directory comes back" in lost_line(kafkalog("plan", data))
+    assert f"all or part of 1 partition ({name})" in lost_line(kafkalog("plan", data))
 
 
 def test_where_nobody_knows_the_metadata_a_missing_directory_is_told_beside_the_sum(tmp_path: Path) -> None:
@@ -231,7 +231,8 @@ def test_a_directory_that_the_properties_leave_out_leaves_its_partitions_without
     (consequence,) = [each for each in found.consequences if each.kind is ConsequenceKind.NOT_SERVING]
     assert (found.outcome, consequence.lost) == (StartOutcome.NOT_SERVING, (name,))
     planned = kafkalog("plan", "--server-properties", properties)
-    assert (planned.code, f"all of 1 partition ({name}), unless the lost log directory comes back" in lost_line(planned)) == (1, True)
+    assert planned.code == 1
+    assert f"all of 1 partition ({name}), unless the lost log directory comes back" in lost_line(planned)
     assert "nothing here" not in planned.out
     assert kafkalog("verify", "--server-properties", properties).code == 1
     assert answer(data).outcome is StartOutcome.STARTS, "perhaps the other directory was only not given"

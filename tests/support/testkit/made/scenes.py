@@ -98,7 +98,8 @@ def lost_directory(directory: Path) -> None:
     data.rename(directory / "disk")
     (directory / "data").mkdir()
     other.rename(directory / "metadata")
-    (directory / "server.properties").write_text("log.dirs=data,metadata\nmetadata.log.dir=metadata\nlog.retention.ms=-1\n")
+    lines = ("log.dirs=data,metadata", "metadata.log.dir=metadata", "log.retention.ms=-1")
+    (directory / "server.properties").write_text("\n".join([*lines, ""]))
 
 
 def duplicated_partition(directory: Path) -> None:
