@@ -106,27 +106,25 @@ class FirstScreen(Struct, frozen=True, kw_only=True):
         Only the title, a command or a single long word can be wider than `width`. There can be more than `height` lines
         if `height` is small or the first command is long.
         """
-        lines = self._lines(width, height, _PROBLEMS, _BEYOND)
-        problems = _PROBLEMS + max(height - len(lines), 0)
-        lines = self._lines(width, height, problems, _BEYOND)
-        return self._lines(width, height, problems, _BEYOND + max(height - len(lines), 0))
-
-    def _lines(self, width: int, height: int, problems: int, beyond: int) -> list[str]:
-        """The lines with at most `problems` lines for missing directories and `beyond` for what losses entail."""
+        title = escape_controls(self.title)
+        problems = _cut(self.problems, _PROBLEMS, width)
         head = [
-            escape_controls(self.title),
-            *_cut(self.problems, problems, width),
             *_cut(self.start, _START - bool(self.problems), width),
             *_cut([self.out_of_service] if self.out_of_service else [], _OUT_OF_SERVICE, width),
             *_cut([self.lost] if self.lost else [], _SUM, width),
         ]
+        beyond = _cut(self.beyond_end, _BEYOND, width)
         tail = [
-            *_cut(self.beyond_end, beyond, width),
             *_cut([self.note] if self.note else [], _NOTE, width),
             *_some_commands(self.commands, _COMMANDS - 2 * bool(self.problems), width),
         ]
-        room = max(height - len(head) - len(tail), _FEWEST_LOSSES)
-        return [*head, *_some_losses(self.losses, room, width), *tail]
+        room = height - len([title, *problems, *head, *beyond, *tail])
+        losses = _some_losses(self.losses, max(room, _FEWEST_LOSSES), width)
+        room += len(problems) - len(losses)
+        problems = _cut(self.problems, max(room, _PROBLEMS), width)
+        room += len(beyond) - len(problems)
+        beyond = _cut(self.beyond_end, max(room, _BEYOND), width)
+        return [title, *problems, *head, *losses, *beyond, *tail]
 
     def left_out(self, width: int) -> list[str]:
         """Return the sentences that `lines` cuts or omits at this width, in full, then all sentences of `looks`, with
