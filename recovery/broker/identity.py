@@ -89,9 +89,9 @@ def meta_properties_finding(tree: Tree, root: str, facts: TopicFacts) -> Finding
     if isinstance(meta, MetaProperties):
         refused = refused_id(meta, root, has_topic_ids=_has_topic_ids(tree))
         if refused is None and meta.directory_id is None and directories_that_name(root, facts):
-            detail = (
-                "it has no directory.id, the metadata has one, and a start makes another: a voter does not vote then"
-            )
+            has_voter = facts.voter_directory is not None and CLUSTER_METADATA_DIRECTORY in tree.directories
+            then = ": the node does not vote then" if has_voter else ""
+            detail = f"it has no directory.id, the metadata has one, and a start makes another{then}"
             return Finding(
                 FindingCode.META_PROPERTIES_INVALID, Severity.WARNING, None, None, detail, META_PROPERTIES
             )

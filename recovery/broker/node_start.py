@@ -44,6 +44,7 @@ from kafkalog.recovery.broker.node.partitions import (
     consequences_of_older_metadata,
     list_partitions,
     loaded_logs,
+    of_lost_directories,
     open_partitions,
     partition_consequences,
     refuse_twice,
@@ -374,7 +375,9 @@ def _answer(context: _Context, role: Role, release: Release) -> NodeAnswer:
             return _with_zookeeper(context, release)
         return _Start(context, role, release).run()
     except StartEndsError as error:
-        return error.answer if role is Role.ZOOKEEPER_BROKER else _with_nameless(context, role, release, error.answer)
+        if role is Role.ZOOKEEPER_BROKER:
+            return error.answer
+        return _with_lost_directories(context, _with_nameless(context, role, release, error.answer))
     except StorageError as error:
         return NodeAnswer(outcome=StartOutcome.UNKNOWN, message=f"not everything can be read: {error.strerror}")
 
@@ -418,6 +421,22 @@ def _with_nameless(context: _Context, role: Role, release: Release, answer: Node
     detail = f"once it starts, it renames -stray partitions whose {PARTITION_METADATA} is missing"
     consequence = StartConsequence(kind=ConsequenceKind.STRAY_ONCE_STARTED, detail=detail, names=names)
     return structs.replace(answer, consequences=(*answer.consequences, consequence))
+
+
+def _with_lost_directories(context: _Context, answer: NodeAnswer) -> NodeAnswer:
+    """Return `answer`, which is about a start that fails, with an added consequence about the partitions that the
+    metadata places in log directories that are missing or empty; unchanged if there are none. Raises `StorageError` if
+    a file cannot be read.
+    """
+    files, node = context.files, context.files.node_id
+    listable = [root for root in files.roots if files.meta[root] is None and root not in files.unreadable]
+    lost = [root for root in listable if root in files.missing or not list_partitions(files, [root])]
+    if not lost or node is None:
+        return answer
+    ids = {meta.directory_id for meta in files.meta.values() if isinstance(meta, MetaProperties)}
+    there = list_partitions(files, _readable(files))
+    consequence = of_lost_directories(context.best().image, node, there, ids, lost)
+    return answer if consequence is None else structs.replace(answer, consequences=(*answer.consequences, consequence))
 
 
 def _with_zookeeper(context: _Context, release: Release) -> NodeAnswer:

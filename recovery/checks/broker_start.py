@@ -69,7 +69,10 @@ def broker_start(
         detail = unpredicted_sentence(error)
         finding = Finding(FindingCode.BROKER_REFUSES, Severity.WARNING, None, None, detail, path)
         return BrokerStart(outcome=None, exception=None, message=detail), [finding]
-    start = BrokerStart(outcome=str(result.outcome), exception=result.exception, message=result.message, node=node)
+    start = BrokerStart(
+        outcome=str(result.outcome), exception=result.exception, message=result.message, node=node,
+        is_clean=result.clean,
+    )  # fmt: skip
     if result.outcome == StartResult.LOADED and node.never_starts:
         last = node.answers[-1]
         start = BrokerStart(

@@ -22,7 +22,7 @@ from kafkalog.recovery.facts.topic_facts import TopicFacts, directory_id_of, rea
 
 __all__ = ["read_only_finding", "with_what_was_there"]
 
-_NAMED = 5
+_NAMED = 20
 _LOST = codes_with(Trait.HIDES_DIRECTORY)
 
 

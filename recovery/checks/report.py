@@ -68,6 +68,8 @@ class BrokerStart(Struct, frozen=True, kw_only=True):
     message: str | None = None
     node: NodeStart | None = None
     """forecast of the whole node's start; None if it was not requested"""
+    is_clean: bool = False
+    """whether the start finds a clean-shutdown marker, and so does not scan logs"""
     is_in_use: bool = False
     """whether there is no forecast because another process has the directory open"""
 

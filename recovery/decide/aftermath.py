@@ -17,7 +17,7 @@ from kafkalog.codec.common.errors import FormatError
 from kafkalog.codec.common.findings import Finding, FindingCode
 from kafkalog.codec.common.shell import shell_word
 from kafkalog.codec.common.source import Source
-from kafkalog.codec.common.wording import counted
+from kafkalog.codec.common.wording import counted, moment_text
 from kafkalog.codec.files.index_files import TIME_ENTRY, decode_producer_snapshot
 from kafkalog.codec.files.text import decode_leader_epochs
 from kafkalog.codec.model import ProducerEntry
@@ -39,7 +39,7 @@ from kafkalog.log.storage.producers.snapshots import snapshot_offsets
 from kafkalog.log.storage.tree import Tree
 from kafkalog.log.walk.lookup import start_position
 from kafkalog.recovery.broker.manager import LoadedPartition
-from kafkalog.recovery.decide.ways import Measured
+from kafkalog.recovery.decide.ways import LostRange, Measured
 from kafkalog.recovery.decide.written_end import start_of_empty_log
 from kafkalog.recovery.facts.cleaner_settings import known_settings
 from kafkalog.recovery.facts.coordinators import Coordinators
@@ -52,6 +52,8 @@ __all__ = [
 
 _NAMED = 3
 """Most groups or partitions that a sentence names."""
+_GROUPS = 8
+"""most groups that a sentence about lost commits names"""
 _RESET_SHARE_OFFSETS = "the group's offsets are reset (kafka-share-groups.sh --reset-offsets)"
 """Kafka 4.1.1 and 4.3.0 declined to read state that was not there, until `Admin.alterShareGroupOffsets`."""
 _STATE_LOST = {
@@ -113,8 +115,9 @@ def consequences(
         yield from _of_transactions(before, after, result, name, coordinators, is_hurt=is_hurt)
         if is_hurt and counts is not None and counts.records_kept != 0 and topics.is_compacted(name.topic):
             detail = (
-                f"groups whose newest commits are among what is lost of {result.name} go back to the commits before: "
-                "their members read records again, or start by auto.offset.reset if no commit is left"
+                f"groups whose newest commits are among what is lost of {result.name} go back to the commits before"
+                f"{_groups_of(counts.lost, coordinators.commits_in(name.partition))}: their members read records "
+                "again, or start by auto.offset.reset if no commit is left"
                 if name.topic == CONSUMER_OFFSETS_TOPIC
                 else f"{name.topic} is compacted: of a key whose newest record is among what is lost, readers get the "
                 "record before it, and a key that was deleted may come back"
@@ -311,8 +314,27 @@ def of_missing(names: Iterable[str], coordinators: Coordinators) -> Iterator[Los
             yield LossConsequence(kind="older_values_return", partition=directories[0], detail=detail)
 
 
-def _first(names: Sequence[str]) -> str:
-    return ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
+def _groups_of(lost: Sequence[LostRange], commits: Sequence[tuple[int, str, int]]) -> str:
+    """Return a clause in parentheses with the groups of a partition of `__consumer_offsets` that loses `lost`: those
+    with a commit there that can still be read, and those whose later commits may be lost. `commits` are (offset, group,
+    timestamp in ms) of all that can be read in it. Empty if there are none, or nothing is lost.
+    """
+    if not lost or not commits:
+        return ""
+    sure = {group for offset, group, _time in commits if any(
+        lost_range.first <= offset and (lost_range.last is None or offset <= lost_range.last) for lost_range in lost
+    )}  # fmt: skip
+    perhaps = {group for _offset, group, _time in commits} - sure
+    words = [_first(sorted(sure), _GROUPS)] if sure else []
+    if perhaps:
+        when = max((time for offset, _group, time in commits if offset < lost[0].first), default=None)
+        after = "" if when is None else f", if they committed after {moment_text(when)}"
+        words.append(f"perhaps {_first(sorted(perhaps), _GROUPS)} and groups of which nothing is left{after}")
+    return f" ({'; '.join(words)})"
+
+
+def _first(names: Sequence[str], most: int = _NAMED) -> str:
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
 def _of_groups(

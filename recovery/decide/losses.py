@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from kafkalog.codec.common.findings import Finding, FindingCode
 from kafkalog.codec.common.wording import counted
-from kafkalog.recovery.broker.node.answer import ConsequenceKind, NodeStart
+from kafkalog.recovery.broker.node.answer import ConsequenceKind, LostDirectoryConsequence, NodeStart
 from kafkalog.recovery.decide.ways import Measured
 
 __all__ = [
@@ -110,21 +110,23 @@ def skipped_text(ways: Iterable[Measured]) -> str:
 
 def lost_beside(nodes: Iterable[NodeStart], findings: Iterable[Finding]) -> list[str]:
     """Return phrases about losses that the recovery itself does not cause, to be added after the sum of its losses;
-    empty if there are none. They name partitions that lose something by the start of these nodes, and partitions with a
-    PARTITION_MISSING finding that the start does not mention. They also name the metadata if the start treats it as
-    empty, or its end if the start goes back behind it. Unless all log directories of the nodes are given, they say that
-    another one may have the missing partitions.
+    empty if there are none. They name partitions that lose something by the start of these nodes or with a log
+    directory, and partitions with a PARTITION_MISSING finding that the start does not mention. They also name the
+    metadata if the start treats it as empty, or its end if the start goes back behind it. Unless all log directories of
+    the nodes are given, they say that another one may have the missing partitions.
     """
     starts = list(dict.fromkeys(nodes))
     of_start = [consequence for start in starts for answer in start.answers for consequence in answer.consequences]
     unless = "" if starts and all(start.not_given == 0 for start in starts) else f", {UNLESS_ELSEWHERE}"
     again = {name for each in of_start if each.kind is ConsequenceKind.EMPTY_AGAIN for name in each.lost}
     unsure = sorted(again) if unless else []
-    lost = sorted({name for start in starts for name in start.lost}.difference(unsure))
+    gone = sorted({name for each in of_start if isinstance(each, LostDirectoryConsequence) for name in each.lost})
+    lost = sorted({name for start in starts for name in start.lost}.difference(unsure, gone))
     named = {name for consequence in of_start for name in consequence.names}
     files = (finding.file for finding in findings if finding.code is FindingCode.PARTITION_MISSING)
     absent = sorted({os.path.basename(file) for file in files if file is not None} - named)
     words = [f"all or part of {first_names(lost)} by the start after it"] if lost else []
+    words += [f"all of {first_names(gone)}, unless the lost log directory comes back"] if gone else []
     words += [f"{first_names(unsure)}{unless}"] if unsure else []
     kinds = {consequence.kind for consequence in of_start}
     if ConsequenceKind.METADATA_OVERWRITTEN in kinds:

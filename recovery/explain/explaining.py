@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 
 from kafkalog.codec.common.errors import UsageError
 from kafkalog.codec.common.limits import DEFAULT_LIMITS, Limits
@@ -32,6 +33,7 @@ __all__ = ["MOST_FIELDS", "explain", "is_explained"]
 
 MOST_FIELDS = 2000
 """Most fields in one explanation by default."""
+_OF_TAIL = re.compile(r"\.tail@\d+$")
 _PAGES = {
     FileKind.OFFSET_INDEX: "offset-index",
     FileKind.TIME_INDEX: "time-index",
@@ -118,7 +120,8 @@ def is_explained(path: str) -> bool:
 
 
 def _plain_name(path: str) -> str:
-    return os.path.basename(path).removesuffix(DELETED).removesuffix(SWAP).removesuffix(CLEANED)
+    """File name without the suffix of a pending change, or of a tail that a recovery cut off."""
+    return _OF_TAIL.sub("", os.path.basename(path)).removesuffix(DELETED).removesuffix(SWAP).removesuffix(CLEANED)
 
 
 def _is_snapshot(name: str) -> bool:

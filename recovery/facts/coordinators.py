@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from kafkalog.codec.common.errors import KafkaLogError
+from kafkalog.log.walk.on_damage import SKIP
 
 if TYPE_CHECKING:
     from kafkalog.cluster.groups.offsets import CommittedOffset
@@ -58,6 +59,25 @@ class Coordinators:
         for commit in committed:
             if commit.offset >= 0:
                 commits.setdefault((commit.key.topic, commit.key.partition), []).append(commit)
+        return commits
+
+    def commits_in(self, number: int) -> list[tuple[int, str, int]]:
+        """Return (offset, group, timestamp in ms) of the commits in this partition of `__consumer_offsets`, those
+        behind damage too; empty if it cannot be read or the topic is too large (256 MiB).
+        """
+        from kafkalog.cluster.records.coordinator_records import decode_record
+
+        commits = []
+        for partition in self._partitions(_OFFSETS):
+            if partition.partition != number:
+                continue
+            try:
+                for record in partition.records(on_damage=SKIP):
+                    key = decode_record(_OFFSETS, record.key, record.value).key
+                    if key is not None and "topic" in key.fields and record.value is not None:
+                        commits.append((record.offset, str(key.fields["group"]), record.timestamp))
+            except KafkaLogError:
+                continue
         return commits
 
     @cached_property

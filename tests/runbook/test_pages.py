@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from kafkalog import plan, verify
+from kafkalog import commit_offsets, plan, verify
 from kafkalog.codec.common.findings import FindingCode, Severity
 from testkit.judging.trees import first_difference, stamps
 from testkit.made.scenes import SCENES
+from testkit.running.command import kafkalog
 from testkit.running.pages import DOCS, blocks_of, commands_of, follow, scene_of
 
 RUNBOOK = DOCS / "runbook"
@@ -80,3 +81,21 @@ def test_a_page_followed_literally(page: Path, tmp_path: Path) -> None:
     for name, was in before.items():
         if name not in ("other-disk", BY_OTHER_MEANS.get(page.stem)):
             assert first_difference(without_quarantine(place / name), was) == "", f"{name} is not as it was"
+
+
+def test_the_page_of_a_lost_directory_names_the_groups_before_the_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without all log directories of the broker nobody knows whether another one has the partitions."""
+    monkeypatch.chdir(tmp_path)
+    SCENES["lost-directory"](tmp_path)
+    commit_offsets("metadata", "mail", {("stock-41", 0): 1500})
+    page = RUNBOOK / "lost-directory.md"
+    typed = [each.text for each in commands_of(page) if each.text.startswith("kafkalog plan ")]
+    assert typed
+    for text in typed:
+        assert "1 group stands beyond the end 0 of stock-41-0 (mail at 1500)" in " ".join(
+            kafkalog(*text.split()[1:], columns=1000).out.split()
+        )
+    said = page.read_text()
+    assert said.index("$ cp -a disk/. data") < said.index("start the broker now") < said.index("How to know")

@@ -13,6 +13,7 @@ import pytest
 from kafkalog.words.first_screen import FirstScreen, Loss
 from kafkalog.words.wrapping import wrapped, wrapped_command
 from testkit.made.scenes import SCENES
+from testkit.made.tens import flip, log_of_tens
 from testkit.recorded.broker_dirs import brokers, own_copy
 from testkit.running.command import kafkalog
 
@@ -149,3 +150,45 @@ def test_a_node_without_partitions_that_does_not_start_is_out_of_service(place: 
         assert "would NOT START" in said
         assert "out of service after a start: nothing here" not in said
         assert "out of service until that is mended: the node, which has no partitions here" in said
+
+
+def test_verify_and_plan_have_one_sentence_about_the_start(place: Path) -> None:
+    for marker in (True, False):
+        SCENES["stopped"](place / str(marker))
+        if not marker:
+            (place / "False" / "data" / ".kafka_cleanshutdown").unlink()
+        told = {line for command in ("plan", "verify") for line in screen(command, place / str(marker) / "data")
+                if line.startswith("Kafka ")}  # fmt: skip
+        how = ", trusting the clean-shutdown marker" if marker else ", after its own recovery"
+        assert told == {f"Kafka 4.1 and later would start on it{how}"}
+
+
+def test_the_loss_of_a_start_is_said_whole_and_in_part(place: Path) -> None:
+    (log,) = log_of_tens(place / "data", 5)
+    flip(log, (1, 100, 0x3C))
+    for words in (("plan",), ("report", "-o", "-", "--format", "text"), ("report", "-o", "-", "--format", "md")):
+        said = " ".join(kafkalog(*words, "data").out.split())
+        assert "its own recovery, which would lose 40 records, of which 30 can still be read" in said
+
+
+def test_a_partition_whose_consumers_stop_is_not_among_those_that_are_in_service(place: Path) -> None:
+    """A start that trusts the marker leaves the damage; after a kill it cuts it off."""
+    SCENES["stopped"](place)
+    flip(min((place / "data" / "stock-41-0").glob("*.log")), (1, 100, 0x3C))
+    said = text("plan", "data")
+    assert "served after a start, but consumers stop at damage in 1 partition (stock-41-0)" in said
+    assert "nothing here" not in said
+    (place / "data" / ".kafka_cleanshutdown").unlink()
+    (place / "data" / "recovery-point-offset-checkpoint").unlink()
+    assert "out of service after a start: nothing here" in text("plan", "data")
+
+
+def test_the_sound_records_behind_damage_are_counted_on_the_screen(place: Path) -> None:
+    roots = [f"directory-of-a-broker-{number}" for number in range(2)]
+    for root in roots:
+        (log,) = log_of_tens(place / root, 5)
+        flip(log, (1, 100, 0x3C))
+        for kind in ("index", "timeindex"):
+            log.with_suffix(f".{kind}").write_bytes(bytes(range(1, 25)))
+    said = text("verify", *roots)
+    assert said.count("30 sound records behind the damage; offsets 10 to 19 cannot be read, written 20") == 2

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import pytest
 
+from kafkalog import commit_offsets
 from testkit.made.batches import simple
 from testkit.made.scenes import SCENES
+from testkit.made.tens import flip, log_of_tens
 from testkit.recorded.broker_dirs import brokers, own_copy
 from testkit.running.command import kafkalog
 
@@ -140,3 +143,36 @@ def test_an_empty_directory_is_said_by_recover_as_by_a_plan(place: Path) -> None
     assert refused.code == 3
     assert said in refused.err
     assert "8 partitions of this broker were in it" in refused.err
+
+
+@pytest.mark.parametrize("command", [["plan"], ["report", "--format", "text", "-o", "-"]])
+def test_what_a_missing_directory_had_and_what_to_type_are_on_the_screen(command: list[str], place: Path) -> None:
+    """However many groups have commits in its partitions."""
+    SCENES["lost-directory"](place)
+    gone = sorted(each.name for each in (place / "disk").iterdir() if each.is_dir())
+    for topic, _, number in (name.rpartition("-") for name in gone):
+        commit_offsets("metadata", "mail", {(topic, int(number)): 1500})
+    lines = screen(command[0], "data", "metadata", "--server-properties", "server.properties", *command[1:])
+    text = " ".join(" ".join(lines).replace("\\", "").split())
+    assert [name for name in gone if name not in text] == []
+    assert len(gone) == 8
+    assert "then ask again: kafkalog plan " in text
+    assert "--server-properties server.properties" in text[text.index("then ask again") :]
+
+
+@pytest.mark.parametrize("mode", [["--accept-loss"], ["--mode", "salvage"]])
+def test_records_that_nothing_proves_are_shown_where_the_recovery_has_put_them(mode: list[str], place: Path) -> None:
+    """The command of the plan names bytes that are in quarantine by then: cut off, or with the whole file."""
+    (log,) = log_of_tens(place / "data", 5)
+    flip(log, (2, 100, 0x3C))
+    (before,) = commands_that_show(kafkalog("plan", "data", columns=1000).out)
+    shown = kafkalog(*before).out.splitlines()[1:]
+    assert shown
+    (after,) = commands_that_show(kafkalog("recover", "data", "--yes", *mode, columns=1000).out)
+    assert "data.recovery" in after[1]
+    assert kafkalog(*after).out.splitlines()[1:] == shown
+
+
+def commands_that_show(printed: str) -> list[list[str]]:
+    lines = (line.partition("kafkalog explain ")[2] for line in printed.splitlines() if "nothing proves" in line)
+    return [["explain", *shlex.split(line)] for line in lines]

@@ -286,6 +286,15 @@ class NodeStart(Struct, frozen=True, kw_only=True):
         return tuple(sorted({name for consequence in consequences for name in consequence.lost}))
 
     @property
+    def unserved(self) -> tuple[str, ...]:
+        """Partition directories that are not served after a start, by one of the answers in `judged`; sorted. If the
+        start fails, only those in log directories that are missing or empty.
+        """
+        consequences = (consequence for answer in self.judged for consequence in answer.consequences)
+        kind = ConsequenceKind.NOT_SERVING
+        return tuple(sorted({name for each in consequences if each.kind is kind for name in each.names}))
+
+    @property
     def strays(self) -> tuple[str, ...]:
         """Partition directories that any of the releases takes out of service, sorted."""
         return tuple(sorted({name for answer in self.answers for name in answer.strays}))

@@ -58,6 +58,7 @@ __all__ = [
     "list_partitions",
     "loaded_logs",
     "made_again",
+    "of_lost_directories",
     "open_partitions",
     "partition_consequences",
     "refuse_twice",
@@ -206,8 +207,7 @@ def _read_later(root: str, closed: ClosedFiles, *, is_last: bool) -> StartConseq
         f"{root} goes offline{', and the node ends,' if is_last else ''} at the first read of {closed.paths[0]}, which "
         f"the broker's user, {closed.user[0]}, may not open or change: give it all of {root}"
     )
-    names = tuple(dict.fromkeys(os.path.basename(os.path.dirname(path)) for path in closed.paths))
-    return StartConsequence(kind=ConsequenceKind.NOT_SERVING, detail=detail, file=root, names=names)
+    return StartConsequence(kind=ConsequenceKind.NOT_SERVING, detail=detail, file=root)
 
 
 def _is_clean(root: str) -> bool:
@@ -693,6 +693,27 @@ def _without_leader(
         detail = f"{_OF_A_LOST_DIRECTORY}, and {may} no leader: {_first_of(names)}"
         consequences.append(LostDirectoryConsequence(kind=kind, detail=detail, names=names))
     return consequences
+
+
+def of_lost_directories(
+    image: MetadataImage, node_id: int, there: Sequence[PartitionDirectory], ids: Collection[str | None],
+    lost: Sequence[str],
+) -> LostDirectoryConsequence | None:  # fmt: skip
+    """Return the consequence for the partitions that the metadata places on this broker, that are not in `there`, and
+    that are not assigned to one of the directory ids `ids`: they are in the log directories `lost`, which are missing
+    or empty. None if there are no such partitions.
+    """
+    nowhere = _nowhere(image, node_id, {directory.partition for directory in there})
+    gone = {key: replica for key, replica in nowhere.items() if _directory_of(replica, node_id) not in {*ids} - {None}}
+    if not gone:
+        return None
+    where = f"{lost[0]}{f' and {len(lost) - 1} more' if lost[1:] else ''}, of which nothing is left here"
+    return LostDirectoryConsequence(
+        kind=ConsequenceKind.NOT_SERVING,
+        detail=f"the metadata places {counted(len(gone), 'partition')} in {where}: {_first_of(_names(gone))}",
+        names=_names(gone),
+        lost=_alone(gone, node_id),
+    )  # fmt: skip
 
 
 def _first_of(names: Sequence[str]) -> str:

@@ -185,7 +185,7 @@ def _ways(planned: Planned, given: Given, *, is_one_of_several: bool) -> Iterato
         yield f"No plan could be made: {_text(_cut(why_no_plan(planned)))}."
         return
     if is_one_of_several or not planned.is_choice:
-        yield f"{_text(forecast_text(forecast))}."
+        yield f"{_text(forecast_text(forecast, planned.choice.kafka_by_partition.values()))}."
     if planned.refusal is not None:
         yield ""
         yield f"Recovery declines: {_text(_cut(told(planned.refusal)))}."

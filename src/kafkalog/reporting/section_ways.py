@@ -4,13 +4,11 @@ the command.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from kafkalog.codec.common.findings import FindingCode
 from kafkalog.codec.common.wording import counted
 from kafkalog.inspect.facts import Planned, ReportFacts
-from kafkalog.recovery.broker.node.releases import MODELED
-from kafkalog.recovery.broker.node.sentences import start_sentences
 from kafkalog.recovery.decide import losses
 from kafkalog.recovery.decide.choice import ranges_text
 from kafkalog.recovery.decide.plan import BrokerForecast
@@ -22,7 +20,7 @@ from kafkalog.reporting.wording import shortened
 from kafkalog.words.advice import told
 from kafkalog.words.commands import Given, commands_for
 from kafkalog.words.next_step import what_to_type
-from kafkalog.words.outlook import renaming_text
+from kafkalog.words.outlook import forecast_sentences, renaming_text
 from kafkalog.words.ways import label_of, needs_of, needs_text
 
 __all__ = ["forecast_text", "kept_text", "lost_text", "ways_section"]
@@ -50,7 +48,7 @@ def _planned(planned: Planned, given: Given, *, is_one_of_several: bool) -> Mark
     if forecast is None:
         parts.append(element("p", f"No plan could be made: {shortened(why_no_plan(planned))}."))
         return element("div", *parts, class_="way")
-    parts.append(element("p", f"{forecast_text(forecast)}."))
+    parts.append(element("p", f"{forecast_text(forecast, planned.choice.kafka_by_partition.values())}."))
     if planned.refusal is not None:
         parts.append(element("p", f"Recovery declines: {shortened(told(planned.refusal))}.", class_="warn"))
     if planned.is_choice:
@@ -147,19 +145,6 @@ def lost_text(measured: Measured) -> str:
     return losses.lost_text(measured, "{:,}".format)
 
 
-def _releases(forecast: BrokerForecast) -> str:
-    groups = [releases for releases, _answer in forecast.node.grouped] if forecast.node is not None else [MODELED]
-    return f"Kafka {', '.join(groups)}"
-
-
-def forecast_text(forecast: BrokerForecast) -> str:
-    """Return text about Kafka's next start on a directory. If the start loads it, the text says whether Kafka recovers
-    logs first and how many readable records that drops; otherwise, it says why Kafka does not start or what it loses.
-    """
-    if forecast.outcome != "loaded" or (forecast.node is not None and not forecast.node.loses_nothing):
-        told = start_sentences(forecast.node, forecast.outcome, forecast.exception, forecast.message)
-        return shortened("; ".join(told))
-    lost = sum((forecast.valid_records_lost or {}).values())
-    how = "trusting its clean-shutdown marker" if forecast.clean_shutdown else "after its own recovery"
-    losing = f", which would drop {counted(lost, 'record')} that can still be read" if lost else ""
-    return f"{_releases(forecast)} would start on it, {how}{losing}"
+def forecast_text(forecast: BrokerForecast, by_kafka: Iterable[Measured]) -> str:
+    """Return `forecast_sentences` as one text, shortened if it is long."""
+    return shortened("; ".join(forecast_sentences(forecast, by_kafka)))

@@ -35,7 +35,7 @@ def summary_of(facts: ReportFacts) -> list[tuple[str, str]]:
     """
     rows = [("Broker", _listed(dict.fromkeys(_brokers(facts)), "not told by any meta.properties"))]
     hurt = [partition.name for partition in facts.examined.partitions if partition.words]
-    lost = [name for node in _nodes(facts) for name in (*node.lost, *node.strays)]
+    lost = [name for node in _nodes(facts) for name in (*node.lost, *node.strays, *node.unserved)]
     rows.append(("Affected", _listed(dict.fromkeys([*hurt, *lost]), "no partition")))
     missing = [finding for finding in facts.findings if finding.code in _NOT_COUNTED]
     rows += _losses(facts)

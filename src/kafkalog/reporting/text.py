@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from itertools import islice
 
 from kafkalog.codec.common.findings import FindingCode
+from kafkalog.codec.common.shell import shell_line
 from kafkalog.codec.common.wording import counted
 from kafkalog.inspect.facts import Planned, ReportFacts
 from kafkalog.reporting.losses import loss_rows
@@ -41,7 +42,8 @@ def screen_of(facts: ReportFacts) -> FirstScreen:
     planned = [each for each in facts.planned if each.forecast is not None]
     title = f"{verdict.word}: {paths_text(facts.paths)}"
     given = given_in(facts)
-    return first_screen(title, [_outlook(each, given) for each in planned], problems)
+    again = shell_line(["kafkalog", "plan", *facts.paths, *given.words])
+    return first_screen(title, [_outlook(each, given) for each in planned], problems, again)
 
 
 def _outlook(planned: Planned, given: Given) -> Outlook:
@@ -51,7 +53,7 @@ def _outlook(planned: Planned, given: Given) -> Outlook:
         forecast=planned.forecast,
         choice=planned.choice,
         consequences=planned.consequences,
-        partitions=len(planned.names),
+        names=planned.names,
         made_stray=planned.made_stray,
         others=f"; {NEEDS_ROOM}" if planned.has_no_room_to_start else "",
         note=note,

@@ -15,7 +15,12 @@ from msgspec.structs import replace
 from kafkalog.codec.common.findings import Finding, FindingCode
 from kafkalog.codec.common.shell import shell_line
 from kafkalog.codec.common.wording import counted
-from kafkalog.codec.names import CLUSTER_METADATA_DIRECTORY, compressed_log
+from kafkalog.codec.names import (
+    CLUSTER_METADATA_DIRECTORY,
+    DirectoryState,
+    compressed_log,
+    parse_partition_directory,
+)
 from kafkalog.inspect.lost_batches import LostBatch, is_of_batch, lost_batch_at, when_written
 from kafkalog.recovery.broker.node.answer import ConsequenceKind, NodeStart, StartOutcome
 from kafkalog.recovery.broker.node.releases import MODELED
@@ -27,6 +32,7 @@ from kafkalog.recovery.decide.losses import (
     first_names,
     lost_beside,
     readable_text,
+    records_text,
     repeats_text,
     sentence_of_lost,
 )
@@ -35,15 +41,18 @@ from kafkalog.recovery.decide.ways import Measured, total
 from kafkalog.words.first_screen import FirstScreen, Loss, StartForecast, start_lines
 from kafkalog.words.next_step import TYPE_THIS
 from kafkalog.words.order import natural_order
+from kafkalog.words.quarantine import place_in_quarantine
 
 __all__ = [
-    "DONE_NEXT", "NEEDS_ROOM", "Outlook", "copies_to_keep", "first_screen", "forecast_sentences", "losses_of",
-    "out_of_service_sentence", "renaming_text",
+    "DONE_NEXT", "NEEDS_ROOM", "Outlook", "copies_to_keep", "first_screen", "forecast_sentences", "how_logs_load",
+    "looks_in_quarantine", "losses_of", "out_of_service_sentence", "renaming_text",
 ]  # fmt: skip
 
 _SHOWN = 24
 """Most partitions whose lost batches are read again for their times."""
 _NAMED = 3
+_STOPS = ("marker_lost", "transaction_stays_open")
+"""kinds of loss consequences of transactions at which readers of committed data stop"""
 _OUT = (ConsequenceKind.STRAY, ConsequenceKind.DELETED, ConsequenceKind.FUTURE_TRUNCATED)
 
 NEEDS_ROOM: Final = "but a start writes files, for which its file system has no space"
@@ -58,7 +67,8 @@ class Outlook(Struct, frozen=True, kw_only=True):
     """None if no plan could be made"""
     choice: RecoveryChoice
     consequences: Sequence[LossConsequence] = ()
-    partitions: int = 0
+    names: Sequence[str] = ()
+    """partition directories in the plan, also those that are out of service by their names"""
     made_stray: Sequence[str] = ()
     """partition directories that the plan takes out of service"""
     others: str = ""
@@ -69,13 +79,15 @@ class Outlook(Struct, frozen=True, kw_only=True):
     """findings of the plan; their files are relative to the directory"""
 
 
-def forecast_sentences(forecast: BrokerForecast) -> list[str]:
+def forecast_sentences(forecast: BrokerForecast, by_kafka: Iterable[Measured] = ()) -> list[str]:
     """Return sentences about Kafka's next start, one for each group of releases with the same outcome. If the node's
     start is unknown and the directory would be loaded, sentences about replicas that would become -stray follow.
+    `by_kafka` are the losses of the start, by partition.
     """
     renamed = [f"Kafka {MODELED} would rename {name} -stray: the metadata has no such replica here"
                for name in (forecast.strays if forecast.node is None else ())]  # fmt: skip
-    told = start_sentences(forecast.node, forecast.outcome, forecast.exception, forecast.message, _how(forecast))
+    how = how_logs_load(by_kafka, is_clean=forecast.clean_shutdown)
+    told = start_sentences(forecast.node, forecast.outcome, forecast.exception, forecast.message, how)
     return [*told, *(renamed if forecast.outcome == "loaded" else ())]
 
 
@@ -95,15 +107,22 @@ def copies_to_keep(forecast: BrokerForecast) -> list[str]:
     )
 
 
-def _how(forecast: BrokerForecast) -> str:
-    how = ", trusting the clean-shutdown marker" if forecast.clean_shutdown else ", after its own recovery"
-    lost = sum((forecast.valid_records_lost or {}).values())
-    return f"{how}, which would lose {counted(lost, 'record')} that can still be read" if lost else how
+def how_logs_load(by_kafka: Iterable[Measured] = (), *, is_clean: bool) -> str:
+    """Return text to follow "would start on it": whether the broker recovers the logs first. If that drops records that
+    can still be read, by the losses `by_kafka` of the partitions, the text has the whole loss and their number.
+    """
+    how = ", trusting the clean-shutdown marker" if is_clean else ", after its own recovery"
+    lost = total(by_kafka)
+    of_them = f"of which {lost.sound_lost} can still be read"
+    return f"{how}, which would lose {records_text(lost)}, {of_them}" if lost.sound_lost else how
 
 
-def first_screen(title: str, outlooks: Sequence[Outlook], problems: Sequence[str] = ()) -> FirstScreen:
+def first_screen(
+    title: str, outlooks: Sequence[Outlook], problems: Sequence[str] = (), ask_again: str = ""
+) -> FirstScreen:
     """Return the first screen for the directories of one broker, or of several that are examined together. `problems`
-    are sentences about directories without a plan.
+    are sentences about directories without a plan. `ask_again` is the command that plans again once these are mended;
+    it is shown if there are problems and no other command.
     """
     several = len(outlooks) > 1
     commands = list(dict.fromkeys(command for outlook in outlooks for command in outlook.commands))
@@ -111,10 +130,12 @@ def first_screen(title: str, outlooks: Sequence[Outlook], problems: Sequence[str
     note = _note(outlooks)
     outside = _outside(outlooks, loses=bool(losses))
     if note == DONE_NEXT:
+        losses = [replace(loss, look="") for loss in losses]  # the result has the command that is right then
         outside = outside.removesuffix("then ").removesuffix("else ")
     if problems:
-        then = note if commands else "ask again"
+        then = note if commands else "ask again:" if ask_again else "ask again"
         note = f"first see to what is said at the top (runbook: lost-directory); then {then}"
+        commands = commands or ([ask_again] if ask_again else [])
     return FirstScreen(
         title=title,
         start=list(_starts(outlooks, are_alone=bool(problems))),
@@ -220,7 +241,8 @@ def _starts(outlooks: Sequence[Outlook], *, are_alone: bool) -> Iterator[str]:
     by_forecast: dict[StartForecast, list[str]] = {}
     for outlook in outlooks:
         if outlook.forecast is not None:
-            sentences = tuple(sentence + outlook.others for sentence in forecast_sentences(outlook.forecast))
+            told_of_start = forecast_sentences(outlook.forecast, outlook.choice.kafka_by_partition.values())
+            sentences = tuple(sentence + outlook.others for sentence in told_of_start)
             sentences += _deleted_logs(outlook, outlook.forecast.valid_records_lost or {})
             told = StartForecast(sentences, start_fails(outlook.forecast.node, outlook.forecast.outcome))
             by_forecast.setdefault(told, []).append(outlook.root)
@@ -243,13 +265,17 @@ def _out_of_service(outlooks: Sequence[Outlook], *, are_alone: bool) -> str:
     """
     nodes = dict.fromkeys(outlook.forecast.node for outlook in outlooks
                           if outlook.forecast is not None and outlook.forecast.node is not None)  # fmt: skip
-    down = sum(each.partitions for each in outlooks if each.forecast is not None and _is_down(each.forecast))
+    down = sum(_is_live(name) for outlook in outlooks if outlook.forecast is not None and _is_down(outlook.forecast)
+               for name in outlook.names)  # fmt: skip
+    elsewhere = len({name for node in nodes if node.never_starts for name in node.unserved})
+    down += elsewhere
     if not down and any(node.never_starts for node in nodes):
         return "out of service until that is mended: the node, which has no partitions here"
     if down:
         too = ", and after this plan too, because it leaves a damaged metadata log"
         until = too if any(_begins_anew(outlook) for outlook in outlooks) else " until that is mended"
-        return f"out of service{until}: {counted(down, 'partition')}"
+        more = f", {elsewhere} of them in what is missing" if elsewhere else ""
+        return f"out of service{until}: {counted(down, 'partition')}{more}"
     said = out_of_service_sentence(list(nodes))
     if said:
         return said
@@ -264,7 +290,28 @@ def _out_of_service(outlooks: Sequence[Outlook], *, are_alone: bool) -> str:
     others = sum(node.not_given or 0 for node in nodes)
     were = f"{counted(others, 'more log directory')} of this broker {'was' if others == 1 else 'were'} not given"
     more = f"; {were}" if others else ""
+    stopped = _where_consumers_stop(outlooks)
+    if stopped:
+        return f"served after a start, but {stopped}{on}{more}"
     return f"out of service after a start: nothing here{on}{more}"
+
+
+def _where_consumers_stop(outlooks: Sequence[Outlook]) -> str:
+    """Return a clause about partitions that a broker serves after a start and whose consumers do not get to the end:
+    damage that the start leaves, and transactions that nothing ends. Empty if there are none.
+    """
+    at_damage = [name for outlook in outlooks for name, measured in outlook.choice.kafka_by_partition.items()
+                 if measured.damage_left > measured.damage_passed]  # fmt: skip
+    open_ones = [consequence.partition for outlook in outlooks for consequence in outlook.consequences
+                 if consequence.kind in _STOPS]  # fmt: skip
+    places = (("consumers stop at damage in", at_damage), ("read_committed consumers stop in", open_ones))
+    return ", and ".join(f"{what} {first_names(sorted(set(names), key=natural_order))}" for what, names in places
+                         if names)  # fmt: skip
+
+
+def _is_live(name: str) -> bool:
+    parsed = parse_partition_directory(name)
+    return parsed is not None and parsed.state is DirectoryState.LIVE
 
 
 def _is_unknown(outlooks: Sequence[Outlook]) -> bool:
@@ -300,7 +347,12 @@ def out_of_service_sentence(nodes: Sequence[NodeStart]) -> str:
         return f"out of service after a start as it is: {first_names(sorted(names, key=natural_order))}"
     if any(start_consequence.kind is ConsequenceKind.DIRECTORY_OFFLINE for start_consequence in start_consequences):
         return "out of service after a start as it is: a log directory, with all its partitions"
-    if any(start_consequence.kind is ConsequenceKind.NOT_SERVING for start_consequence in start_consequences):
+    unserved = [each for node in nodes for answer in node.answers if answer.outcome is not StartOutcome.FAILS
+                for each in answer.consequences if each.kind is ConsequenceKind.NOT_SERVING]  # fmt: skip
+    names = {name for consequence in unserved for name in consequence.names}
+    if unserved and all(consequence.names for consequence in unserved):
+        return f"out of service after a start as it is: {first_names(sorted(names, key=natural_order))}"
+    if unserved:
         return "out of service after a start as it is: the node, or a part of it, as said above"
     empty = {name for each in start_consequences if each.kind is ConsequenceKind.EMPTY_AGAIN for name in each.lost}
     if empty:
@@ -375,6 +427,21 @@ def losses_of(outlook: Outlook, where: str | None = None) -> Iterator[Loss]:
                 ["kafkalog", "explain", look[0], "--position", str(look[1]), "--records"]
             ),
         )
+
+
+def looks_in_quarantine(outlook: Outlook, kept_in: str) -> Iterator[str]:
+    """Yield, for each partition that has lost records by the recovery of `outlook`, a sentence with the command that
+    shows the first of them that can be decoded, where they are now: in `kept_in`, the directory of the execution, or in
+    their log if that has not changed. Partitions without such records are skipped. Reads the damaged batches again.
+    """
+    damages = _damages(outlook)
+    for name in list(_hurt(outlook.choice))[:_SHOWN]:
+        for place in damages.get(name, ())[:_NAMED]:
+            path, position = place_in_quarantine(outlook.root, kept_in, *place)
+            if lost_batch_at(path, position).by_eye:
+                command = shell_line(["kafkalog", "explain", path, "--position", str(position), "--records"])
+                yield f"records of {name} that nothing proves: {command}"
+                break
 
 
 def _written(lost: Measured, batches: Sequence[LostBatch]) -> str:

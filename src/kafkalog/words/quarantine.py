@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 
+from kafkalog.recovery.act.operations import FILES, tail_of
 from kafkalog.words.escapes import escape_controls
 
-__all__ = ["quarantine_sentence"]
+__all__ = ["place_in_quarantine", "quarantine_sentence"]
 
 
 def quarantine_sentence(root: str, quarantine: str | None) -> str:
@@ -21,6 +22,26 @@ def quarantine_sentence(root: str, quarantine: str | None) -> str:
         f"{text}, on another file system than the log directory: in a container it is lost with the container; copy "
         "it to a disk that stays, or choose one there with --quarantine"
     )
+
+
+def place_in_quarantine(root: str, kept_in: str, path: str, position: int) -> tuple[str, int]:
+    """Return the file and position at which the byte at `position` of the file `path` in the log directory `root` is
+    after an execution that keeps its files in `kept_in`: the whole old file, its cut tail, or `path` itself if the
+    execution kept neither.
+    """
+    whole = os.path.join(kept_in, FILES, os.path.relpath(path, root))
+    if os.path.exists(whole):
+        return whole, position
+    folder, name = os.path.split(tail_of(os.path.relpath(path, root), 0).removesuffix("0"))
+    try:
+        names = os.listdir(os.path.join(kept_in, folder))
+    except OSError:
+        names = []
+    for tail in names:
+        kept = tail.removeprefix(name)
+        if tail.startswith(name) and kept.isdecimal() and int(kept) <= position:
+            return os.path.join(kept_in, folder, tail), position - int(kept)
+    return path, position
 
 
 def _is_elsewhere(root: str, quarantine: str) -> bool:

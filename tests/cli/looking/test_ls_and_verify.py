@@ -102,4 +102,4 @@ def test_the_time_of_a_damaged_batch_is_not_said_of_the_sound_records_behind_it(
     data[len(simple(5)) + 17] ^= 1  # its checksum
     root = made(tmp_path / "logs", bytes(data))
     printed = " ".join(command("verify", root).out.split())
-    assert re.search(r"; offsets 5 to 9 cannot be read, written [^,]*, 5 sound records behind the damage", printed)
+    assert re.search(r"5 sound records behind the damage; offsets 5 to 9 cannot be read, written [^,]* \(", printed)

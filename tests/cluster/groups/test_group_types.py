@@ -109,6 +109,10 @@ def test_groups_and_the_start_of_a_node_say_that_the_partition_is_not_loaded(bro
     assert classic.group_id in (finding.detail or "")
     assert after.logs.is_whole(classic.log_partition)  # everything was read: nobody need doubt the commits
     assert kafkalog("groups", broker).code == 1
+    for words in (("plan", broker), ("report", broker, "-o", "-", "--format", "text")):
+        said = " ".join(kafkalog(*words).out.split())
+        assert f"out of service after a start as it is: 1 partition ({partition.name})" in said
+    assert f"Affected: {partition.name}" in said
 
     def unserved(release: str) -> list[str]:
         found = node_start([str(broker)], release=release).answers[0].consequences

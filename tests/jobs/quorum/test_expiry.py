@@ -9,8 +9,8 @@ import pytest
 
 from kafkalog.cluster.kraft.metadata_log import MetadataLog
 from kafkalog.jobs.quorum.expiry import Expiry, expiry_of
-from kafkalog.log import open_partition
-from testkit.recorded.broker_dirs import brokers
+from kafkalog.log import open_log_dir, open_partition
+from testkit.recorded.broker_dirs import brokers, own_copy
 from testkit.recorded.quorums import BROKER, METADATA, copied, node
 from testkit.running.command import kafkalog
 
@@ -115,3 +115,34 @@ def test_further_log_directories_of_a_broker_are_counted_too(tmp_path: Path) -> 
     assert finished.code == 0, finished.err
     told = {(each["name"], each["path"]) for each in finished.objects[0]["expiry"] if each["kind"] == "topic"}
     assert ("orders", str(other / "orders-0")) in told
+
+
+def test_of_a_compacted_topic_only_what_the_cleaner_removes_is_listed(tmp_path: Path) -> None:
+    """It never cleans the active segment, and removes a record only for a later one of its key."""
+    root = own_copy(brokers("4.1.1/segments")[0], tmp_path / "data")
+    image = MetadataLog(open_partition(root / METADATA)).state().image
+    told = expiry_of(image, [(str(root), None)], {"log.cleanup.policy": "compact"}, 0)
+    listed = {f"{each.name}-{each.partition}" for each in told if each.setting == "delete.retention.ms"}
+    expected = set()
+    for topic, number in open_log_dir(root):
+        partition = open_partition(root / f"{topic}-{number}")
+        closed = [each for each in partition.records() if each.offset < partition.segments[-1].base_offset]
+        keys = {each.key for each in closed if each.value is not None}
+        if f"{topic}-{number}" != METADATA and len(keys) < len(closed):
+            expected.add(f"{topic}-{number}")
+    assert listed == expected
+    assert 0 < len(listed) < len([*root.glob("*-*/*.snapshot")])
+
+
+def test_lines_that_the_properties_have_are_not_asked_for(tmp_path: Path) -> None:
+    """A node that is the only controller and the only broker; its file is the only one."""
+    directory = own_copy(brokers("4.1.1/segments")[0], tmp_path / "data")
+    (directory / METADATA / "quorum-state").write_text("garbage")
+    words = ("quorum", "recover", "--dry-run", "--standalone", directory)
+    (line,) = (each.strip() for each in kafkalog(*words).lines if each.startswith("  controller.quorum."))
+    file = tmp_path / "server.properties"
+    for has in (True, False):
+        file.write_text(f"node.id=12\nprocess.roles=broker,controller\n{line if has else ''}\n")
+        printed = kafkalog(*words, "--properties", file)
+        assert printed.code == 0, printed.err
+        assert (line in printed.out) is not has

@@ -129,3 +129,24 @@ def test_a_file_system_that_is_mounted_read_only(
     (finding,) = of_itself(found[str(kept)])
     assert code == (0 if found[str(kept)] == [finding] else 1)
     assert (finding["code"], finding["severity"]) == ("log_directory_read_only", "info")
+
+
+@pytest.mark.parametrize("state", ["missing", "empty"])
+def test_its_partitions_are_out_of_service_affected_and_lost(state: str, tmp_path: Path) -> None:
+    """Half of a broker's partitions are on the disk that is left; the start ends, so that nobody serves either half."""
+    (source,) = brokers("4.3.0/metadata")
+    kept, lost = own_copy(source, tmp_path / "kept"), tmp_path / "lost"
+    directory_id_changed(kept, "AAAAAAAAAAAAAAAAAAAAZg")
+    live = sorted(each.name for each in kept.iterdir() if (each / "partition.metadata").exists())
+    live = [name for name in live if name != "__cluster_metadata-0" and "." not in name]
+    gone = live[: len(live) // 2]
+    for name in gone:
+        shutil.rmtree(kept / name)
+    if state == "empty":
+        lost.mkdir()
+    planned = " ".join(kafkalog("plan", kept, lost, columns=1000).out.split())
+    assert f"out of service until that is mended: {len(live)} partitions, {len(gone)} of them in what is" in planned
+    report = " ".join(kafkalog("report", kept, lost, "-o", "-", "--format", "text").out.split())
+    assert f"Affected: {', '.join(gone[:8])} and {len(gone) - 8} more" in report
+    assert f"all of {len(gone)} partitions ({', '.join(gone[:3])} and {len(gone) - 3} more), unless" in report
+    assert "Lost: no record" not in report

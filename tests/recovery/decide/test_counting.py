@@ -246,3 +246,21 @@ def test_a_high_watermark_of_a_deleted_topic_of_the_same_name_shows_no_loss(tmp_
     (tmp_path / "made-0.00112233445566778899aabbccddeeff-delete").mkdir()
     assert plan(tmp_path)[0].choice.own.records_lost == 0
     assert ("made", 0) not in kafkalog.open(tmp_path).high_watermarks
+
+
+@pytest.mark.parametrize("hurt", [1, 2])
+def test_groups_of_a_damaged_partition_of_committed_offsets_are_named(hurt: int, tmp_path: Path) -> None:
+    """Four groups of one partition, by Java's hash. Commits behind the damage can still be read: these groups go back;
+    what the damaged batch had is unknown.
+    """
+    for group in ("AaAa", "AaBB", "BBAa", "BBBB"):
+        kafkalog.commit_offsets(tmp_path, group, {("t", 0): 7})
+    (log,) = tmp_path.glob("__consumer_offsets-*/*.log")
+    starts = [each.position for each in scan(log.read_bytes()).batches]
+    assert len(starts) == 4
+    data = bytearray(log.read_bytes())
+    data[starts[hurt] + BATCH.size + 3] ^= 0x3C
+    log.write_bytes(data)
+    (told,) = (each.detail for each in plan(tmp_path)[0].consequences if each.kind == "older_values_return")
+    sure, perhaps = ["BBAa, BBBB", "BBBB"][hurt - 1], ["AaAa", "AaAa, AaBB"][hurt - 1]
+    assert f"({sure}; perhaps {perhaps} and groups of which nothing is left, if they committed after 20" in told

@@ -14,6 +14,7 @@ from kafkalog.recovery.facts.topic_facts import NO_FACTS
 from testkit.judging.trees import stamps
 from testkit.made.scenes import metadata_elsewhere
 from testkit.recorded.broker_dirs import brokers, own_copy
+from testkit.recorded.quorums import BROKER, copied
 from testkit.running.command import kafkalog
 
 SOURCE = "4.3.0/metadata"
@@ -142,3 +143,20 @@ def test_what_is_to_be_written_by_hand_is_named_and_is_enough(tmp_path: Path) ->
     file.write_text(f"version=1\ncluster.id={wanted.cluster_id}\nnode.id={wanted.node_id}\n")
     assert kafkalog("recover", "--meta-properties", "--yes", root).code == 2
     assert meta_of(root).directory_id == wanted.directory_id
+
+
+@pytest.mark.parametrize(("name", "votes"), [("dynamic", False), ("static", True)])
+def test_only_a_voter_of_the_metadata_does_not_vote_without_its_directory_id(
+    name: str, votes: bool, tmp_path: Path
+) -> None:
+    """Kafka 4.1.1 with `controller.quorum.voters` took a new id and led at once, without the partitions of the old."""
+    if votes:
+        root = copied(name, tmp_path, BROKER)[BROKER]
+    else:
+        root = own_copy(brokers(SOURCE)[0], tmp_path / "data")
+    file = root / "meta.properties"
+    lines = [line for line in file.read_text().splitlines() if not line.startswith("directory.id")]
+    file.write_text("\n".join([*lines, ""]))
+    printed = " ".join(kafkalog("plan", root, columns=1000).out.split())
+    assert "it has no directory.id, the metadata has one, and a start makes another" in printed
+    assert ("does not vote then" in printed) is not votes

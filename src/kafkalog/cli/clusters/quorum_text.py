@@ -174,7 +174,7 @@ def _plan_lines(plan: QuorumPlan) -> Iterator[str]:
 
 def _configuration_lines(plan: QuorumPlan) -> Iterator[str]:
     for who, lines in plan.configuration:
-        yield f"in the properties of {who}:"
+        yield f"in the properties of {who}, unless there already:"
         yield from (f"  {line}" for line in lines)
 
 

@@ -16,7 +16,7 @@ from kafkalog.recovery.broker.node.sentences import start_fails, start_sentences
 from kafkalog.recovery.checks.report import IN_USE, BrokerStart, DirectoryReport, PartitionReport, VerifyReport
 from kafkalog.recovery.facts.brokers import of_one_broker
 from kafkalog.words.first_screen import FirstScreen, Loss, StartForecast, paths_text, start_lines
-from kafkalog.words.outlook import out_of_service_sentence
+from kafkalog.words.outlook import how_logs_load, out_of_service_sentence
 
 __all__ = ["screen_of"]
 
@@ -72,10 +72,10 @@ def _worst_first(hurt: Sequence[PartitionReport]) -> list[PartitionReport]:
 
 
 def _loss(partition: PartitionReport, is_read: bool, several: bool) -> Loss:
-    """Return the line about one partition, which must have a warning or an error. It has the codes of the findings, the
-    offsets that cannot be read or else the first missing one, if known, the time of the damaged batch, which is not
-    that of the sound records after it, and the number of these. If no batch is damaged, it says what a wrong
-    transaction index means for consumers. At most `_CODES` codes are named, and the others are counted.
+    """Return the line about one partition, which must have a warning or an error. It has the number of
+    sound records after the damage, the offsets that cannot be read or else the first missing one, if known, the time of
+    the damaged batch, and the codes of the findings; a narrow screen cuts it at its end. If no batch is damaged, it
+    says what a wrong transaction index means for consumers. At most `_CODES` codes are named, the others are counted.
 
     With `is_read` the damaged bytes are read to find offset and time. With `several` (log directories) the line begins
     with the whole path, otherwise with the directory's name.
@@ -86,30 +86,33 @@ def _loss(partition: PartitionReport, is_read: bool, several: bool) -> Loss:
     more = f" and {len(codes) - _CODES} more" if len(codes) > _CODES else ""
     behind = partition.sound_records_behind_damage
     place = "after it" if first.code is FindingCode.LIMIT_EXCEEDED else "behind the damage"
-    after = f", {counted(behind, 'sound record')} {place}" if behind else ""
+    after = f"{counted(behind, 'sound record')} {place}; " if behind else ""
     batch = _batch_at(first) if is_read else LostBatch()
     offsets = _offsets(findings) or _from(_first_missing(first, batch, partition))
-    written = f", written {batch.since}" if batch.since else ""
+    written = f"written {batch.since}" if batch.since else ""
+    means = ""
     if FindingCode.TXN_INDEX_MISMATCH in {finding.code for finding in findings} and not is_of_batch(first):
-        after += _OF_TRANSACTION_INDEX
+        means = _OF_TRANSACTION_INDEX
     name = partition.path if several else os.path.basename(partition.path)
-    return Loss(place=name, offsets=f"{', '.join(codes[:_CODES])}{more}{offsets}{written}{after}")
+    named = f"{', '.join(codes[:_CODES])}{more}"
+    facts = ", ".join(filter(None, (offsets, written)))
+    return Loss(place=name, offsets=f"{after}{f'{facts} ({named})' if facts else named}{means}")
 
 
 def _offsets(findings: Sequence[Finding]) -> str:
-    """Return a clause about the offsets that damage of batches makes unreadable; empty if no finding has them."""
+    """Return text about the offsets that damage of batches makes unreadable; empty if no finding has them."""
     ranges = [finding.unread for finding in findings if finding.unread is not None and is_of_batch(finding)]
     if not ranges:
         return ""
     offsets, *_when = ranges[0].parts
     if ranges[0].last_offset is None:
-        return f"; nothing {offsets} can be read"
+        return f"nothing {offsets} can be read"
     more = f" and {counted(len(ranges) - 1, 'more range')}" if len(ranges) > 1 else ""
-    return f"; {offsets}{more} cannot be read"
+    return f"{offsets}{more} cannot be read"
 
 
 def _from(offset: int | None) -> str:
-    return "" if offset is None else f" from offset {offset} on"
+    return "" if offset is None else f"missing from offset {offset} on"
 
 
 def _batch_at(finding: Finding) -> LostBatch:
@@ -156,4 +159,5 @@ def _sentences(broker: BrokerStart) -> list[str]:
         return [f"{IN_USE}; only what stayed wrong is reported"]
     if broker.outcome is None and not broker.message:
         return []
-    return start_sentences(broker.node, broker.outcome, broker.exception, broker.message)
+    how = how_logs_load(is_clean=broker.is_clean)
+    return start_sentences(broker.node, broker.outcome, broker.exception, broker.message, how)

@@ -183,7 +183,7 @@ def outlook_of(plan: Plan, given: Given = NOTHING_GIVEN, *, acts: bool = False) 
         forecast=plan.broker,
         choice=plan.choice,
         consequences=plan.consequences,
-        partitions=len(plan.partitions),
+        names=plan.names,
         made_stray=plan.made_stray,
         others=f"{others}; {NEEDS_ROOM}" if plan.root in given.full else others,
         note=note,
@@ -199,18 +199,20 @@ def title_of(plans: Sequence[Plan]) -> str:
 
 
 def print_plans(plans: Sequence[Plan], given: Given = NOTHING_GIVEN, *, every: bool = False,
-                problems: Sequence[str] = (), acts: bool = False) -> None:  # fmt: skip
+                problems: Sequence[str] = (), ask_again: str = "", acts: bool = False) -> None:  # fmt: skip
     """Print the verdict on all plans together, then the details of each plan. A single plan without `problems` has the
     verdict in its own screen. Prints nothing if `plans` is empty.
 
     `given` has the options that recommended commands repeat. With `every` the tables have all partitions. `problems`
-    are sentences about directories for which there is no plan. `acts` says that the plans are carried out next. May
+    are sentences about directories for which there is no plan, `ask_again` the command that asks about all of them
+    again. `acts` says that the plans are carried out next. May
     read metadata logs; raises `StorageError` if that fails.
     """
     is_one = len(plans) == 1 and not problems
     given = given if problems else of_all_together(plans, given)
     if plans and not is_one:
-        print_screen(first_screen(title_of(plans), [outlook_of(each, given, acts=acts) for each in plans], problems))
+        outlooks = [outlook_of(each, given, acts=acts) for each in plans]
+        print_screen(first_screen(title_of(plans), outlooks, problems, ask_again))
     for plan in plans:
         print_plan(plan, given, every=every, with_screen=is_one, acts=acts)
 

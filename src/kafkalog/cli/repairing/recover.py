@@ -208,15 +208,18 @@ class _Together:
         if len(self._waiting) >= self.expected:
             self.print()
 
-    def print(self, problems: Sequence[str] = ()) -> None:
-        """Print the collected plans and forget them; with --json, only forget them. `problems` are sentences about
-        directories without a plan. Raises `StorageError` if a metadata log that is needed for advice cannot be read.
+    def print(self, made_all: Sequence[Plan | Unplanned] = ()) -> None:
+        """Print the collected plans and forget them; with --json, only forget them. `made_all` are the plans of all
+        directories, with those that have none. Raises `StorageError` if a metadata log that is needed for advice cannot
+        be read.
         """
         plans, self._waiting = self._waiting, []
+        problems = [made.sentence for made in made_all if isinstance(made, Unplanned)]
         is_agreed = all(plan.refusal is None and (self._accepts_loss or not plan.needs_consent) for plan in plans)
         acts = is_agreed and not (self._acting.asks or problems) and len(plans) >= self.expected
         if plans and not self._acting.as_json:
-            print_plans(plans, self._words, every=self._every, problems=problems, acts=acts)
+            again = plan_command.ask_again(made_all, self._words)
+            print_plans(plans, self._words, every=self._every, problems=problems, ask_again=again, acts=acts)
 
     @contextmanager
     def at_the_latest(self) -> Iterator[None]:
@@ -248,7 +251,7 @@ def _agreed(
     to_show.expected = len(plans) + 1  # printed at once below
     for plan in plans:
         to_show.add(plan)
-    to_show.print([made.sentence for made in made_all if isinstance(made, Unplanned)])
+    to_show.print(made_all)
     for each in made_all:
         if isinstance(each, Unplanned) and each.error is not None:
             raise each.error

@@ -15,6 +15,7 @@ from kafkalog.recovery.decide.losses import lost_beside, lost_text, repeats_text
 from kafkalog.words.advice import told
 from kafkalog.words.escapes import escape_controls
 from kafkalog.words.node import mends
+from kafkalog.words.outlook import Outlook, looks_in_quarantine
 from kafkalog.words.quarantine import quarantine_sentence
 
 __all__ = ["print_result"]
@@ -51,6 +52,10 @@ def print_result(result: RecoveryResult) -> None:
         if damage is not None:
             writer.write(damage)
         writer.write(quarantine_sentence(result.plan.root, result.quarantine))
+        plan = result.plan
+        outlook = Outlook(root=plan.root, forecast=None, choice=plan.choice, findings=plan.findings)
+        for sentence in looks_in_quarantine(outlook, result.quarantine or ""):
+            writer.write(escape_controls(sentence))
         writer.write(_broker(result))
         for mend in mends(result.node, (partition.name for partition in result.plan.partitions)):
             writer.write(escape_controls(mend.sentence))

@@ -23,9 +23,10 @@ from kafkalog.cluster.rules.configuration import (
 )
 from kafkalog.cluster.transactions.transactions import TransactionState, read_transactions
 from kafkalog.codec.common.advice import Ask, Sentence
-from kafkalog.codec.common.errors import UsageError
+from kafkalog.codec.common.errors import FormatError, UsageError
 from kafkalog.codec.common.wording import counted, moment_text
 from kafkalog.codec.names import CLUSTER_METADATA_TOPIC, COORDINATOR_TOPICS, DirectoryState, parse_java_long
+from kafkalog.codec.plain.records import iter_records
 from kafkalog.log.directories.directory import LogDir, open_log_dir
 from kafkalog.log.directories.partition import Partition
 from kafkalog.log.storage.retention import beyond_size
@@ -40,6 +41,8 @@ PREVENTION = (
 )
 """Lines for a broker's properties that prevent these deletions for a day, whatever the topics' settings are."""
 
+_MOST_BYTES = 256 << 20
+"""most bytes of one compacted partition that are read to see whether the cleaner removes anything"""
 _DAY_MS = 86_400_000
 _WEEK_MS = 7 * _DAY_MS
 _MINUTE_MS = 60_000
@@ -136,9 +139,9 @@ class _Facts(NamedTuple):
 def expiry_of(
     image: MetadataImage, roots: Sequence[tuple[str, int | None]], static: Mapping[str, str], now_ms: int
 ) -> list[Expiry]:
-    """List what brokers would delete at `now_ms` (ms since 1970), by log directory in the order of `roots`; every
-    compacted partition has an entry for its tombstones, with or without any. If `roots` is empty, the settings by which
-    data would be deleted are listed instead: by topic, then for groups and transactional ids.
+    """List what brokers would delete at `now_ms` (ms since 1970), by log directory in the order of `roots`. A
+    compacted partition has an entry if the cleaner finds a superseded record or a tombstone in it. If `roots` is empty,
+    the settings by which data would be deleted are listed instead: by topic, then for groups and transactional ids.
 
     `roots` are pairs of a broker's log directory, which is read, and its node id (None if unknown). `static` are the
     settings in the properties files. Partitions that cannot be listed are left out. Raises `UsageError` if a root is
@@ -236,7 +239,8 @@ def _of_log(partition: Partition, rules: _Rules) -> Iterator[Expiry]:
     topic, segments, first = partition.topic or "", list(partition.segments), 0
     for limit in rules.of_topic(topic):
         if limit.name == _TOMBSTONES:
-            yield limit.expiry("topic", topic, _SUPERSEDED, partition)
+            if _has_superseded(partition):
+                yield limit.expiry("topic", topic, _SUPERSEDED, partition)
             continue
         left = segments[first:]
         if limit.name == _BY_TIME:
@@ -250,6 +254,31 @@ def _of_log(partition: Partition, rules: _Rules) -> Iterator[Expiry]:
             size = sum(segment.size for segment in left[:count])
             yield limit.expiry("topic", topic, detail, partition, count=count, size=size)
         first += count
+
+
+def _has_superseded(partition: Partition) -> bool:
+    """Whether the cleaner may remove something below the active segment, which it never cleans: a tombstone, a key that
+    is there twice, a transaction. True if these segments are too large to be read for this, or are damaged. Raises
+    `StorageError` if a segment cannot be read.
+    """
+    segments = partition.segments
+    active = segments[-1].base_offset if segments else 0
+    if sum(segment.size for segment in segments[:-1]) > _MOST_BYTES:
+        return True
+    keys: set[bytes | None] = set()
+    try:
+        for batch in partition.batches():
+            if batch.header.first_offset >= active:
+                break
+            if batch.header.is_transactional:
+                return True
+            for record in iter_records(batch):
+                if record.value is None or record.key in keys:
+                    return True
+                keys.add(record.key)
+    except FormatError:
+        return True  # damage may hide some
+    return False
 
 
 def _verb(count: int, of_several: str) -> str:

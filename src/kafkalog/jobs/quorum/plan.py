@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import ExitStack
 
 from msgspec.structs import replace
@@ -23,6 +23,7 @@ from kafkalog.codec.names import (
     DirectoryState,
     parse_partition_directory,
 )
+from kafkalog.codec.parsing.properties import decode_properties
 from kafkalog.jobs.quorum.expiry import PREVENTION, expiry_of
 from kafkalog.jobs.quorum.mending import any_needs_mending, image_of
 from kafkalog.jobs.quorum.metadata_tree import (
@@ -134,7 +135,26 @@ def make_plan(
     quorum_plan.expiry = expiry_of(image, _brokers(wanted, roots, logs), wanted.config, wanted.now_ms)
     if quorum_plan.expiry:
         quorum_plan.configuration.append(("every broker, until it is clear what may go", list(PREVENTION)))
+    nodes = {member.node for member in members} | image.brokers.keys()
+    quorum_plan.configuration = _not_yet_there(quorum_plan.configuration, nodes, wanted.properties)
     return quorum_plan
+
+
+def _not_yet_there(
+    configuration: Sequence[tuple[str, list[str]]], nodes: Set[int], given: Mapping[int, Mapping[str, str]]
+) -> list[tuple[str, list[str]]]:
+    """Return `configuration` without the lines that the properties of every node of `nodes` have; all lines if the
+    properties of one are not given.
+    """
+    if not nodes <= given.keys():
+        return list(configuration)
+    missing = [(who, [line for line in lines if not all(_has_line(given[node], line) for node in nodes)])
+               for who, lines in configuration]  # fmt: skip
+    return [(who, lines) for who, lines in missing if lines]
+
+
+def _has_line(settings: Mapping[str, str], line: str) -> bool:
+    return decode_properties(line.encode()).items() <= settings.items()
 
 
 def _nothing(

@@ -98,6 +98,8 @@ def lost_directory(directory: Path) -> None:
     data.rename(directory / "disk")
     (directory / "data").mkdir()
     other.rename(directory / "metadata")
+    lines = ("log.dirs=data,metadata", "metadata.log.dir=metadata", "log.retention.ms=-1")
+    (directory / "server.properties").write_text("\n".join([*lines, ""]))
 
 
 def duplicated_partition(directory: Path) -> None:
