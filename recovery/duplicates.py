@@ -141,7 +141,7 @@ def tell_duplicates(plans: Sequence[Plan]) -> list[Plan]:
 
 def _refused(plan: Plan, duplicate: _Duplicate, why: str) -> Plan:
     """Return a copy of the plan with the refusal `why`, also for its ways other than merging; existing refusals stay.
-    The forecast of a broker's start becomes START_FAILS, if it was to load.
+    If the forecast of a broker's start was LOADED, it becomes START_FAILS.
     """
     ways = [
         way if way.spec.help is Help.COPIES else structs.replace(way, refusal=way.refusal or why)

@@ -295,8 +295,10 @@ def _segments(after: Tree, directory: str) -> Iterator[_Segment]:
 
 
 def of_missing(names: Iterable[str], coordinators: Coordinators) -> Iterator[LossConsequence]:
-    """Yield the consequences for consumer groups and share groups of partitions whose records are all lost, and which a
-    start makes again, empty. `names` are their directories. `coordinators` know the committed offsets that are left.
+    """Yield the consequences for consumer groups and share groups if a start makes partitions again, empty:
+    `groups_beyond_end` for each partition on which groups have committed offsets above 0, and `older_values_return` for
+    each of `__consumer_offsets` and `__share_group_state` that loses a partition. `names` are the partitions'
+    directories. `coordinators` know the committed offsets that are left.
     """
     emptied: dict[str, list[str]] = {topic: [] for topic in _STATE_LOST}
     for directory in names:

@@ -396,9 +396,9 @@ class _Partition:
 
 
 def partitions_of(tree: Tree, cluster_metadata: bool = False) -> list[tuple[str, PartitionName]]:
-    """Return the partition directories that a broker loads, each with its parsed name. Directories that wait for
-    deletion and `-future` and `-stray` ones are included. The metadata log is included only if `cluster_metadata` is
-    True.
+    """Return the partition directories that a broker loads, sorted, each with its parsed name. Directories that wait
+    for deletion and `-future` and `-stray` ones are included. The metadata log is included only if `cluster_metadata`
+    is True.
     """
     partitions = []
     for name in tree.subdirectories():

@@ -347,7 +347,7 @@ class PartitionRecovery:
 
     def claimed_end(self, cut: Cut) -> int:
         """Return the offset after the last one that the header of the damaged batch at `cut` claims; 0 if the header is
-        incomplete or implausible.
+        incomplete or implausible. Raises `StorageError` if the log cannot be read.
         """
         data = self.original.source(cut.path).read(cut.position, BATCH.size)
         if len(data) < BATCH.size:
@@ -399,7 +399,7 @@ class PartitionRecovery:
 
     def holds_unreadable(self) -> bool:
         """Whether some batch other than a control batch has records that cannot be read, although its checksum is
-        right. Reads and decodes the batches up to the first such one.
+        right. Reads and decodes the batches up to the first such one. Raises `StorageError` if a log cannot be read.
         """
         for _base, path in self.original.logs(self.directory):
             for batch in Scanner(self.original.source(path)):
@@ -581,8 +581,8 @@ class PartitionRecovery:
         return tree
 
     def check_topic_id(self) -> None:
-        """Raise `CannotSettleError` if `partition.metadata` cannot be read, because recovery never invents a topic id.
-        A missing file is accepted.
+        """Raise `CannotSettleError` if a broker cannot use the content of `partition.metadata`, because recovery never
+        invents a topic id. A missing file is accepted. Raises `StorageError` if the file cannot be read.
         """
         try:
             read_topic_id(self.original, self.directory)
