@@ -55,8 +55,8 @@ def _duplicates(roots: Sequence[str]) -> Iterator[_Duplicate]:
 
 
 def holding(plan: Plan, name: str) -> Holding | None:
-    """Return what a plan keeps of the partition directory `name`: its path, log end offset and number of records. None
-    if that is unknown: records were not counted, or the directory is declined or not in the plan.
+    """Return path, log end offset and number of records (None if unknown) that a plan keeps of the partition directory
+    `name`. Return None if the plan has no counts of it, declines it, or does not contain it.
     """
     kept = plan.choice.own_by_partition.get(name)
     end = next((partition.log_end_offset for partition in plan.partitions if partition.name == name), None)
