@@ -55,8 +55,8 @@ def _duplicates(roots: Sequence[str]) -> Iterator[_Duplicate]:
 
 
 def holding(plan: Plan, name: str) -> Holding | None:
-    """Return what a plan keeps of the partition directory `name`: its path, log end offset and number of records. None
-    if that is unknown: records were not counted, or the directory is declined or not in the plan.
+    """Return path, log end offset and number of records (None if unknown) that a plan keeps of the partition directory
+    `name`. Return None if the plan has no counts of it, declines it, or does not contain it.
     """
     kept = plan.choice.own_by_partition.get(name)
     end = next((partition.log_end_offset for partition in plan.partitions if partition.name == name), None)
@@ -141,7 +141,7 @@ def tell_duplicates(plans: Sequence[Plan]) -> list[Plan]:
 
 def _refused(plan: Plan, duplicate: _Duplicate, why: str) -> Plan:
     """Return a copy of the plan with the refusal `why`, also for its ways other than merging; existing refusals stay.
-    The forecast of a broker's start becomes START_FAILS, if it was to load.
+    If the forecast of a broker's start was LOADED, it becomes START_FAILS.
     """
     ways = [
         way if way.spec.help is Help.COPIES else structs.replace(way, refusal=way.refusal or why)

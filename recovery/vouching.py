@@ -41,9 +41,9 @@ def _of_plan(again: Plan) -> str | None:
 
 
 def _of_trust(survey: Survey, rules: Rules, workers: Workers) -> str | None:
-    """Simulate a start on the surveyed directory with a clean-shutdown marker, in memory. Return why the broker would
-    not start, or the first change that it would make, as a sentence. Return None if it starts and changes nothing.
-    Raises `StorageError` if a file cannot be read.
+    """Simulate a start on the surveyed directory with a clean-shutdown marker, in memory. Return a sentence if the
+    broker would not start or would change something; it names the first change. Return None if it starts and changes
+    nothing. Raises `StorageError` if a file cannot be read.
     """
     tree = survey.tree()
     tree.write(CLEAN_SHUTDOWN_FILE, encode_clean_shutdown(NEW_CLEAN_SHUTDOWN))

@@ -82,10 +82,10 @@ def parse_partitions(option: str, text: str) -> tuple[TopicPartition, ...]:
     """
     form = '{"topic":[0,1]}'
     value = _json(option, text, form)
-    try:
-        return tuple((topic, int(number)) for topic, numbers in value.items() for number in numbers)
-    except (AttributeError, TypeError, ValueError):
-        raise UsageError(f"option {option} needs JSON like {form}, not {text!r}") from None
+    lists: list[Any] = [*value.values()] if isinstance(value, dict) else [None]
+    if not all(isinstance(numbers, list) and {*map(type, numbers)} <= {int} for numbers in lists):
+        raise UsageError(f"option {option} needs JSON like {form}, not {text!r}")
+    return tuple((topic, number) for topic, numbers in value.items() for number in numbers)
 
 
 def _timestamp(option: str, text: str) -> int:

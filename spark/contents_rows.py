@@ -71,9 +71,9 @@ def _array(values: list[object], kind: pa.DataType, spark_kind: DataType) -> pa.
 
 
 def arrow_batches(rows: Iterator[Row], schema: StructType) -> Iterator[pa.RecordBatch]:
-    """Yield Arrow batches of up to `ROWS` rows with exactly the columns of `schema`; none if there are no rows. Missing
-    columns are null, and others are dropped. Times are converted from ms to microseconds; a value that does not fit its
-    type becomes null.
+    """Yield Arrow batches of up to `ROWS` rows with exactly the columns of `schema`; none if there are no rows.
+    Consumes `rows`. Missing columns are null, and others are dropped. Times are converted from ms to microseconds; a
+    value that does not fit its type becomes null.
     """
     target = arrow_schema(schema)
     converted = {field.name for field in schema.fields if "timestamp" in field.dataType.simpleString()}

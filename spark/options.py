@@ -187,7 +187,7 @@ def _boolean(options: Mapping[str, str], name: str, default: bool) -> bool:
 
 
 def positive(options: Mapping[str, str], name: str) -> int | None:
-    """Return the number that an option has, None if it is not set. Names in `options` must be in lower case. Raises
+    """Return the value of a numeric option; None if it is not set. Names in `options` must be in lower case. Raises
     `UsageError` if the number does not have 1 to 18 digits, or is 0.
     """
     text = options.get(name.lower())

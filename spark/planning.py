@@ -247,9 +247,9 @@ def _by_records(cut: Cut, most: int) -> Iterator[tuple[Piece, int]]:
 
 
 def _claimed(spans: Sequence[Span], start: int, end: int) -> Iterator[tuple[int, int]]:
-    """Yield (first offset, number of offsets) for each span, in order. Counted are its offsets between `start` and
-    `end` (exclusive) that no earlier span claims, but no more than the records that its bytes can hold. The number is 0
-    if there is no such offset.
+    """Yield (first counted offset, number of counted offsets) for each span, in order. Offsets of a span from `start`
+    to `end` (exclusive) are counted if no earlier span claims them, but no more than the records that the span's bytes
+    can hold. The number is 0 if there is no such offset.
     """
     for span in spans:
         first, span_end = max(start, span.first_offset), min(end, span.next_offset)

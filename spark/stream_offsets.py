@@ -28,8 +28,8 @@ def to_json(offsets: Offsets) -> dict[str, dict[str, int]]:
 
 
 def from_json(value: Any) -> dict[TopicPartition, int]:
-    """Return (topic, partition) -> offset from JSON like `{"topic": {"0": 23}}`. Raises `UsageError` for anything else,
-    such as offsets in the checkpoint of another source.
+    """Return (topic, partition) -> offset from JSON like `{"topic": {"0": 23}}`. Raises `UsageError` for another
+    structure, such as offsets in the checkpoint of another source.
     """
     try:
         return {

@@ -148,7 +148,7 @@ class Window:
     def view(self, position: int, length: int) -> memoryview:
         """Return a view of `length` bytes from `position`; fewer only at the end of the source. The view stays valid
         after later calls. If the current piece does not cover it, a new piece is read from `position` and replaces the
-        current one.
+        current one. Raises `StorageError` if a file cannot be read.
         """
         start = position - self._start
         if start < 0 or start + length > len(self._piece):

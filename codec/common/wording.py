@@ -35,6 +35,6 @@ def moment_text(milliseconds: int) -> str:
     if milliseconds == NO_TIMESTAMP:
         return "none"
     try:
-        return (_EPOCH + timedelta(milliseconds=milliseconds)).strftime("%Y-%m-%d %H:%M:%SZ")
+        return (_EPOCH + timedelta(milliseconds=milliseconds)).isoformat(" ", "seconds").replace("+00:00", "Z")
     except OverflowError:
         return str(milliseconds)

@@ -299,7 +299,7 @@ def build_end_transaction_marker(
 ) -> bytes:
     """Build the transactional control batch with one COMMIT or ABORT marker (`MemoryRecords.withEndTransactionMarker`);
     `timestamp` is in ms, and `delete_horizon_ms` is stored as base timestamp if given. Raises `UsageError` for a marker
-    of another type, or a field that does not fit.
+    of another type, for a missing producer id or epoch (-1), and for a field that does not fit.
     """
     if marker.type not in (ControlType.ABORT, ControlType.COMMIT):
         raise UsageError(f"{marker.type.name} does not end a transaction")

@@ -160,8 +160,9 @@ class HeaderTable:
         self._is_complete = self._cached_end == position
 
     def runs_or_batches(self, source: Source, end: int) -> Iterator[HeaderRun | RecordBatch]:
-        """Yield the runs of `runs`. If a run has entries of magic 0 or 1, its batches are yielded one by one with their
-        bytes, which are read from `source`: a compressed entry has its first offset only in its content.
+        """Yield the same runs as the method `runs`. If a run has entries of magic 0 or 1, its batches are yielded one
+        by one with their bytes instead, because a compressed entry has its first offset only in its content. Raises
+        `StorageError` while iterating if `source` cannot be read.
         """
         for run in self.runs(source, end):
             if run.fact(RunFacts.OLDER):

@@ -198,8 +198,8 @@ class Reader:
 
     def leaf(self, name: str, leaf: Construct, doc: str = "", kind: str | None = None) -> FieldSpan:
         """Read a field that has no fields of its own; return its span, which has the value. `kind` is the type in words
-        (None: from the declaration). Raises `LayoutError` if the field cannot be read; a tolerant reader has recorded
-        the problem on the span before.
+        (None: from the declaration). Raises `LayoutError` if the field cannot be read. A tolerant reader records the
+        problem on the span first.
         """
         start = self.window.tell()
         span = self._added(FieldSpan(name, start, start, _type_name(leaf) if kind is None else kind, None, doc))

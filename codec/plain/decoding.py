@@ -287,7 +287,8 @@ def _ordinary(data: bytes, position: int, size: int, count: int, records: list[R
 
 def record_at(data: memoryview, position: int, limits: Limits) -> tuple[RawRecord, int] | RecordFault:
     """Decode the record at `position` of the record bytes `data`; return the record and the position after it, or a
-    `RecordFault` alone if it cannot be read. Key and value are views of `data`; header keys and values are bytes.
+    `RecordFault` alone if it cannot be read. Key and value are views of `data`, header keys and values are bytes; a
+    null is None.
     """
     try:
         record, behind = _record(data, position, len(data), limits.headers_per_record)

@@ -194,7 +194,7 @@ class FileSystem(Flushing):
 
     def status(self, path: str) -> os.stat_result | None:
         """Return the lstat of a path (symbolic links are not followed), and fstat of the root for ''. None if the path,
-        or a directory above it, does not exist.
+        or a directory above it, does not exist. Raises `StorageError` if it cannot be examined.
         """
         with self._wrapped("examine the file", path):
             try:
@@ -257,7 +257,8 @@ class FileSystem(Flushing):
 
     def shares_mount(self, other: FileSystem) -> bool:
         """Whether files can be renamed from this root to the other: both are on one device, and were opened through one
-        mount. If the kernel does not report mounts, only the devices are compared.
+        mount. If the kernel does not report mounts, only the devices are compared. Raises `StorageError` if a root
+        cannot be examined.
         """
         own, others = self._directories[""], other._directories[""]
         with self._wrapped("examine the file system", ""):
@@ -346,7 +347,8 @@ class FileSystem(Flushing):
 
     def set_attributes(self, path: str, attributes: Attributes) -> None:
         """Set owner (only if this process is root), extended attributes, mode and modification time of a file or
-        directory, and flush it. Extended attributes that `attributes` lacks stay.
+        directory, and flush it. Extended attributes that `attributes` lacks stay. Raises `StorageError` if it is
+        missing, a symbolic link, or cannot be changed.
         """
         with self._wrapped("set the attributes of the file", path):
             descriptor = self._open_any(path)
@@ -403,7 +405,7 @@ class FileSystem(Flushing):
     def open_expected(self, path: str, expected: Facts | None) -> OpenFile:
         """Open a regular file for reading; the caller closes it, best as a context manager. `expected` is its size in
         bytes, modification time (ns) and inode, or None for any. Raises `RecoveryRefused` if the file is missing, not
-        regular, or differs from `expected`.
+        regular, or differs from `expected`, `StorageError` if it cannot be opened.
         """
         status = self.status(path)
         self._refuse_other(path, status, expected)
@@ -497,7 +499,8 @@ class FileSystem(Flushing):
 
     def set_mtime(self, path: str, mtime_ns: int) -> None:
         """Set access and modification time of a file or directory ('' is the root) to `mtime_ns` (ns since 1970).
-        Nothing is flushed; a symbolic link is not followed.
+        Nothing is flushed; a symbolic link is not followed. Raises `StorageError` if it is missing or cannot be
+        changed.
         """
         with self._wrapped("set the time of the file", path):
             if path in self._directories or path == "":

@@ -210,7 +210,7 @@ class _Context(Struct, kw_only=True):
     def voters(self) -> set[int]:
         """Return the node ids of the voters named in the node's own metadata and `quorum-state`; empty if there are
         none. If these files end a start, the voters that can still be read from the metadata log are returned. The
-        result is cached.
+        result is cached. Raises `StorageError` if a file cannot be read.
         """
         if self._voters is None:
             try:
@@ -560,8 +560,9 @@ class _Start:
         return self._done()
 
     def _led(self, replay: Replay, loaded: LoadedMetadata, bootstrap: Bootstrap) -> Replay:
-        """Return the metadata of a node that leads by itself: `replay`, or the bootstrap records if it treats that as
-        empty. Adds consequences if its metadata ends earlier than it did.
+        """Return the metadata of a node that leads by itself: `replay`, or the bootstrap records if `replay` is empty.
+        Adds consequences if the metadata log was dropped or ends earlier than before, if the snapshot is cut, and for a
+        migration from ZooKeeper.
         """
         is_dropped = any(
             consequence.kind is ConsequenceKind.METADATA_LOG_DROPPED for consequence in loaded.consequences

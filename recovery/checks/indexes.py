@@ -59,8 +59,9 @@ class _EntryCheck(ABC):
         return Finding(code, severity, position, offset, detail, self.file)
 
     def run(self, run: AnyRun, last_offset_before: int) -> None:
-        """Check the entries about the batches of a run, and move behind them. The offsets of the run increase;
-        `last_offset_before` is the highest offset before it.
+        """Check the entries about the batches of a run, add to `findings`, and move behind these entries. The offsets
+        of the run increase; `last_offset_before` is the highest offset before it. Raises `StorageError` if the index
+        cannot be read.
         """
         columns = run.columns()
         if columns is None:

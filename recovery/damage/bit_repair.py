@@ -191,8 +191,9 @@ def _signed(value: int) -> int:
 
 
 def _valid_sizes(source: Source, start: int, sizes: Sequence[int], stored: int) -> set[int]:
-    """Return those of the ascending `sizes`, in bytes, with which the batch at `start` has the checksum `stored`. Reads
-    the bytes once. Sizes beyond the end of the source are left out. Raises `StorageError` if reading fails.
+    """Return the sizes with which the batch at `start` has the checksum `stored`. `sizes` are the candidates in bytes,
+    in ascending order. Reads the bytes once. Sizes beyond the end of the source are left out. Raises `StorageError` if
+    reading fails.
     """
     valid: set[int] = set()
     value, done = 0, BATCH_CRC_START

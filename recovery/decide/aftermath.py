@@ -54,7 +54,7 @@ _NAMED = 3
 """Most groups or partitions that a sentence names."""
 _GROUPS = 8
 """most groups that a sentence about lost commits names"""
-_RESET_SHARE_OFFSETS = "the group's offsets are reset (kafka-share-groups.sh --reset-offsets)"
+_RESET_SHARE_OFFSETS = "the group's offsets are reset (`kafka-share-groups.sh --reset-offsets`)"
 """Kafka 4.1.1 and 4.3.0 declined to read state that was not there, until `Admin.alterShareGroupOffsets`."""
 _STATE_LOST = {
     CONSUMER_OFFSETS_TOPIC: "groups whose commits were in {} have none left: their members start by auto.offset.reset, "
@@ -298,8 +298,10 @@ def _segments(after: Tree, directory: str) -> Iterator[_Segment]:
 
 
 def of_missing(names: Iterable[str], coordinators: Coordinators) -> Iterator[LossConsequence]:
-    """Yield the consequences for consumer groups and share groups of partitions whose records are all lost, and which a
-    start makes again, empty. `names` are their directories. `coordinators` know the committed offsets that are left.
+    """Yield the consequences for consumer groups and share groups if a start makes partitions again, empty:
+    `groups_beyond_end` for each partition on which groups have committed offsets above 0, and `older_values_return` for
+    each of `__consumer_offsets` and `__share_group_state` that loses a partition. `names` are the partitions'
+    directories. `coordinators` know the committed offsets that are left.
     """
     emptied: dict[str, list[str]] = {topic: [] for topic in _STATE_LOST}
     for directory in names:

@@ -388,8 +388,8 @@ class _WayDescriber:
         return f"{', '.join(ranges[:_SHOWN])}{more} are in the remote tier, by {EVENTS}"
 
     def why_no_start(self) -> str | None:
-        """Return why a broker does not start, or why it takes the directory offline. The text has Kafka's exception and
-        message. Return None if the logs load.
+        """Return a sentence about a broker that does not start or takes the directory offline, with Kafka's exception
+        and message. Return None if the logs load.
         """
         if self._start.outcome == StartResult.START_FAILS:
             return f"the broker does not start: {as_printed(self._start.exception, self._start.message)}"

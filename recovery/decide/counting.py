@@ -98,8 +98,8 @@ class WayResult(Struct, kw_only=True):
         return list(WAYS).index(self.way.name), *((True, True) if self.request is None else self.request.order)
 
     def refusal_of(self, partitions: Iterable[PartitionFacts]) -> str | None:
-        """Return why these topic-partitions are left unchanged, if all of them are; this is the reason for the first
-        one. Return None if something is done for at least one of them, or if there are none.
+        """If all of these topic-partitions are left unchanged, return the reason for the first one. Return None if
+        something is done for at least one of them, or if there are none.
         """
         refusals = [
             next((self.refusals[directory] for directory in partition.directories if directory in self.refusals), None)
@@ -251,7 +251,9 @@ class Comparer:
 
     def counted(self, facts: PartitionFacts, original: Census | None, *, is_untouched: bool) -> CountedPartition:
         """Return the counts of one partition, for the requested recovery and for a broker's start. `original` is its
-        census, None if its logs were not read. `is_untouched` means that neither of the two changes its logs.
+        census, None if its logs were not read; nothing counts as lost then. `is_untouched` means that neither of the
+        two changes its logs. If the broker does not start, all counts for its start are unknown. Raises `StorageError`
+        if a file cannot be read.
         """
         is_same = is_untouched and original is not None and not original.hidden and (
             min(self.kafka.log_end(facts), self.own.log_end(facts)) >= original.end_offset
@@ -264,7 +266,8 @@ class Comparer:
 
     def measured(self, partition: CountedPartition, way: WayResult) -> Measured:
         """Return the counts of one way for one partition. Those of the requested recovery and of the broker's start are
-        taken from `partition`; for another way they are computed at the first call and stored in `way.measured`.
+        taken from `partition`; for another way they are computed at the first call and stored in `way.measured`. Raises
+        `StorageError` if a file cannot be read.
         """
         if way is self.own or way is self.kafka:
             return partition.by_own if way is self.own else partition.by_kafka

@@ -79,8 +79,8 @@ class SurveyedDirectory:
         return self.rules.facts.topic_ids.get(topic) or self._donors().get(topic, self.rules.topic_id)
 
     def copies_of(self, partition: PartitionFacts) -> list[str]:
-        """Return the partition directories with other copies of a partition; empty if it is not live here, or has
-        several directories here.
+        """Return the paths of the partition directories with other copies of a partition, in the order of `copies`;
+        empty if it is not live here, or has several directories here.
         """
         if not self.copies or len(partition.directories) > 1 or not partition.is_live:
             return []

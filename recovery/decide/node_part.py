@@ -150,7 +150,8 @@ def _of_metadata_log(root: str, rules: Rules) -> list[Finding]:
 
 def start_now(root: str, rules: Rules) -> NodeStart | None:
     """Predict the node's start on the directory as it is now, after a recovery. The logs, which the recovery has
-    verified, are not loaded again. None if a file that a start reads cannot be read.
+    verified, are not loaded again. None if the metadata log cannot be read; if another file cannot be read, the answers
+    are UNKNOWN.
     """
     try:
         return node_start(

@@ -82,8 +82,8 @@ def entries_of(tree: Tree, path: str, layout: FixedLayout) -> Iterator[tuple[int
 def has_unknown_versions(tree: Tree, directory: str) -> bool:
     """Whether a transaction index of the directory has an entry whose version is unknown.
 
-    Kafka up to 4.3 considers only the first byte of the version, and starts on some of them; 4.4 starts on none. Raises
-    `StorageError` if an index cannot be read.
+    Kafka up to 4.3 considers only the first byte of the version, and so starts with some unknown versions; 4.4 starts
+    with none. Raises `StorageError` if an index cannot be read.
     """
     listed = (name for name in tree.names(directory) if name.endswith(FileKind.TRANSACTION_INDEX.value))
     return any(

@@ -303,7 +303,7 @@ class _Partition:
     def swaps(self) -> None:
         """Keep the `.swap` files of a segment if they include a sound log with a batch, and its offset index. Otherwise
         remove them. If a log would be removed and the original log is missing, it is renamed to the original's name
-        instead. Adds each change to `changes`.
+        instead. Adds each change to `changes`. Raises `StorageError` if a log cannot be read.
         """
         parts: dict[str, list[str]] = {}
         for name in self.tree.names(self.directory):
@@ -350,7 +350,7 @@ class _Partition:
 
     def epochs(self) -> None:
         """Remove an epoch checkpoint that a broker cannot read, or a directory in its place, and add the change to
-        `changes`. A later step rebuilds the file from the batches.
+        `changes`. A later step rebuilds the file from the batches. Raises `StorageError` if it cannot be read.
         """
         path = self.path(LEADER_EPOCH_CHECKPOINT)
         if path in self.tree.directories:
@@ -396,9 +396,9 @@ class _Partition:
 
 
 def partitions_of(tree: Tree, cluster_metadata: bool = False) -> list[tuple[str, PartitionName]]:
-    """Return the partition directories that a broker loads, each with its parsed name. Directories that wait for
-    deletion and `-future` and `-stray` ones are included. The metadata log is included only if `cluster_metadata` is
-    True.
+    """Return the partition directories that a broker loads, sorted, each with its parsed name. Directories that wait
+    for deletion and `-future` and `-stray` ones are included. The metadata log is included only if `cluster_metadata`
+    is True.
     """
     partitions = []
     for name in tree.subdirectories():

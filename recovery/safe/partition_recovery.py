@@ -284,7 +284,8 @@ class PartitionRecovery:
 
     def leaves_out_hiding(self) -> bool:
         """Remove from `original` the empty segments that hide records of the segments before them, on a copy of the
-        tree. Return whether there are any; always False for a metadata log.
+        tree. Return whether there are any; always False for a metadata log. Raises `StorageError` if a log cannot be
+        read.
         """
         hiding = set() if self.is_metadata else hiding_segments(self.original, self.directory)
         if hiding:
@@ -295,7 +296,7 @@ class PartitionRecovery:
     def leaves_out_copies(self) -> bool:
         """Truncate segments in `original` whose last batches are also in the following segments, on a copy of the tree.
         From such copies a broker would deliver aborted records to `read_committed` consumers. Return whether there are
-        any; always False for a metadata log.
+        any; always False for a metadata log. Raises `StorageError` if a log cannot be read.
         """
         sizes = {} if self.is_metadata else sizes_without_copies(self.original, self.directory)
         if sizes:
@@ -307,7 +308,7 @@ class PartitionRecovery:
     def sound_part_of(self, theirs: BrokerResult, before: Tree, sound: SoundLog) -> SoundLog:
         """Return the sound part, up to the first damage, of the logs as the broker's own start leaves them. `theirs` is
         the result of that start, `before` the tree before it, and `sound` the sound part of `before`, which is returned
-        if the start changed no log.
+        if the start changed no log. Raises `StorageError` if a log cannot be read.
         """
         directory = self.directory_of(theirs)
         if directory == self.directory:
@@ -347,7 +348,7 @@ class PartitionRecovery:
 
     def claimed_end(self, cut: Cut) -> int:
         """Return the offset after the last one that the header of the damaged batch at `cut` claims; 0 if the header is
-        incomplete or implausible.
+        incomplete or implausible. Raises `StorageError` if the log cannot be read.
         """
         data = self.original.source(cut.path).read(cut.position, BATCH.size)
         if len(data) < BATCH.size:
@@ -399,7 +400,7 @@ class PartitionRecovery:
 
     def holds_unreadable(self) -> bool:
         """Whether some batch other than a control batch has records that cannot be read, although its checksum is
-        right. Reads and decodes the batches up to the first such one.
+        right. Reads and decodes the batches up to the first such one. Raises `StorageError` if a log cannot be read.
         """
         for _base, path in self.original.logs(self.directory):
             for batch in Scanner(self.original.source(path)):
@@ -492,7 +493,7 @@ class PartitionRecovery:
     def with_known_ends(self, rest: BrokerResult) -> BrokerResult:
         """Return a result in which transactions have ended that are open in `rest` only because their end markers are
         lost. The original producer snapshots and transaction indexes must prove how they ended; otherwise return
-        `rest`.
+        `rest`. Raises `StorageError` if a file cannot be read.
         """
         if self.directory_of(rest) != self.directory:
             return rest
@@ -510,7 +511,7 @@ class PartitionRecovery:
     def with_true_epochs(self, rest: BrokerResult) -> BrokerResult:
         """Return a result whose epoch checkpoint agrees with the leader epochs of the batches. Return `rest` if nothing
         proves its checkpoint wrong (`true_epochs`), if a start would change the new checkpoint again, or for a metadata
-        log or stray directory.
+        log or stray directory. Raises `StorageError` if a file cannot be read.
         """
         directory, loaded = self.directory_of(rest), self.loaded_of(rest)
         epochs = None if self.is_metadata else true_epochs(rest.tree, directory, loaded.log_start_offset)
@@ -581,8 +582,8 @@ class PartitionRecovery:
         return tree
 
     def check_topic_id(self) -> None:
-        """Raise `CannotSettleError` if `partition.metadata` cannot be read, because recovery never invents a topic id.
-        A missing file is accepted.
+        """Raise `CannotSettleError` if a broker cannot use the content of `partition.metadata`, because recovery never
+        invents a topic id. A missing file is accepted. Raises `StorageError` if the file cannot be read.
         """
         try:
             read_topic_id(self.original, self.directory)

@@ -11,7 +11,7 @@ import pytest
 
 from kafkalog.cli.tables import MANY, Column, Kind, print_table, size_text
 from kafkalog.words.order import natural_order
-from kafkalog.words.times import moment_text, span_text
+from kafkalog.words.times import moment_text, span_text, time_text
 from testkit.made.batches import simple
 from testkit.running.command import kafkalog as command
 
@@ -135,6 +135,8 @@ def test_spans(span: int, text: str) -> None:
 
 def test_moments() -> None:
     assert moment_text(1_700_000_000_999) == "2023-11-14 22:13:20Z"
+    assert moment_text(-62_135_596_800_000) == "0001-01-01 00:00:00Z"
+    assert time_text(-62_135_596_800_000) == "0001-01-01T00:00:00.000Z"
     assert moment_text(2**63 - 1) == str(2**63 - 1)
 
 

@@ -133,8 +133,8 @@ class RecoveryProgress(_Bar):
 
 
 def total_bytes(paths: Iterable[str]) -> int:
-    """Return the total size in bytes of all `.log` files below the paths. Skipped are files and directories that cannot
-    be examined, links to directories below a path, and paths that are not directories.
+    """Return the total size in bytes of all `.log` files below the paths. Files and directories that cannot be examined
+    are skipped, and so are links to directories below a path, and paths that are not directories.
     """
     total = 0
     for directory, _, names in chain.from_iterable(map(os.walk, paths)):

@@ -24,7 +24,7 @@ def time_text(milliseconds: int | None) -> str:
     if milliseconds == NO_TIMESTAMP:
         return "none"
     try:
-        return (_EPOCH + timedelta(milliseconds=milliseconds)).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
+        return (_EPOCH + timedelta(milliseconds=milliseconds)).isoformat("T", "milliseconds").replace("+00:00", "Z")
     except OverflowError:
         return str(milliseconds)
 

@@ -68,7 +68,9 @@ class ColumnsSink:
         self._held += sum(len(key) + len(value or b"") for key, value in shown.headers) + 100
 
     def flush(self) -> None:
-        """Write the kept rows to the file as one record batch and forget them; writes nothing if there are none."""
+        """Write the kept rows to the file as one record batch and forget them; writes nothing if there are none. Raises
+        `StorageError` if the file cannot be written.
+        """
         if self._rows["offset"]:
             arrays = [pa.array(self._rows[name], self._schema.field(name).type) for name in self._schema.names]
             self._file.write(pa.RecordBatch.from_arrays(arrays, schema=self._schema))

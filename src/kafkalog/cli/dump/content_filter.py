@@ -78,9 +78,9 @@ class ContentFilter(Struct, frozen=True, kw_only=True):
         return self.start_time is None or batch.header.max_timestamp >= self.start_time
 
     def accepts(self, record: Record) -> bool:
-        """Return whether the record fulfills the conditions on time, key, value and headers. The conditions on its
-        batch are checked by `accepts_batch`. With regular expressions, `patterns.searching` must be entered. Raises
-        `UsageError` if one takes too long.
+        """Return whether the record fulfills the conditions on time (the end is exclusive), key, value and headers. The
+        conditions on its batch are checked by `accepts_batch`. With regular expressions, `patterns.searching` must be
+        entered. Raises `UsageError` if one takes too long.
         """
         if self.start_time is not None and record.timestamp < self.start_time:
             return False

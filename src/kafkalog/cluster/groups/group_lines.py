@@ -216,9 +216,9 @@ class GroupLine(GroupFields, frozen=True, kw_only=True, rename="camel"):
 def offset_line(commit: CommittedOffset, *, pending: bool = False) -> OffsetFields:
     """Convert one committed offset to its JSON object.
 
-    Leader epoch, expiry timestamp, log partition, log offset and producer id become null if they are -1 (unknown).
-    `source` is `kafka` or `zookeeper`; `zxid` and `chroot` are null for offsets in Kafka. With `pending` the object has
-    `pending: true` (the offset waits for the end of its transaction); otherwise it has no such key.
+    Leader epoch, expiry timestamp, log partition, log offset and producer id become null if they are negative
+    (unknown). `source` is `kafka` or `zookeeper`; `zxid` and `chroot` are null for offsets in Kafka. With `pending` the
+    object has `pending: true` (the offset waits for the end of its transaction); otherwise it has no such key.
     """
     return OffsetFields(
         group=commit.key.group,
@@ -242,7 +242,7 @@ def offset_line(commit: CommittedOffset, *, pending: bool = False) -> OffsetFiel
 
 def share_line(state: SharePartition) -> ShareStateJson:
     """Convert a share group's state of one partition to its JSON object. Start offset, state epoch, leader epoch,
-    delivery complete count and write timestamp become null if they are -1 (unknown).
+    delivery complete count and write timestamp become null if they are negative (unknown).
     """
     return ShareStateJson(
         group=state.group,
@@ -338,7 +338,7 @@ def group_line(
 def group_state(group: Group) -> dict[str, Any]:
     """Convert a group to a dict with the keys of `GroupFields`, except `members`.
 
-    A leader epoch, log partition or expected partition of -1 (unknown) becomes None; other values are unchanged.
+    A negative (unknown) leader epoch, log partition or expected partition becomes None; other values are unchanged.
     `pending_offsets` is the number of commits whose transaction has not ended.
     """
     return {
