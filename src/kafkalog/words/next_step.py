@@ -261,9 +261,9 @@ def done_of(best: RecoveryWay, node: NodeStart | None) -> str:
 
 
 def is_done(best: RecoveryWay, plan: Outlined) -> bool:
-    """Return whether the command of the recommended way `best` would do nothing. It would if the plan is not refused
-    and changes nothing, and the way cuts no bytes and leaves no damage. Return False if the plan's mode, or the way, is
-    not among those that a plan compares.
+    """Return whether the command of the recommended way `best` would do nothing: the plan is not refused and changes
+    nothing, and the way cuts no bytes and leaves no damage. Return False if the plan's mode, or the way, is not among
+    those that a plan compares.
     """
     if plan.changes or plan.refusal is not None or not plan.mode.spec.is_compared:
         return False

@@ -157,7 +157,7 @@ class ContentSource:
 
     def next_data(self, position: int, end: int) -> int:
         """Return the first position at or after `position` and below `end` that holds data: not zeros, and not a hole
-        of an original file. Return `end` if there is none.
+        of an original file. Return `end` if there is none. Raises `StorageError` if an original file cannot be opened.
         """
         start = 0
         for part in self._content.parts:
