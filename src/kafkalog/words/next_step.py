@@ -251,7 +251,7 @@ def _not_in_the_logs(node: NodeStart | None) -> str:
 
 def done_of(best: RecoveryWay, node: NodeStart | None) -> str:
     """Return the sentence to show instead of the command of the way `best`, if that command would do nothing. `node` is
-    the forecast of the node's start.
+    the forecast of the node's start, None if there is none.
     """
     if not _serves(node):
         return _not_in_the_logs(node)
