@@ -480,6 +480,25 @@ def test_a_callback_that_fails_loses_no_record(root: Path) -> None:
     producer.close()
 
 
+def test_a_record_that_fails_later_does_not_hide_the_error_of_a_callback(root: Path) -> None:
+    def fail(_metadata: object, _error: object) -> None:
+        raise ZeroDivisionError
+
+    def handler(batch: kafkalog.ReadyBatch, write: Callable[[kafkalog.ReadyBatch], int]) -> int:
+        if batch.topic == "refused":
+            raise LookupError
+        return write(batch)
+
+    with kafkalog.Producer(root, SYNC, event_handler=handler) as producer:
+        producer.send("t", b"written", callback=fail)
+        with pytest.raises(LookupError):
+            producer.send("refused", b"not written")
+        with pytest.raises(ZeroDivisionError):
+            producer.flush()
+        producer.flush()
+    assert values(root, "t", 0) == [b"written"]
+
+
 def test_an_interruption_is_told_to_all_records_that_were_to_be_written(root: Path) -> None:
     def interrupted(_batch: kafkalog.ReadyBatch, _write: object) -> int:
         raise KeyboardInterrupt

@@ -307,3 +307,14 @@ def test_a_setting_without_a_level_is_given_back(tmp_path: Path) -> None:
     (tmp_path / "other.jsonl").write_text(other)
     with pytest.raises(FormatError, match="line 1 is neither a call"):
         kafkalog.read_schemas(tmp_path / "other.jsonl")
+
+
+def test_without_a_topic_no_subject_is_preferred() -> None:
+    """A topic may be called `None`, too."""
+    registry = registry_of(
+        *((schema_key(subject), schema_value(subject, 7)) for subject in ("orders-value", "None-value"))
+    )
+    found = {topic: registry.by_id(7, topic) for topic in (None, "None", "orders")}
+    assert {topic: schema and schema.subject for topic, schema in found.items()} == {
+        None: "orders-value", "None": "None-value", "orders": "orders-value"
+    }  # fmt: skip

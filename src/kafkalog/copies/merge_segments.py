@@ -41,8 +41,8 @@ class Rolling:
 
     def pieces(self, choice: Iterable[Taken]) -> Iterator[Piece]:
         """Yield the chosen batches in order, as pieces that lie in one file of a copy and in one segment. A new segment
-        begins with each file of the contributing copy, and whenever the segment is full. A batch larger than a segment
-        has one of its own.
+        begins if the contributing copy stays and its file changes, or if the segment is full. A batch larger than a
+        segment has one of its own.
         """
         base: int | None = None
         size = 0

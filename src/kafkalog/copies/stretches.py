@@ -140,7 +140,8 @@ class _SingleStretch(Struct):
 
     def records(self, start: int, end: int, limits: Limits) -> int:
         """Return the number of records of this batch if `start` < `end`, else 0; a control batch has 0. The count is
-        from the header; a compressed message of magic 0 or 1 is decompressed.
+        from the header, 0 if it is negative; a compressed message of magic 0 or 1 is decompressed, and counted up to
+        its first fault.
         """
         header = self.batch.header
         if start >= end:

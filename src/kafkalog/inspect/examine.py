@@ -198,7 +198,8 @@ def _compared(
     paths: Sequence[str], inventory: Inventory, asked: Asked, watch: Watch, size: int
 ) -> tuple[Comparison | None, KafkaLogError | None]:
     """Return (comparison of the copies, None). If the comparison failed with `StorageError` or `UsageError`, return
-    (None, error). If no partition is in two places, nothing is read, and the result is (None, None).
+    (None, error). If no partition is in two places, nothing is read, and the result is (None, None). Raises
+    `StorageError` if a request to an object store fails before the comparison.
     """
     if not inventory.duplicates():
         return None, None

@@ -299,7 +299,8 @@ class Producer:
         for future in futures:
             error = None if not future.done() or future.cancelled() else future.exception()
             if error is not None:
-                self._error = None
+                if self._error is error:
+                    self._error = None
                 raise error
 
     # -- writing -----------------------------------------------------------------------------------------------------

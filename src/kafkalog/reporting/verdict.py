@@ -125,7 +125,9 @@ def _are(count: int) -> str:
 
 
 def _gone(for_good: Measured) -> str:
-    """Return text about the records that every way loses; those that can still be read are named as such."""
+    """Return text about the records that every way loses. Records among them that can still be read are counted
+    separately.
+    """
     if not for_good.sound_lost:
         return f"{records_text(for_good)} cannot be had back"
     unreadable = replace(for_good, records_lost=max((for_good.records_lost or 0) - for_good.sound_lost, 0))

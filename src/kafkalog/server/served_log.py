@@ -352,7 +352,8 @@ class ServedLog:
 
     def _damaged_from(self, log: OpenLog, position: int, before: Place | None) -> int:
         """Return the position at which the damage found at `position` begins. If `before`, the batch that ends there,
-        has a wrong checksum, it is the position of that batch, because its length may be wrong too.
+        has a wrong checksum, it is the position of that batch, because its length may be wrong too. `before` is None if
+        no batch ends there.
         """
         if before is None:
             return position

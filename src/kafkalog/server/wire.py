@@ -98,7 +98,8 @@ def parse_request(data: bytes, pace: Pace | None = None) -> Request:
 
 def encode_response(request: Request, body: Fields, pace: Pace | None = None) -> list[Part]:
     """Encode a response. Return its parts in order, beginning with its size and header; a part is bytes in memory or,
-    for records, a range of a log file. With `pace`, encoding pauses from time to time.
+    for records, a range of a log file. With `pace`, encoding pauses from time to time. The response to a request of an
+    unsupported version is encoded in version 0.
     """
     version = 0 if request.unsupported else request.version
     flexible = request.api.is_flexible(version) and request.api.key != API_VERSIONS

@@ -325,7 +325,7 @@ class _TopicExport(Struct, frozen=True, kw_only=True):
 
     def _started(self, rows: TopicRows, schema: object, spans: list[Span], id: str) -> list[Future[_Added]]:
         """Write each span of offsets to its own files, in up to `jobs` threads. Return one finished future per span, in
-        order; errors are in the futures. After the first error, the other threads are told to stop.
+        order; errors are in the futures. After the first error, the other threads are asked to stop.
         """
         stopped = Event()
         with ThreadPoolExecutor(self.jobs) as pool:

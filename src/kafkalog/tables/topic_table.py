@@ -45,7 +45,8 @@ class TableSettings(Struct, frozen=True, kw_only=True):
     @classmethod
     def of_properties(cls, properties: Mapping[str, str | None], path: str) -> TableSettings:
         """Return the settings in table properties; `path` is only for messages. Raises `UsageError` if the table was
-        not created by an export of this version, if a setting is missing, or if the masks are invalid.
+        not created by an export of this version, if a setting other than the topic id is missing, or if the masks are
+        invalid.
         """
         if properties.get(f"{_PREFIX}version") != VERSION:
             raise UsageError(f"{path} is not a table that an export of this version made; nothing is added to it")

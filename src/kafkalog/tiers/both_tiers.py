@@ -378,7 +378,8 @@ class BothTiers:
 
     def entry(self, path: str) -> RemoteEntry | None:
         """Return the directory entry at a path in the mount; None if neither tier has it. The root is a directory named
-        like the mount. To find sizes, objects of the whole directory may be read.
+        like the mount. To find sizes, objects of the whole directory may be read. Raises `StorageError` if the tier
+        cannot be read.
         """
         parts = self._parts(path)
         if not parts:

@@ -242,7 +242,7 @@ def logical_of(kind: str, schema: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return the attributes that replace the logical type of a schema, so that our own conversion is used. `kind` is
     the schema's Avro type.
 
-    None if there is no logical type, or if it is unknown or invalid: values are then decoded as without it.
+    None if there is no logical type, or if it is unknown or invalid: values are then decoded by their Avro type alone.
     """
     name = schema.get("logicalType")
     if not isinstance(name, str) or kind not in _LOGICAL.get(name, ()):

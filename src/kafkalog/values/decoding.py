@@ -161,7 +161,7 @@ class ValueDecoder:
 
 def schema_of(registry: SchemaRegistry, frame: Framed, topic: str | None, part: str) -> Schema:
     """Return the schema that a frame names by GUID or id. If several subjects have that schema, the subject
-    `<topic>-<part>` is preferred; `part` is `key` or `value`.
+    `<topic>-<part>` is preferred; `part` is `key` or `value`. If `topic` is None, no subject is preferred.
 
     Raises `UndecodableError` if the registry does not have the schema.
     """

@@ -82,8 +82,8 @@ class Reach(Struct, frozen=True):
         return _least(0, NO_END, lambda begin: not self.may_pass(ds.field("offset") >= pa.scalar(begin, pa.int64())), 0)
 
     def start_timestamp(self) -> int | None:
-        """Return the largest timestamp (ms since 1970) such that no earlier row can pass the filter. Return None if
-        rows of any time can pass, or if a row without a timestamp can.
+        """Return the largest timestamp (ms since 1970) such that no earlier row can pass the filter; `_LAST_TIME` if no
+        row can pass. Return None if rows of any time can pass, or if a row without a timestamp can.
         """
 
         def may_pass(end: int) -> bool:

@@ -161,5 +161,5 @@ class SchemaRegistry(Struct, dict=True, kw_only=True):
 
 
 def _preferred(schemas: list[Schema] | tuple[()], topic: str | None, part: str) -> Schema | None:
-    wanted = f"{topic}-{part}"
+    wanted = None if topic is None else f"{topic}-{part}"
     return next((schema for schema in schemas if schema.subject == wanted), schemas[0] if schemas else None)

@@ -162,8 +162,8 @@ class SchemaLog(Struct, frozen=True):
     """last record of each key's bytes, which is what compaction keeps"""
 
     def take(self, key: bytes | None, value: bytes | None, offset: int, timestamp: int) -> None:
-        """Apply a record to the registry; `timestamp` is in ms since 1970. If it cannot be parsed, or if its key type
-        is unknown, only a finding is added.
+        """Apply a record to the registry; a `value` of None is a tombstone, and `timestamp` is in ms since 1970. If the
+        record cannot be parsed, or if its key type is unknown, only a finding is added.
         """
         try:
             record = parse_record(key, value, offset, timestamp)

@@ -239,9 +239,9 @@ class KafkaTable:
         )
 
     def reader(self, columns: Sequence[str] | None = None, filter: pc.Expression | None = None) -> pa.RecordBatchReader:
-        """Return an Arrow reader of the named columns (None: all), in the table's order. It has at least the rows that
-        pass the filter, like `read`. Files are read while batches are requested. The reader then raises `UsageError`,
-        `FormatError` or `StorageError`, as `read` does.
+        """Return an Arrow reader of the named columns (None: all), in the table's order. Unknown names are ignored. It
+        has at least the rows that pass the filter, like `read`. Files are read while batches are requested. The reader
+        then raises `UsageError`, `FormatError` or `StorageError`, as `read` does.
         """
         import pyarrow as pa
 

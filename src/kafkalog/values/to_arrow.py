@@ -144,7 +144,9 @@ def _chosen(decoder: ValueDecoder, topic: str | None, part: str, frames: Sequenc
 
 
 def subjects_of(registry: SchemaRegistry, topic: str | None, part: str, frames: Sequence[Framed]) -> set[str]:
-    """Return the subjects of the schemas that frames name; schemas that are missing in the registry are skipped."""
+    """Return the subjects of the schemas that frames name, one for each schema, chosen by `topic` and `part` as in
+    `schema_of`. Schemas that are missing in the registry are skipped.
+    """
     subjects = set()
     for frame in frames:
         try:

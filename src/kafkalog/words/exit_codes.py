@@ -92,8 +92,8 @@ def exit_code_of_change(changed: bool, *, is_new: bool = False) -> ExitCode:
 
 
 def sentence_of(error: BaseException) -> str:
-    """Return one sentence for an error. An error of the operating system is given with its file, and advice in terms of
-    command-line options. If the error has no text, the name of its type.
+    """Return one sentence for an error. The sentence names the file of an error of the operating system, and has advice
+    in terms of command-line options. If the error has no text, it is the name of its type.
     """
     if isinstance(error, KeyboardInterrupt | click.Abort):
         cause = error.__cause__ if isinstance(error, click.Abort) else error  # click puts its own in place of ours

@@ -251,7 +251,7 @@ def _not_in_the_logs(node: NodeStart | None) -> str:
 
 def done_of(best: RecoveryWay, node: NodeStart | None) -> str:
     """Return the sentence to show instead of the command of the way `best`, if that command would do nothing. `node` is
-    the forecast of the node's start.
+    the forecast of the node's start, None if there is none.
     """
     if not _serves(node):
         return _not_in_the_logs(node)
@@ -261,9 +261,9 @@ def done_of(best: RecoveryWay, node: NodeStart | None) -> str:
 
 
 def is_done(best: RecoveryWay, plan: Outlined) -> bool:
-    """Return whether the command of the recommended way `best` would do nothing. It would if the plan is not refused
-    and changes nothing, and the way cuts no bytes and leaves no damage. Return False if the plan's mode, or the way, is
-    not among those that a plan compares.
+    """Return whether the command of the recommended way `best` would do nothing: the plan is not refused and changes
+    nothing, and the way cuts no bytes and leaves no damage. Return False if the plan's mode, or the way, is not among
+    those that a plan compares.
     """
     if plan.changes or plan.refusal is not None or not plan.mode.spec.is_compared:
         return False

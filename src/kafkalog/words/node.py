@@ -106,7 +106,7 @@ def _is_log_lost(root: str) -> bool:
 
 
 def _without_metadata(start: NodeStart) -> Mend:
-    """Advice on a metadata log that holds no record, which a controller takes for that of a new cluster."""
+    """Advice on a metadata log that holds no record, which a controller takes for the log of a new cluster."""
     holders = (each for each in start.roots if os.path.isdir(os.path.join(each, CLUSTER_METADATA_DIRECTORY)))
     words = (
         "put back a copy of the metadata log from before this (if there is none, not even a backup: runbook, "

@@ -362,8 +362,8 @@ def out_of_service_sentence(nodes: Sequence[NodeStart]) -> str:
 
 
 def _lost(outlooks: Sequence[Outlook], *, are_alone: bool) -> str:
-    """Return a sentence about what is lost with the plans, also if that is nothing; empty if no directory has a
-    forecast. `are_alone` says that other directories of the broker could not be planned. Their losses are not counted.
+    """Return a sentence about the losses with the plans, even if there are none; empty if no directory has a forecast.
+    `are_alone` says that other directories of the broker could not be planned. Their losses are not counted.
     """
     planned = [outlook for outlook in outlooks if outlook.forecast is not None]
     if not planned:

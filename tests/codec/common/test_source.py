@@ -122,3 +122,12 @@ def test_what_comes_from_the_same_place_is_not_read() -> None:
     assert same_bytes(whole, whole, refuse)
     assert same_bytes(join([Slice("a", 0, 50), Literal(b"x")]), join([Slice("a", 0, 50), Literal(b"x")]), refuse)
     assert not same_bytes(join([Slice("a", 0, 50), Literal(b"x")]), join([Slice("a", 0, 50), Literal(b"y")]), refuse)
+
+
+def test_nothing_is_read_behind_the_end_of_a_file_that_became_shorter() -> None:
+    content = join([Slice("a", 0, 6), Literal(b"new"), Slice("b", 0, 2)])
+    source = ContentSource(content, {"a": BufferSource(b"1234"), "b": BufferSource(b"xy")}.__getitem__)
+    target = bytearray(11)
+    assert source.read(0, 11) == source.read(0, 8) == b"1234"
+    assert source.read_into(0, memoryview(target)) == 4
+    assert source.read(6, 5) == b"newxy"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 
 from kafkalog.cluster.kraft.metadata_log import MetadataLog
 from kafkalog.jobs.quorum.expiry import Expiry, expiry_of
-from kafkalog.log import open_log_dir, open_partition
+from kafkalog.log import Log, LogConfig, NewRecord, open_log_dir, open_partition
 from testkit.recorded.broker_dirs import brokers, own_copy
 from testkit.recorded.quorums import BROKER, METADATA, copied, node
 from testkit.running.command import kafkalog
@@ -48,6 +49,25 @@ def test_without_a_setting_of_its_own_the_brokers_counts_and_else_kafkas_default
     assert found(last + HOUR + 1, {"log.retention.hours": "1"})[key].origin == "given"
     assert key not in found(last + WEEK + 1, {"log.retention.ms": "-1"})
     assert ("topic", "orders", "retention.ms") in found(last + WEEK + 1, {"log.retention.ms": "-1"})
+
+
+def test_a_segment_without_timestamps_is_as_old_as_its_file(tmp_path: Path) -> None:
+    """`LogSegment.largestTimestamp`: the time of the last modification if no record has a timestamp."""
+    root = copied("dynamic", tmp_path, BROKER)[BROKER]
+    image = MetadataLog(open_partition(root / METADATA)).state().image
+    shutil.rmtree(root / "later-0")
+    with Log.open(root / "later-0", LogConfig(message_format_version="0.9.0")) as log:
+        log.append([NewRecord(b"without a timestamp")])
+    os.utime(root / "later-0" / "00000000000000000000.log", (DAY, DAY))
+
+    def count(now: int, static: dict[str, str] | None = None) -> list[int | None]:
+        told = expiry_of(image, [(str(root), BROKER)], static or {}, now)
+        return [each.count for each in told if (each.name, each.setting) == ("later", "retention.ms")]
+
+    modified = DAY * 1000
+    assert count(modified + WEEK) == []
+    assert count(modified + WEEK + 1) == [1]
+    assert count(modified + 2 * WEEK, {"log.retention.ms": str(2**63 - 1)}) == []
 
 
 def test_size_counts_too() -> None:

@@ -363,7 +363,9 @@ def read_quorum(*paths: PathLike, limits: Limits = DEFAULT_LIMITS) -> list[Quoru
 
 def read_what_is_left(paths: Sequence[PathLike], limits: Limits = DEFAULT_LIMITS) -> tuple[list[Quorum], list[LeftOut]]:
     """Read the metadata logs at `paths`, one per node. Return a `Quorum` for each cluster, and the paths that have no
-    readable log, with the reason. If no path has one, raises the `UsageError` or `StorageError` of the first path.
+    readable log, with the reason; both in the order of the paths. Logs without a cluster id count as one cluster. If no
+    path has a readable log, raises the `UsageError` or `StorageError` of the first path. Raises `StorageError` if a log
+    cannot be read any more when the copies are compared.
     """
     logs: list[QuorumLog] = []
     left_out: list[LeftOut] = []

@@ -78,7 +78,8 @@ def latest(snapshots: Iterable[MetadataSnapshot]) -> MetadataSnapshot | None:
 
 
 def control_records(batch: RecordBatch, limits: Limits) -> Iterator[tuple[int, KRaftRecord]]:
-    """Yield offset and decoded record of each control record in a batch; nothing if it is not a control batch.
+    """Yield offset and decoded record of each control record in a batch, up to its first fault; nothing if it is not a
+    control batch.
 
     Control records that cannot be decoded or are of an unknown type are skipped.
     """

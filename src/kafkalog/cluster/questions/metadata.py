@@ -107,7 +107,7 @@ def _only(state: MetadataState, select: Selection) -> MetadataState:
     out.
 
     Everything else is unchanged. Without a selection, the state itself is returned. Raises `UnknownName` for a selected
-    topic or partition that does not exist.
+    topic or partition that does not exist, `UsageError` if everything selected is excluded.
     """
     select.check(partition_names(known_from_image(state.image)))
     if select == ALL:
@@ -149,7 +149,8 @@ def chosen_changes(log: MetadataLog, select: Selection, findings: list[Finding])
     """Return the changes of the selected partitions in offset order.
 
     Findings about the log and its final state are appended to `findings`, without duplicates. Raises `UnknownName` for
-    a selected topic or partition that neither has changes nor exists, `StorageError` for I/O errors.
+    a selected topic or partition that neither has changes nor exists, `UsageError` if everything selected is excluded,
+    and `StorageError` for I/O errors.
     """
     changes = list(partition_changes(log, findings))
     of_state: list[Finding] = []

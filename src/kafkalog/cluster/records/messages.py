@@ -37,7 +37,8 @@ def decode(message: Message, version: int, data: bytes, *, position: int = 0) ->
     """Decode one message that begins at `position`; bytes after it are ignored. The result's `size` is the number of
     bytes read.
 
-    Raises `FormatError` for invalid bytes, an unknown version, or data above the size limit.
+    Raises `FormatError` for invalid bytes or data above the size limit, `ValueError` if the message has no such
+    version.
     """
     if len(data) > MAX_MESSAGE_BYTES:
         raise FormatError(f"a message of {len(data)} bytes", code="limit_exceeded")
@@ -51,7 +52,7 @@ def read(message: Message, version: int, stream: Input) -> dict[str, Any]:
     """Read the fields of one message from the position of `stream`; afterwards `stream` is at the end of the message.
 
     Resets `stream.elements_left`, the limit of array elements. Raises `FormatError` for invalid bytes or an exceeded
-    limit, with position and field name if they are known.
+    limit, with position and field name if they are known, and `ValueError` if the message has no such version.
     """
     stream.elements_left = ELEMENTS
     try:
@@ -68,7 +69,9 @@ def read(message: Message, version: int, stream: Input) -> dict[str, Any]:
 
 
 def encode(message: Message, version: int, fields: Mapping[str, Any]) -> bytes:
-    """Encode one message; missing fields get their defaults. Raises `FormatError` if a value does not fit its field."""
+    """Encode one message; missing fields get their defaults. Raises `FormatError` if a value does not fit its field,
+    `ValueError` if the message has no such version.
+    """
     stream = Input()
     try:
         message.construct(version).build_stream(fields, stream)

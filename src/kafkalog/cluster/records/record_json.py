@@ -58,7 +58,7 @@ def coordinator_json(record: CoordinatorRecord) -> dict[str, Any]:
 
 def framed_json(record: FramedRecord, *, show_secrets: bool = False) -> dict[str, Any]:
     """Convert a metadata record to `{"type": …, "version": …, "data": …}`; a record that was not decoded has `raw`
-    (base64) instead of `data`.
+    (base64, null without a value) instead of `data`.
 
     Unless `show_secrets` is set, secret fields and secret config values are hidden in `data`; `raw` is never changed.
     """

@@ -276,8 +276,8 @@ def _succession(before: PartitionState, after: PartitionState, replicas: tuple[i
 def timeline(directory: ZooKeeperDirectory, zxid: int | None = None) -> Timeline:
     """Read the history from the beginning of the logs up to and including `zxid`, or to their end if it is None.
 
-    Damage becomes findings of the result. Raises `UsageError` for a `zxid` beyond the last transaction, `StorageError`
-    if files cannot be read.
+    Damage becomes findings of the result. Raises `UsageError` for a `zxid` beyond the last transaction, unless damage
+    hides the end of the logs. Raises `StorageError` if files cannot be read.
     """
     replayer = Replayer(from_the_beginning(directory), zxid)
     watcher = _Watcher(replayer.tree)

@@ -287,14 +287,20 @@ def _verb(count: int, of_several: str) -> str:
 
 def _older(partition: Partition, timestamp: int) -> int:
     """Return the number of segments at the beginning of the log in which no record has `timestamp` (ms since 1970) or a
-    later one. If no record is that new, all segments count, except an empty last one. Raises `StorageError` if the log
-    cannot be read.
+    later one; an empty last segment never counts. A segment without timestamps is as old as its file
+    (`LogSegment.largestTimestamp`). Raises `StorageError` if the log cannot be read.
     """
     segments = partition.segments
     newer = partition.offset_for_timestamp(max(timestamp, 0), through_damage=True)
     if newer is None:
-        return len(segments) - (bool(segments) and segments[-1].size == 0)
-    return sum(1 for segment in segments[1:] if segment.base_offset <= newer.offset)
+        count = len(segments) - (bool(segments) and segments[-1].size == 0)
+    else:
+        count = sum(1 for segment in segments[1:] if segment.base_offset <= newer.offset)
+    for number, segment in enumerate(segments[:count]):
+        is_recent = segment.modified_ns // 1_000_000 >= timestamp
+        if is_recent and all(batch.header.max_timestamp < 0 for batch in segment.batches()):
+            return number
+    return count
 
 
 def _of_groups(partitions: Sequence[Partition], rules: _Rules) -> Iterator[Expiry]:

@@ -442,8 +442,8 @@ class _Making:
 
 def _of_starting_over(best: QuorumLog, wanted: QuorumRecovery) -> Iterator[str]:
     """Yield one sentence if a controller has started the metadata over; nothing otherwise. The sentence says how to go
-    back to the earlier metadata. If the request does go back, it says what this costs. Raises `StorageError` while
-    iterating if the log cannot be read.
+    back to the earlier metadata. If the request does go back, it says how many records are set aside. Raises
+    `StorageError` while iterating if the log cannot be read.
     """
     place = best.started_over
     if place is None:

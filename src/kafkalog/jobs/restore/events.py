@@ -70,7 +70,7 @@ class RebuiltEvents(Struct, kw_only=True):
 def metadata_partition(topic_id: str, partition: int, count: int) -> int:
     """Return the number of the partition of `__remote_log_metadata` in which a broker looks for the events of this
     topic-partition (`RemoteLogMetadataTopicPartitioner`). `count` is the number of partitions of
-    `__remote_log_metadata`.
+    `__remote_log_metadata`. Raises `FormatError` for an invalid topic id.
     """
     raw = decode_uuid(topic_id)
     most, least = int.from_bytes(raw[:8], "big"), int.from_bytes(raw[8:], "big")

@@ -129,8 +129,8 @@ def with_beginnings(made: Plan, found: Sequence[Beginning]) -> Plan:
 
 def _checkpointed(survey: Survey) -> dict[Key, int]:
     """Return the largest offset that the recovery-point and high-watermark checkpoints have for each log, by (topic,
-    partition). A log that ends below it has lost its end. Missing or malformed checkpoints have no entries. Raises
-    `StorageError` if a file cannot be read.
+    partition). A log that ends below it has lost its end. A negative offset counts as 0. Missing or malformed
+    checkpoints have no entries. Raises `StorageError` if a file cannot be read.
     """
     highest: dict[Key, int] = {}
     for name in (RECOVERY_POINT_CHECKPOINT, REPLICATION_OFFSET_CHECKPOINT):

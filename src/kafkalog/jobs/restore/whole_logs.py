@@ -167,7 +167,9 @@ def _wanted(copied: list[RemoteStretch], partition: Partition | None) -> Iterato
 
 
 def _sound_end(segment: Segment) -> int:
-    """Return the offset after the last batch of a segment; -1 if it is damaged."""
+    """Return the offset after the last batch of a segment: the base offset without batches, -1 if it is damaged. Raises
+    `StorageError` if it cannot be read.
+    """
     end = segment.base_offset
     with segment.scanner() as scanner:
         for batch in scanner:

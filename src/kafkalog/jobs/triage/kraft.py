@@ -52,7 +52,9 @@ class KRaftMemory(Memory):
     _known: dict[object, frozenset[int] | None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Set `first_step`: controllers that are brokers too cannot be started alone."""
+        """Set `first_step`, a clause about the nodes to start first. Controllers that are brokers too cannot be started
+        alone.
+        """
         alone = len(self.voters - self.brokers) > len(self.voters) // 2
         first = "the controllers alone" if alone else (
             "as many of these brokers as it takes to have a majority of the controllers, the first ones first,"
@@ -272,9 +274,8 @@ def _same(first: MetadataImage, second: MetadataImage) -> bool:
 
 
 def _winners(quorum: Quorum, findings: list[Finding]) -> list[QuorumLog]:
-    """Return the copies with which a controller may be elected, the furthest first, one for each end position. If the
-    usable copies are those of fewer voters than a majority, return only the best copy, and append a finding to
-    `findings`.
+    """Return the copies with which a controller may be elected, the furthest first, one for each end position. If fewer
+    voters than a majority have usable copies, return only the best copy, and append a finding to `findings`.
     """
     logs = [survivor.log for survivor in quorum.survivors]
     voters = [log for log in logs if log.is_voter and log.refusal is None]

@@ -183,7 +183,7 @@ def _ask_node(disks: BrokerDisks, rules: Rules, findings: list[Finding]) -> None
 
 def _take_offline(disks: BrokerDisks, offline: Sequence[StartConsequence]) -> None:
     """Remove the directories that a start takes offline from `disks.online`, and their logs from `disks.logs`. Each of
-    `offline` is about such a directory, or about what lies in it.
+    `offline` is about such a directory, or about a file or partition directory in it.
     """
     files = {absolute(consequence.file) for consequence in offline if consequence.file is not None}
     roots = files | {os.path.dirname(file) for file in files}

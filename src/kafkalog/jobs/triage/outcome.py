@@ -152,9 +152,9 @@ class PartitionTriage(Struct, kw_only=True):
 
     @property
     def cut_by_start(self) -> list[ReplicaLog]:
-        """Copies that their own brokers' starts truncate, and that went at least as far as the best copies before: the
-        best copies themselves, and those whose brokers wrote down a high watermark beyond the end of the best. No other
-        copy is known to have the removed part.
+        """Copies that their own brokers' starts truncate, and of which no other copy is known to have the removed part,
+        by ascending broker id. They are best copies, or copies whose brokers wrote down a high watermark beyond the end
+        of the best.
         """
         end = max((self.logs[node].end for node in self.best), default=0)
         return [

@@ -182,7 +182,7 @@ def _named_partitions(shelf: Shelf) -> list[Key]:
 
 def _distinct(findings: Sequence[Finding]) -> list[Finding]:
     """Return the findings in order, without those that repeat an earlier one: equal code, absolute file, position,
-    offset and detail. That a file cannot be read is said once, whatever the details.
+    offset and detail. Findings that a file cannot be read repeat each other even if their details differ.
     """
     distinct: dict[object, Finding] = {}
     for finding in findings:

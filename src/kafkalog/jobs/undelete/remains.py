@@ -325,8 +325,8 @@ def _segment(surveyed: Survey, path: str, base_offset: int, next_base: int | Non
 
 
 def records_in(batch: RecordBatch) -> int:
-    """Return the number of records in a batch; 0 for a control batch. The count is from the header; a compressed
-    message of magic 0 or 1 is decoded, up to its first fault.
+    """Return the number of records in a batch; 0 for a control batch. The count is from the header, 0 if it is
+    negative; a compressed message of magic 0 or 1 is decoded, up to its first fault.
     """
     header = batch.header
     if isinstance(header, BatchHeader):

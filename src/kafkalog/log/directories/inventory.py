@@ -65,8 +65,9 @@ class Inventory(Struct, frozen=True, kw_only=True):
         return [*(finding for finding in findings if finding.code is FindingCode.UNREADABLE), *of_partitions]
 
     def directories_left_out(self, select: Selection = ALL, wants: Wants = every) -> list[Finding]:
-        """Return the findings about live partition directories that are not read because they are links or FIFOs, as
-        far as `select` and `wants` accept their partitions, and none of the paths has the partition otherwise.
+        """Return the findings about live partition directories that are not read because they are links or FIFOs.
+        Partitions that `select` or `wants` does not accept, or that another directory of the inventory has, are left
+        out.
         """
         there = {partition.name for partition in self.partitions}
         findings = (each for each in self.findings if each.code is FindingCode.FOREIGN_DIRECTORY)

@@ -144,8 +144,8 @@ def _newest_below(
     batch: RecordBatch, largest: int, start: int, limits: Limits, look: Look, best: OffsetAndTimestamp | None
 ) -> OffsetAndTimestamp | None:
     """Return the first record with the largest timestamp of a batch from offset `start` on; all its timestamps there
-    are below `largest`, which belongs to a record below `start`, or to one that was removed. Return `best` if none is
-    newer than `best` (None: than no timestamp).
+    are below `largest`, which belongs to a record below `start`, or to one that was removed. Return `best` if no record
+    there is newer. A `best` of None counts as timestamp -1.
     """
     low, high = NO_TIMESTAMP if best is None else best.timestamp, largest
     while high - low > 1:

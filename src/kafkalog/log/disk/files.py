@@ -375,8 +375,8 @@ def listed_once() -> Iterator[None]:
 
 def status_of(path: str) -> os.stat_result | None:
     """Return the status of a path without following a link; None if it does not exist. For an object store only type,
-    size and modification time are set. Raises `StorageError` for other errors. Raises `UsageError` for a `file:` URI or
-    one with credentials.
+    size and modification time are set. Raises `StorageError` for other errors, `UsageError` for a URI that is not
+    supported (`file:`, credentials, an unknown scheme or option).
     """
     storage = storage_of(path)
     if storage is not None:
@@ -410,8 +410,8 @@ def exists(path: str) -> bool:
 
 def is_directory(path: str) -> bool:
     """Return whether the path is a directory, or a link to one. Return False if it does not exist or cannot be
-    examined. Raises `StorageError` only if a request to an object store fails, and `UsageError` for a `file:` URI or
-    one with credentials.
+    examined. Raises `StorageError` only if a request to an object store fails, and `UsageError` for a URI that is not
+    supported, as `status_of` does.
     """
     storage = storage_of(path)
     if storage is None:

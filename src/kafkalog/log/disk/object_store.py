@@ -221,7 +221,7 @@ class _Store:
     def entries(self, path: str) -> list[RemoteEntry]:
         """Return the entries of a directory, in the order of the store. Within `looking_once` the listing is cached and
         not requested again. Raises `MissingFileError` if the directory does not exist, `StorageError` for other errors
-        of the store.
+        of the store, `UsageError` for an option or scheme that is not supported.
         """
         import pyarrow.fs
 
@@ -263,7 +263,8 @@ class _Store:
 
     def entry(self, path: str) -> RemoteEntry | None:
         """Return the file or directory with this URI; None if it does not exist. A directory of an object store exists
-        if something is below it. Raises `StorageError` if a request fails.
+        if something is below it. Raises `StorageError` if a request fails, `UsageError` for an option or scheme that is
+        not supported.
 
         Within `looking_once`, cached listings are used if possible, and a listing of the path itself may be added to
         them. A directory that is found in this way has size and modification time 0.

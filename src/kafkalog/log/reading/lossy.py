@@ -46,8 +46,8 @@ class Lossy:
 
     def __call__(self, batch: pa.RecordBatch) -> Iterator[Finding]:
         """Yield findings about values in this Arrow batch that a table cannot hold: TIMESTAMP_OUT_OF_RANGE (ERROR) and
-        HEADER_KEY_NOT_TEXT (WARNING), each at its first row and only once per partition. Columns `timestamp` and
-        `headers` that the batch does not have are not checked.
+        HEADER_KEY_NOT_TEXT (WARNING; also for a name that has U+FFFD itself), each at its first row and only once per
+        partition. Columns `timestamp` and `headers` that the batch does not have are not checked.
         """
         names = batch.schema.names
         row = _first_null_time(batch)

@@ -270,7 +270,9 @@ class RecordReader:
             self._is_damaged = True
 
     def _forget_header_of(self, finding: Finding) -> None:
-        """Remove the finding about the header of the latest batch that says the same as a fault inside it."""
+        """Remove the earlier finding with the place and code of `finding`, a fault inside the latest batch. Does
+        nothing if there is none.
+        """
         for number in range(len(self.findings) - 1, -1, -1):
             earlier = self.findings[number]
             if (earlier.file, earlier.position) != (finding.file, finding.position):

@@ -152,12 +152,16 @@ class ContentSource:
         wanted = (
             self._content.slice(position, min(position + length, self._size)).parts if position < self._size else ()
         )
-        pieces = [self._part(part) for part in wanted]
+        pieces: list[bytes | memoryview] = []
+        for part in wanted:
+            pieces.append(self._part(part))
+            if len(pieces[-1]) < part.length:  # the original file has become shorter
+                break
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     def next_data(self, position: int, end: int) -> int:
         """Return the first position at or after `position` and below `end` that holds data: not zeros, and not a hole
-        of an original file. Return `end` if there is none.
+        of an original file. Return `end` if there is none. Raises `StorageError` if an original file cannot be opened.
         """
         start = 0
         for part in self._content.parts:

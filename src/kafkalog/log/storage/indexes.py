@@ -185,7 +185,7 @@ class OffsetIndex(_Index):
     def append(self, offset: int, position: int) -> None:
         """Append an entry for an absolute offset and a byte position in the log. Raises `FullIndexError` if there is no
         room, `InvalidOffsetError` if the offset is not above the last entry's, and `IndexOffsetOverflowError` if it is
-        below the base offset or more than 2^31 - 1 above it.
+        below the base offset or more than 2^31 - 1 above it. Raises `StorageError` if the file cannot be written.
         """
         if self.is_full:
             raise FullIndexError(f"Attempt to append to a full index (size = {self.entries}).")

@@ -98,8 +98,8 @@ class Cursor:
         return continuity.verdict
 
     def _check_first_offset(self, batch: RecordBatch) -> None:
-        """Append a finding to `found` if a wrapper begins below the segment but does not end there: it has to be
-        decompressed for that, as its header has its last offset alone.
+        """Append a finding to `found` if a wrapper begins below the segment's base offset and ends at or above it. The
+        wrapper is decompressed for that, because its header has only its last offset.
         """
         base = self.continuity.base_offset
         if base is None or batch.header.codec == Codec.NONE or batch.last_offset < base:

@@ -14,8 +14,8 @@ Sliced = Generator[None, None, T]
 
 
 def run_slices(task: Sliced[T]) -> T:
-    """Run a computation to its end without pausing, and return its result. For callers with a thread of their own.
-    Raises what the computation raises.
+    """Run a computation to its end without pausing, and return its result. Callers need a thread of their own. Errors
+    of the computation pass through.
     """
     while True:
         try:

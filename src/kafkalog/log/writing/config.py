@@ -123,9 +123,7 @@ class LogConfig(Struct, frozen=True, kw_only=True):
 
     @property
     def magic(self) -> int:
-        """Magic of the message format to write: 0, 1 or 2, from `message_format_version`; 2 if that is None or not a
-        version number.
-        """
+        """Magic of the message format to write: 0, 1 or 2, from `message_format_version`; 2 if that is None."""
         match = None if self.message_format_version is None else _VERSION.fullmatch(self.message_format_version)
         if match is None:
             return MAGIC_VALUE

@@ -248,8 +248,8 @@ class ConsumerGroups:
 
     def check(self, group_id: str, member_id: str | None, epoch: int, version: int = _FIRST_COMMIT) -> Code:
         """Return NONE if `member_id` is in the group at `epoch`. Return UNKNOWN_MEMBER_ID if group or member is
-        unknown, and UNSUPPORTED_VERSION if the request `version` is too old for such a group. Otherwise the epoch is
-        wrong: return STALE_MEMBER_EPOCH.
+        unknown, or `member_id` is None, and UNSUPPORTED_VERSION if the request `version` is too old for such a group.
+        Otherwise the epoch is wrong: return STALE_MEMBER_EPOCH.
         """
         with self._lock:
             group = self._groups.get(group_id)

@@ -136,7 +136,7 @@ class Group(Struct, kw_only=True):
 
     def remove(self, member_id: str, now: float) -> None:
         """Remove a member. If it was the last one, the group is empty and in a new generation; otherwise a rebalance is
-        started at `now` (seconds). Raises `KeyError` if the member is unknown.
+        started at `now` (seconds), unless one is in progress. Raises `KeyError` if the member is unknown.
         """
         del self.members[member_id]
         if not self.members:
