@@ -392,6 +392,17 @@ class FileSystem(Flushing):
             finally:
                 os.close(descriptor)
 
+    def put(self, path: str, data: bytes, owner: Owner) -> None:
+        """Write a whole file of the top directory, durably; an existing one is replaced atomically. Raises
+        `StorageError` if it cannot be written.
+        """
+        temporary = f".{path}.kafkalog-tmp"
+        if self.status(temporary) is not None:
+            self.remove(temporary)
+        self.write_new(temporary, [(0, data)], len(data), owner)
+        self.replace(temporary, path)
+        self.sync_directory("")
+
     def replace(self, path: str, target: str, expected: Facts | None = None) -> None:
         """Rename a file over `target`. Raises `RecoveryRefused` if `target` is not the `expected` file (None: any)."""
         self.refuse_other(target, expected)

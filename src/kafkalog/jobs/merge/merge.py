@@ -256,12 +256,7 @@ def _write_starts(target: str, entries: Sequence[OffsetCheckpointEntry]) -> None
     new = {(entry.topic, entry.partition) for entry in entries}
     data = encode_offset_checkpoint([*(entry for entry in known if (entry[0], entry[1]) not in new), *entries])
     with FileSystem(target) as fs:
-        temporary = f".{LOG_START_OFFSET_CHECKPOINT}.kafkalog-tmp"
-        if fs.status(temporary) is not None:
-            fs.remove(temporary)
-        fs.write_new(temporary, [(0, data)], len(data), own_file())
-        fs.replace(temporary, LOG_START_OFFSET_CHECKPOINT)
-        fs.sync_directory("")
+        fs.put(LOG_START_OFFSET_CHECKPOINT, data, own_file())
 
 
 def _now(at: int | None) -> int:

@@ -190,7 +190,7 @@ def _pieces(file: RemoteFile) -> Iterator[tuple[int, bytes]]:
 
 def _add_log_starts(fs: FileSystem, both: BothTiers, new: list[BroughtBack], known: Mapping[Key, int]) -> None:
     """Add the log start offsets of the logs `new` to the checkpoint, because a broker assumes 0 without an entry.
-    `known` are the existing entries, which are kept. The file is replaced only if an entry is new. Raises
+    `known` are the existing entries, which are kept. If an entry is new, the file is replaced atomically. Raises
     `StorageError` if it cannot be written.
     """
     starts = dict(known)
@@ -199,9 +199,7 @@ def _add_log_starts(fs: FileSystem, both: BothTiers, new: list[BroughtBack], kno
         starts.setdefault(key, both.copied(key)[0].first)
     if starts != known:
         entries = [OffsetCheckpointEntry(*key, offset) for key, offset in sorted(starts.items())]
-        if fs.status(LOG_START_OFFSET_CHECKPOINT) is not None:
-            fs.remove(LOG_START_OFFSET_CHECKPOINT)
-        _write(fs, LOG_START_OFFSET_CHECKPOINT, encode_offset_checkpoint(entries))
+        fs.put(LOG_START_OFFSET_CHECKPOINT, encode_offset_checkpoint(entries), own_file())
 
 
 def _write(fs: FileSystem, path: str, data: bytes) -> None:
