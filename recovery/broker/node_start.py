@@ -963,7 +963,7 @@ class _Start:
             ids = live_producer_ids(self.files, served, results, self.release, self.context.now_ms)
             next_id = image.next_producer_id
             self._note(consequences_of_older_metadata(self.files, directories, replica_of, ids, next_id), [])
-        self._note(*consequences_of_older_logs(self.files, directories, replica_of, node))
+        self._note(*consequences_of_older_logs(self.files, directories, results, replica_of, node))
 
     def _of_partitions(
         self,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 from kafkalog.cluster.kraft.metadata_image import PartitionImage
 from kafkalog.cluster.transactions.producer_ids import used_again
@@ -15,6 +15,7 @@ from kafkalog.codec.names import (
     CLEAN_SHUTDOWN_FILE,
     LEADER_EPOCH_CHECKPOINT,
     REPLICATION_OFFSET_CHECKPOINT,
+    TRANSACTION_STATE_TOPIC,
     DirectoryState,
     FileKind,
     segment_file,
@@ -40,6 +41,8 @@ __all__ = [
 KRAFT_PAGE, ZOOKEEPER_PAGE = "kraft-files", "zookeeper-lost"
 """pages of the runbook about metadata that is older than the logs"""
 
+_NAMED = 3
+"""most transactional ids that a sentence names"""
 _DAY_MS = 24 * 60 * 60 * 1000
 _EXPIRATION = "producer.id.expiration.ms", "3.4", _DAY_MS
 """setting, first release that has it, default"""
@@ -58,9 +61,9 @@ def live_producer_ids(
     now_ms: int,
 ) -> Iterator[tuple[str, int]]:
     """Yield (partition directory, producer id) for the producers that a start of `release` knows from live logs: those
-    of the newest producer snapshot, by log, that have not expired at `now_ms` (ms since 1970). `results` are the results of
-    loading the logs, by log directory. Snapshots that a broker discards are skipped. Raises `StorageError` if a file
-    cannot be read.
+    of the newest producer snapshot, by log, that have not expired at `now_ms` (ms since 1970). `results` are the
+    results of loading the logs, by log directory. Snapshots that a broker discards are skipped. Raises `StorageError`
+    if a file cannot be read.
     """
     for directory in directories:
         result = results.get(directory.root)
@@ -161,12 +164,18 @@ def consequences_of_older_metadata(
 
 
 def consequences_of_older_logs(
-    files: NodeFiles, directories: Sequence[PartitionDirectory], replica_of: ReplicaOf, node_id: int
+    files: NodeFiles,
+    directories: Sequence[PartitionDirectory],
+    results: Mapping[str, BrokerResult],
+    replica_of: ReplicaOf,
+    node_id: int,
 ) -> tuple[list[StartConsequence], list[Fault]]:
     """Return one OLDER_LOGS consequence if the `leader-epoch-checkpoint` of some logs ends before the last epoch in
     which node `node_id` led them, by the metadata (`replica_of`), and a fault for each of these logs, which counts what
     the log lacks by committed offsets and high watermarks; else two empty lists. A leader writes its epoch into this
-    file before it serves clients, so in this case the log was restored from an older copy.
+    file before it serves clients, so in this case the log was restored from an older copy. If a log of
+    `__transaction_state` is older, a consequence about its transactional ids follows. `results` are the results of
+    loading the logs, by log directory.
 
     Only live logs with epochs in the file count, and only if this node has the only replica. A log directory that was
     not stopped in order is left out, because a crash may lose the file. A log whose epoch a recovery has removed from
@@ -196,7 +205,43 @@ def consequences_of_older_logs(
     names = tuple(directory.name for directory, _last, _led in older)
     coordinators = Coordinators(files.roots)
     faults = [_of_older_log(files, *each, coordinators) for each in older]
-    return [StartConsequence(kind=ConsequenceKind.OLDER_LOGS, detail=detail, file=first.path, names=names)], faults
+    consequences = [StartConsequence(kind=ConsequenceKind.OLDER_LOGS, detail=detail, file=first.path, names=names)]
+    of_coordinator = [each for each, _last, _led in older if each.parsed.topic == TRANSACTION_STATE_TOPIC]
+    if of_coordinator:
+        ids = _ids_going_back(directories, results, coordinators, {each.parsed.partition for each in of_coordinator})
+        more = f" and {len(ids) - _NAMED} more" if len(ids) > _NAMED else ""
+        whose = f"{', '.join(ids[:_NAMED])}{more}" if ids else "ids whose newest epoch is lost with it"
+        detail = (
+            f"transactional ids go back to used epochs ({whose}): their producers fail (OUT_OF_ORDER_SEQUENCE_NUMBER, "
+            "INVALID_PRODUCER_EPOCH) until they have been restarted"
+        )
+        names = tuple(each.name for each in of_coordinator)
+        file = of_coordinator[0].path
+        consequences.append(StartConsequence(kind=ConsequenceKind.OTHER, detail=detail, file=file, names=names))
+    return consequences, faults
+
+
+def _ids_going_back(
+    directories: Sequence[PartitionDirectory],
+    results: Mapping[str, BrokerResult],
+    coordinators: Coordinators,
+    partitions: Collection[int],
+) -> list[str]:
+    """Return the transactional ids, sorted, in these partitions of `__transaction_state` whose producer has a later
+    epoch in the producer snapshots of live logs. Raises `StorageError` if a snapshot cannot be read.
+    """
+    epochs: dict[int, int] = {}
+    for directory in directories:
+        result = results.get(directory.root)
+        if result is not None and directory.parsed.state is DirectoryState.LIVE:
+            for entry in snapshot_of(result.tree, directory.name):
+                epochs[entry.producer_id] = max(epochs.get(entry.producer_id, -1), entry.producer_epoch)
+    known = coordinators.transactions
+    return sorted(
+        str(each.transactional_id)
+        for each in (() if known is None else known.ids)
+        if each.log_partition in partitions and epochs.get(each.producer_id, -1) > each.producer_epoch
+    )
 
 
 def _of_older_log(

@@ -221,8 +221,8 @@ def print_plan(plan: Plan, given: Given = NOTHING_GIVEN, *, every: bool = False,
     to recover if records may be lost.
 
     `given` has the options that recommended commands repeat. With `every` the tables have all partitions, and every
-    finding has a sentence. Without `with_screen` a title replaces the screen. `acts` says that the plan is carried out next, unless it is refused. May
-    read the metadata log; raises `StorageError` if that fails.
+    finding has a sentence. Without `with_screen` a title replaces the screen. `acts` says that the plan is carried out
+    next, unless it is refused. May read the metadata log; raises `StorageError` if that fails.
     """
     changing = sorted((each for each in plan.partitions if each.changes), key=lambda each: natural_order(each.name))
     screen = first_screen(title_of([plan]), [outlook_of(plan, given, acts=acts)])
