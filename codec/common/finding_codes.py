@@ -173,7 +173,9 @@ class FindingCode(enum.StrEnum):
     BROKER_REFUSES = "broker_refuses"
     """a broker would not start on this, or would take the directory offline"""
     START_LOSES = "start_loses"
-    """a broker would start on this, and lose partitions or records, or begin its metadata from nothing"""
+    """a broker would start on this, and lose partitions or records, begin its metadata from nothing, or hand out
+    producer ids again that logs have
+    """
     RUN_UNFINISHED = "run_unfinished"
     """a recovery, or the undo of one, was cut short: some of its changes are made and others not"""
 
