@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple
 
 from msgspec import Struct
 
-from kafkalog.cluster.groups.share_lost import RESET_SHARE_OFFSETS
+from kafkalog.cluster.groups.group_types import RESET_SHARE_OFFSETS
 from kafkalog.codec.common.errors import FormatError
 from kafkalog.codec.common.findings import Finding, FindingCode
 from kafkalog.codec.common.shell import shell_word

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 from kafkalog.cluster.kraft.metadata_image import PartitionImage
-from kafkalog.cluster.transactions.producer_ids import used_again
 from kafkalog.codec.common.errors import FormatError
 from kafkalog.codec.common.wording import counted
 from kafkalog.codec.files.index_files import decode_producer_snapshot
@@ -130,6 +129,8 @@ def consequences_of_older_metadata(
     allocates next (-1: it has allocated none; None: unknown). METADATA_MAY_GO_BACK follows it, and is also returned if
     logs have later leader epochs than `replica_of` knows. `page` is the page of the runbook that the sentences name.
     """
+    from kafkalog.cluster.transactions.producer_ids import used_again  # without metadata nothing is compared
+
     later = []
     for directory in directories:
         replica = replica_of(directory)
@@ -153,9 +154,10 @@ def consequences_of_older_metadata(
         why = [f"{directory.name}: leader epoch {last}, known {known}{more}"]
     if why:
         whose = " in ZooKeeper" if page == ZOOKEEPER_PAGE else ""
+        other = "" if later else ", or these are of another cluster"
         detail = (
-            f"the metadata{whose} is older than the logs ({why[0]}): look for a newer copy of it before (runbook: "
-            f"{page})"
+            f"the metadata{whose} is older than the logs{other} ({why[0]}): look for a newer copy of it before "
+            f"(runbook: {page})"
         )
         names = tuple(directory.name for directory, _last, _known in later) or consequences[0].names
         kind = ConsequenceKind.METADATA_MAY_GO_BACK

@@ -13,14 +13,14 @@ from typing import Any
 from msgspec import Struct
 
 from kafkalog.cluster.coordinator_logs import CoordinatorLogs
+from kafkalog.cluster.groups.group_types import RESET_SHARE_OFFSETS
 from kafkalog.cluster.groups.share_state import SharePartition
 from kafkalog.cluster.rules.java import coordinator_partition
 from kafkalog.codec.common.findings import Finding, FindingCode
 from kafkalog.codec.names import SHARE_GROUP_STATE_TOPIC
 
-__all__ = ["RESET_SHARE_OFFSETS", "Initialized", "initialized_by", "without_state"]
+__all__ = ["Initialized", "initialized_by", "without_state"]
 
-RESET_SHARE_OFFSETS = "the group's offsets are reset (kafka-share-groups.sh --reset-offsets)"
 _NAMED = 3
 
 

@@ -8,13 +8,14 @@ block comes from another cluster, or the metadata is older than the log.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from kafkalog.cluster.transactions.producers import PartitionProducers
-from kafkalog.cluster.zookeeper.kafka_nodes import json_object
-from kafkalog.cluster.zookeeper.tree import Tree
 from kafkalog.codec.common.findings import Finding, FindingCode
 from kafkalog.codec.names import parse_java_long
+
+if TYPE_CHECKING:
+    from kafkalog.cluster.transactions.producers import PartitionProducers
+    from kafkalog.cluster.zookeeper.tree import Tree
 
 __all__ = ["next_block_of_zookeeper", "not_given_out", "used_again"]
 
@@ -26,6 +27,8 @@ def next_block_of_zookeeper(tree: Tree, chroot: str = "") -> int | None:
 
     None if the node is missing, as before 0.11, or cannot be parsed.
     """
+    from kafkalog.cluster.zookeeper.kafka_nodes import json_object  # most starts ask no ZooKeeper
+
     node = tree.nodes.get(f"{chroot}/latest_producer_id_block")
     if node is None:
         return None
