@@ -129,8 +129,6 @@ def consequences_of_older_metadata(
     allocates next (-1: it has allocated none; None: unknown). METADATA_MAY_GO_BACK follows it, and is also returned if
     logs have later leader epochs than `replica_of` knows. `page` is the page of the runbook that the sentences name.
     """
-    from kafkalog.cluster.transactions.producer_ids import used_again  # without metadata nothing is compared
-
     later = []
     for directory in directories:
         replica = replica_of(directory)
@@ -142,7 +140,12 @@ def consequences_of_older_metadata(
     consequences = []
     why = []
     file = files.metadata_directory
-    if next_block is not None and (used := used_again(producer_ids, next_block)):
+    used = []
+    if next_block is not None:
+        from kafkalog.cluster.transactions.producer_ids import used_again  # many starts have no metadata to compare
+
+        used = used_again(producer_ids, next_block)
+    if next_block is not None and used:
         names = tuple(dict.fromkeys(name for name, _number in used))
         detail = sentence_of_reused(used, next_block, page)
         kind = ConsequenceKind.PRODUCER_IDS_REUSED
