@@ -173,7 +173,9 @@ class FindingCode(enum.StrEnum):
     BROKER_REFUSES = "broker_refuses"
     """a broker would not start on this, or would take the directory offline"""
     START_LOSES = "start_loses"
-    """a broker would start on this, and lose partitions or records, or begin its metadata from nothing"""
+    """a broker would start on this, and lose partitions or records, begin its metadata from nothing, or hand out
+    producer ids again that logs have
+    """
     RUN_UNFINISHED = "run_unfinished"
     """a recovery, or the undo of one, was cut short: some of its changes are made and others not"""
 
@@ -190,6 +192,8 @@ class FindingCode(enum.StrEnum):
     """a record whose bytes fit the layouts of several releases; read as the newest writes it"""
     GROUP_MISPLACED = "group_misplaced"
     """a group or transactional id in another partition than its hash gives"""
+    SHARE_STATE_MISSING = "share_state_missing"
+    """a share group has initialized partitions of which no delivery state is left: its members get no record of them"""
     GROUP_KINDS_MIXED = "group_kinds_mixed"
     """records of a group after records of another kind of group with its name: brokers from 4.0 on do not load the
     partition
@@ -787,6 +791,7 @@ SPECS: Mapping[FindingCode, FindingSpec] = {
         FindingSpec(FindingCode.TYPED_RECORD_TRAILING_BYTES, Severity.WARNING, Family.CLUSTER),
         FindingSpec(FindingCode.TYPED_RECORD_AMBIGUOUS, Severity.INFO, Family.CLUSTER),
         FindingSpec(FindingCode.GROUP_MISPLACED, Severity.WARNING, Family.CLUSTER),
+        FindingSpec(FindingCode.SHARE_STATE_MISSING, Severity.WARNING, Family.CLUSTER),
         FindingSpec(FindingCode.GROUP_KINDS_MIXED, Severity.ERROR, Family.CLUSTER),
         FindingSpec(FindingCode.PARTITION_OWNED_TWICE, Severity.WARNING, Family.CLUSTER),
         FindingSpec(FindingCode.PAST_REMOVED, Severity.WARNING, Family.CLUSTER, traits=Trait.HIDES_NAMES),

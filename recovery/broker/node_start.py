@@ -37,11 +37,15 @@ from kafkalog.recovery.broker.node.leader import Leaders, followed
 from kafkalog.recovery.broker.node.metadata_log import LoadedMetadata, Snapshot, load_metadata_log
 from kafkalog.recovery.broker.node.moves import consequences_of_moves, with_ends_of_moves
 from kafkalog.recovery.broker.node.node_files import NodeFiles, node_files
+from kafkalog.recovery.broker.node.older_copies import (
+    ZOOKEEPER_PAGE,
+    consequences_of_older_logs,
+    consequences_of_older_metadata,
+    live_producer_ids,
+)
 from kafkalog.recovery.broker.node.partition_directory import PartitionDirectory
 from kafkalog.recovery.broker.node.partitions import (
     Explained,
-    consequences_of_older_logs,
-    consequences_of_older_metadata,
     list_partitions,
     loaded_logs,
     of_lost_directories,
@@ -59,7 +63,12 @@ from kafkalog.recovery.broker.node.quorum import (
 )
 from kafkalog.recovery.broker.node.reading import ReaderError
 from kafkalog.recovery.broker.node.releases import NEWEST, Release, asked_release, groups_from, release_of
-from kafkalog.recovery.broker.node.replay import Replay, newest_metadata_version, oldest_with_metadata_version
+from kafkalog.recovery.broker.node.replay import (
+    Replay,
+    newest_metadata_version,
+    oldest_with_metadata_version,
+    replicas_of,
+)
 from kafkalog.recovery.broker.node.settings_of_start import (
     accepts_unreleased,
     consequences_of_migration,
@@ -460,7 +469,14 @@ def _with_zookeeper(context: _Context, release: Release) -> NodeAnswer:
         directories, lambda directory: False if facts.may_have(directory.parsed.topic) else None
     )
     unknown = consequences_of_unknown(directories, facts)
-    consequences = [*identity.consequences, *offline, *other, *unknown, *moves]
+    unserved_names = {name for consequence in (*other, *unknown) for name in consequence.names}
+    served = [directory for directory in directories if directory.name not in unserved_names]
+    ids = live_producer_ids(files, served, results, release, context.now_ms)
+    older = consequences_of_older_metadata(
+        files, served, lambda each: facts.partitions.get(each.partition), ids, facts.next_producer_id,
+        page=ZOOKEEPER_PAGE,
+    )  # fmt: skip
+    consequences = [*identity.consequences, *offline, *older, *other, *unknown, *moves]
     if files.node_id is not None and len(online) == len(files.roots):
         consequences += consequences_without_directory(directories, facts, files.node_id, is_certain=files.are_all)
     faults = [*identity.faults, *faults, *wrong]
@@ -934,19 +950,40 @@ class _Start:
         directories = with_ends_of_moves(self.files, directories, self.context.now_ms)
         start_consequences, faults = self._of_partitions(identity, online, image, directories)
         self._note(start_consequences, faults)
-        if image is not None and (self._leads or self._is_led):
-            self._note(consequences_of_older_metadata(self.files, directories, image), [])
-        if image is not None:
-            self._note(consequences_of_older_logs(self.files, directories, image, node), [])
         strays = {
             name
             for consequence in start_consequences
             for name in consequence.names
             if consequence.kind is ConsequenceKind.STRAY
         }
+        if image is not None:
+            self._compare_ages(directories, results, image, node, strays)
         for root in results.keys() & online:
             unserved = [entry for entry in self.context.unserved(root, results[root]) if entry.name not in strays]
             self._note(*consequences_of_unserved(unserved, self.release))
+
+    def _compare_ages(
+        self,
+        directories: Sequence[PartitionDirectory],
+        results: Mapping[str, BrokerResult],
+        image: MetadataImage,
+        node: int,
+        strays: set[str],
+    ) -> None:
+        """Add the consequences and faults of metadata that is older than the logs of `directories`, if the node leads
+        or the controllers were given, and of logs that are older than the metadata `image`. Producers of directories
+        whose name is in `strays` do not count. Raises `StorageError` if a file cannot be read.
+        """
+
+        def replica_of(directory: PartitionDirectory) -> PartitionImage | None:
+            return replicas_of(image, directory.topic_id or "", directory.parsed.partition)
+
+        if self._leads or self._is_led:
+            served = [directory for directory in directories if directory.name not in strays]
+            ids = live_producer_ids(self.files, served, results, self.release, self.context.now_ms)
+            next_id = image.next_producer_id
+            self._note(consequences_of_older_metadata(self.files, directories, replica_of, ids, next_id), [])
+        self._note(*consequences_of_older_logs(self.files, directories, results, replica_of, node))
 
     def _of_partitions(
         self,
@@ -999,6 +1036,7 @@ _OF_ZOOKEEPER = "if its ZooKeeper is the one of this cluster; what ZooKeeper say
 _UNREAD_ZOOKEEPER = "if its ZooKeeper is the one of this cluster; the data of ZooKeeper that were given cannot be read"
 _OUTCOMES = (
     (ConsequenceKind.METADATA_OVERWRITTEN, StartOutcome.OVERWRITES_METADATA),
+    (ConsequenceKind.PRODUCER_IDS_REUSED, StartOutcome.OVERWRITES_METADATA),
     (ConsequenceKind.DELETED, StartOutcome.DELETES),
     (ConsequenceKind.FUTURE_TRUNCATED, StartOutcome.DELETES),
     (ConsequenceKind.STRAY, StartOutcome.STRAYS),

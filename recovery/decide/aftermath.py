@@ -13,6 +13,7 @@ from typing import Literal, NamedTuple
 
 from msgspec import Struct
 
+from kafkalog.cluster.groups.group_types import RESET_SHARE_OFFSETS
 from kafkalog.codec.common.errors import FormatError
 from kafkalog.codec.common.findings import Finding, FindingCode
 from kafkalog.codec.common.shell import shell_word
@@ -54,13 +55,11 @@ _NAMED = 3
 """Most groups or partitions that a sentence names."""
 _GROUPS = 8
 """most groups that a sentence about lost commits names"""
-_RESET_SHARE_OFFSETS = "the group's offsets are reset (`kafka-share-groups.sh --reset-offsets`)"
-"""Kafka 4.1.1 and 4.3.0 declined to read state that was not there, until `Admin.alterShareGroupOffsets`."""
 _STATE_LOST = {
     CONSUMER_OFFSETS_TOPIC: "groups whose commits were in {} have none left: their members start by auto.offset.reset, "
     "those of share groups by share.auto.offset.reset",
     SHARE_GROUP_STATE_TOPIC: "share groups whose state was in {} have none left: their members get no record until "
-    f"{_RESET_SHARE_OFFSETS}",
+    f"{RESET_SHARE_OFFSETS}",
 }
 """consequence of an internal topic's partition that is made again, empty; `{}` is for its directory"""
 
@@ -126,7 +125,7 @@ def consequences(
         if is_hurt and name.topic == SHARE_GROUP_STATE_TOPIC:
             detail = (
                 f"share groups whose newest state is among what is lost of {result.name} go back to the state before: "
-                f"their members get records again, or none if no state is left, until {_RESET_SHARE_OFFSETS}"
+                f"their members get records again, or none if no state is left, until {RESET_SHARE_OFFSETS}"
             )
             yield LossConsequence(kind="older_values_return", partition=result.name, detail=detail)
         yield from _of_retention(after, result, name, rules)
@@ -312,7 +311,8 @@ def of_missing(names: Iterable[str], coordinators: Coordinators) -> Iterator[Los
                 emptied[name.topic].append(directory)
     for topic, directories in emptied.items():
         if directories:
-            detail = _STATE_LOST[topic].format(_first(directories))
+            groups = coordinators.share_groups_in(directories) if topic == SHARE_GROUP_STATE_TOPIC else []
+            detail = _STATE_LOST[topic].format(_first(directories) + (f" ({_first(groups)})" if groups else ""))
             yield LossConsequence(kind="older_values_return", partition=directories[0], detail=detail)
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 from kafkalog.codec.common.findings import Finding, FindingCode
 from kafkalog.codec.common.wording import counted
-from kafkalog.recovery.broker.node.answer import ConsequenceKind, LostDirectoryConsequence, NodeStart
+from kafkalog.recovery.broker.node.answer import OLDER_LOG, ConsequenceKind, LostDirectoryConsequence, NodeStart
 from kafkalog.recovery.decide.ways import Measured
 
 __all__ = [
@@ -108,12 +108,15 @@ def skipped_text(ways: Iterable[Measured]) -> str:
     )
 
 
-def lost_beside(nodes: Iterable[NodeStart], findings: Iterable[Finding]) -> list[str]:
+def lost_beside(
+    nodes: Iterable[NodeStart], findings: Iterable[Finding], counted_already: Collection[str] = ()
+) -> list[str]:
     """Return phrases about losses that the recovery itself does not cause, to be added after the sum of its losses;
     empty if there are none. They name partitions that lose something by the start of these nodes or with a log
     directory, and partitions with a PARTITION_MISSING finding that the start does not mention. They also name the
-    metadata if the start treats it as empty, or its end if the start goes back behind it. Unless all log directories of
-    the nodes are given, they say that another one may have the missing partitions.
+    metadata if the start treats it as empty, or its end if the start goes back behind it, and partitions whose logs are
+    older than the metadata, except those of `counted_already` (names of partition directories). Unless all log
+    directories of the nodes are given, they say that another one may have the missing partitions.
     """
     starts = list(dict.fromkeys(nodes))
     of_start = [consequence for start in starts for answer in start.answers for consequence in answer.consequences]
@@ -133,6 +136,18 @@ def lost_beside(nodes: Iterable[NodeStart], findings: Iterable[Finding]) -> list
         words.append("all of the metadata, by the start after it: topics, settings and access control entries")
     elif kinds & {ConsequenceKind.METADATA_GOES_BACK, ConsequenceKind.METADATA_MAY_GO_BACK}:
         words.append("the end of the metadata log, if it had more")
+    older = {
+        os.path.basename(fault.file): fault.lacks
+        for start in starts
+        for answer in start.answers
+        for fault in answer.faults
+        if fault.kind == OLDER_LOG
+    }
+    older = {name: lacks for name, lacks in older.items() if name not in counted_already}
+    if older:
+        lacks = sum(older.values())
+        much = f"at least {counted(lacks, 'offset')}" if lacks else "an unknown number of records, perhaps none,"
+        words.append(f"{much} at the end of {first_names(list(older))}")
     if absent:
         words.append(f"what was in {first_names(absent)}, of which there is no directory here{unless}")
     return words

@@ -8,7 +8,13 @@ from dataclasses import replace
 
 from kafkalog.codec.common.errors import StorageError, UsageError
 from kafkalog.codec.common.findings import Finding, FindingCode, Severity
-from kafkalog.codec.names import CLUSTER_METADATA_DIRECTORY, META_PROPERTIES, TRANSACTION_STATE_TOPIC, FileKind
+from kafkalog.codec.names import (
+    CLUSTER_METADATA_DIRECTORY,
+    META_PROPERTIES,
+    SHARE_GROUP_STATE_TOPIC,
+    TRANSACTION_STATE_TOPIC,
+    FileKind,
+)
 from kafkalog.log.directories.partition import open_partition
 from kafkalog.log.disk.files import unreadable
 from kafkalog.recovery.broker.manager import BrokerResult, StartResult
@@ -94,7 +100,7 @@ def _with_node(plan: Plan, rules: Rules, start: NodeStart) -> Plan:
         findings=[*plan.findings, *of_metadata, *findings],
         consequences=(
             *plan.consequences,
-            *of_missing(missing, Coordinators([plan.root, *facts.roots])),
+            *of_missing(missing, Coordinators([plan.root, *facts.roots], facts.partitions_of(SHARE_GROUP_STATE_TOPIC))),
             *(plan.if_coordinator_is_lost if is_lost else ()),
         ),
     )  # fmt: skip

@@ -7,7 +7,7 @@ loses nothing.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Coordinators"]
 
-_OFFSETS, _TRANSACTIONS = "__consumer_offsets", "__transaction_state"
+_OFFSETS, _TRANSACTIONS, _SHARE = "__consumer_offsets", "__transaction_state", "__share_group_state"
 _MOST_BYTES = 256 << 20
 """Most bytes of logs of one coordinator's topic that are read."""
 _MOST_FOR_SOUND_LOGS = 16 << 20
@@ -35,7 +35,8 @@ class Coordinators:
     each is read when it is first needed.
     """
 
-    def __init__(self, roots: Iterable[str]) -> None:
+    def __init__(self, roots: Iterable[str], share_state_partitions: int = 0) -> None:
+        self._share_state_partitions = share_state_partitions
         self._roots = tuple(dict.fromkeys(roots))
 
     @cached_property
@@ -92,6 +93,20 @@ class Coordinators:
             return read_transactions(partitions) if partitions else None
         except KafkaLogError:
             return None
+
+    def share_groups_in(self, directories: Collection[str]) -> list[str]:
+        """Return the share groups, sorted, whose state for an initialized partition was in one of these partition
+        directories of `__share_group_state`, according to `__consumer_offsets`. Empty if the number of these partitions
+        is unknown, or if `__consumer_offsets` is missing, unreadable or too large.
+        """
+        from kafkalog.cluster.groups.groups import read_groups
+
+        try:
+            initialized = read_groups(self._partitions(_OFFSETS)).initialized
+        except KafkaLogError:
+            return []
+        count = self._share_state_partitions
+        return sorted({each.group for each in initialized if count and f"{_SHARE}-{each.place(count)}" in directories})
 
     def highest_commit(self, topic: str, partition: int) -> int:
         """Highest committed offset of a partition; 0 if none is known."""

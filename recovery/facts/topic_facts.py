@@ -127,6 +127,10 @@ class TopicFacts:
         is_known = self.source is not None and self.problem is None and (topic, partition) in self.replicas
         return is_known and not self.is_compacted(topic)
 
+    def partitions_of(self, topic: str) -> int:
+        """Number of a topic's partitions in the metadata; 0 if unknown."""
+        return sum(name == topic for name, _partition in self.replicas)
+
     def strays(self, directories: Iterable[str]) -> list[str]:
         """Return the names in `directories` of live partitions that the metadata does not place on this broker, sorted:
         a start would rename them to `-stray`. Other names and the metadata log are ignored. Empty if the metadata is

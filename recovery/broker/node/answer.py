@@ -13,7 +13,7 @@ from msgspec import Struct, field
 from kafkalog.recovery.broker.node.releases import Release, named
 
 __all__ = [
-    "NEWER_FILES", "REFUSED_SETTING", "AnswerJson", "ConsequenceKind", "Fault", "LostDirectoryConsequence",
+    "NEWER_FILES", "OLDER_LOG", "REFUSED_SETTING", "AnswerJson", "ConsequenceKind", "Fault", "LostDirectoryConsequence",
     "NodeAnswer", "NodeStart", "NodeStartJson", "Part", "Role", "StartConsequence", "StartOutcome",
 ]  # fmt: skip
 
@@ -22,6 +22,8 @@ REFUSED_SETTING = "setting"
 """kind of a fault that lies in no file"""
 NEWER_FILES = "newer_files"
 """kind of a fault of a sound file that a later release has written"""
+OLDER_LOG = "older_log"
+"""kind of a fault of a log that was restored from an older copy"""
 
 
 class StartOutcome(enum.StrEnum):
@@ -30,7 +32,9 @@ class StartOutcome(enum.StrEnum):
     FAILS = "fails"
     """it ends with an exception, or never opens its listener"""
     OVERWRITES_METADATA = "overwrites_metadata"
-    """it starts, and its metadata begins from nothing or goes back: topics, ACLs and configurations are gone"""
+    """it starts, and its metadata begins from nothing or goes back: topics, ACLs and configurations are gone, or
+    producer ids are handed out again
+    """
     DELETES = "deletes_partitions"
     """it starts, and removes partitions from its disks permanently"""
     STRAYS = "makes_strays"
@@ -104,6 +108,10 @@ class ConsequenceKind(enum.StrEnum):
     """migration from ZooKeeper is taken as finished"""
     OLDER_LOGS = "older_logs"
     """logs do not know a leader epoch in which this node led them: they may come from an older copy"""
+    PRODUCER_IDS_REUSED = "producer_ids_reused"
+    """metadata is older than the logs and hands out producer ids again that these have: batches of new producers are
+    acknowledged and dropped as duplicates
+    """
     UNFORESEEN = "unforeseen"
     """effect that cannot be predicted"""
     OTHER = "other"
@@ -119,6 +127,8 @@ class Fault(Struct, frozen=True, kw_only=True):
     """absolute path"""
     detail: str
     """one sentence"""
+    lacks: int = 0
+    """least number of offsets that a log from an older copy lacks; 0 if unknown"""
 
 
 class StartConsequence(Struct, frozen=True, kw_only=True):

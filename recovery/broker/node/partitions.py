@@ -15,23 +15,17 @@ from typing import TypeGuard
 from msgspec import Struct, field, structs
 
 from kafkalog.cluster.kraft.metadata_image import MetadataImage, PartitionImage
-from kafkalog.codec.common.errors import FormatError, StorageError
+from kafkalog.codec.common.errors import StorageError
 from kafkalog.codec.common.wording import counted
-from kafkalog.codec.files.text import LeaderEpoch, decode_leader_epochs
-from kafkalog.codec.model import BatchHeader
 from kafkalog.codec.names import (
     CLEAN_SHUTDOWN_FILE,
     CLUSTER_METADATA_TOPIC,
-    LEADER_EPOCH_CHECKPOINT,
     PARTITION_METADATA,
     REPLICATION_OFFSET_CHECKPOINT,
     DirectoryState,
-    FileKind,
     parse_partition_directory,
 )
-from kafkalog.codec.plain.scanner import Scanner
 from kafkalog.log.directories.log_settings import LogSettings
-from kafkalog.log.disk.pointer import epoch_before_runs
 from kafkalog.log.storage.checkpoint_file import read_offset_checkpoint
 from kafkalog.log.storage.java import JavaError, JavaIOError, TooLargeError
 from kafkalog.log.storage.tree import Tree
@@ -53,8 +47,6 @@ from kafkalog.recovery.facts.owners import ClosedFiles
 
 __all__ = [
     "Explained",
-    "consequences_of_older_logs",
-    "consequences_of_older_metadata",
     "list_partitions",
     "loaded_logs",
     "made_again",
@@ -310,114 +302,6 @@ def partition_consequences(
     is_promoted = _is_promoted(there, image, node_id, release, directory_ids)
     consequences += consequences_of_moves(there, is_promoted, holders_of)
     return consequences, faults
-
-
-def consequences_of_older_metadata(
-    files: NodeFiles, directories: Sequence[PartitionDirectory], image: MetadataImage
-) -> list[StartConsequence]:
-    """Return one METADATA_MAY_GO_BACK consequence if logs have leader epochs later than the metadata `image` knows;
-    else an empty list. A controller records an epoch before a leader uses it, so in this case the metadata was restored
-    from an older copy, or truncated. Raises `StorageError` if a log directory cannot be read.
-    """
-    later = []
-    for directory in directories:
-        replica = replicas_of(image, directory.topic_id or "", directory.parsed.partition)
-        if replica is None or directory.end is None:
-            continue
-        last = _later_epoch(files.surveyed(directory.root).tree(), directory, replica.leader_epoch)
-        if last is not None:
-            later.append((directory, last, replica.leader_epoch))
-    if not later:
-        return []
-    first, last, known = later[0]
-    more = f", and {len(later) - 1} more" if len(later) > 1 else ""
-    detail = (
-        f"the metadata is older than the logs ({first.name}: leader epoch {last}, known {known}{more}): look for a "
-        "newer copy of it before (runbook: kraft-files)"
-    )
-    names = tuple(directory.name for directory, _last, _known in later)
-    return [
-        StartConsequence(
-            kind=ConsequenceKind.METADATA_MAY_GO_BACK, detail=detail, file=files.metadata_directory, names=names
-        )
-    ]
-
-
-def consequences_of_older_logs(
-    files: NodeFiles, directories: Sequence[PartitionDirectory], image: MetadataImage, node_id: int
-) -> list[StartConsequence]:
-    """Return one OLDER_LOGS consequence if the `leader-epoch-checkpoint` of some logs ends before the last epoch in
-    which node `node_id` led them, by the metadata `image`; else an empty list. A leader writes its epoch into this file
-    before it serves clients, so in this case the log was restored from an older copy.
-
-    Only live logs with epochs in the file count, and only if this node has the only replica. A log directory that was
-    not stopped in order is left out, because a crash may lose the file. A log whose epoch a recovery has removed from
-    the file is left out too: a start removes epochs that no record has (`LeaderEpochFileCache.truncateFromEnd`). Raises
-    `StorageError` if a log directory cannot be read.
-    """
-    older = []
-    for directory in directories:
-        replica = replicas_of(image, directory.topic_id or "", directory.parsed.partition)
-        tree = files.surveyed(directory.root).tree()
-        is_only = replica is not None and replica.replicas == (node_id,)
-        if replica is None or not is_only or directory.parsed.state.value or CLEAN_SHUTDOWN_FILE not in tree.files:
-            continue
-        led = replica.leader_epoch if replica.leader == node_id else replica.leader_epoch - 1
-        last = max((entry.epoch for entry in _leader_epochs(tree, directory)), default=None)
-        if last is not None and last < led and epoch_before_runs(directory.root, directory.name) < led:
-            older.append((directory, last, led))
-    if not older:
-        return []
-    first, known, led = older[0]
-    more = f", and {len(older) - 1} more" if len(older) > 1 else ""
-    detail = (
-        f"logs are older than the metadata ({first.name}: led in leader epoch {led}, its log knows {known}{more}): "
-        "they may come from an older copy, without what was written since; look for newer copies of them before "
-        "(runbook: backup)"
-    )
-    names = tuple(directory.name for directory, _last, _led in older)
-    return [StartConsequence(kind=ConsequenceKind.OLDER_LOGS, detail=detail, file=first.path, names=names)]
-
-
-def _leader_epochs(tree: Tree, directory: PartitionDirectory) -> list[LeaderEpoch]:
-    """Return the entries of `leader-epoch-checkpoint`; empty if the file is missing, invalid, too large or empty.
-    Raises `StorageError` if it cannot be read.
-    """
-    path = f"{directory.name}/{LEADER_EPOCH_CHECKPOINT}"
-    try:
-        return decode_leader_epochs(tree.read(path)) if path in tree.files else []
-    except (FormatError, TooLargeError):
-        return []
-
-
-def _later_epoch(tree: Tree, directory: PartitionDirectory, known: int) -> int | None:
-    """Return the last leader epoch in `leader-epoch-checkpoint` that starts at or before the log's end, if it is later
-    than the epoch `known`. None if there is no such epoch, or if the log was not loaded.
-
-    An epoch that starts before the log's end counts only if the last batch has it or a later one: otherwise the
-    checkpoint is wrong, not the metadata. It also counts if the last segment does not end in a batch of magic 2. Only
-    to decide this, batch headers of the last segment are read. Raises `StorageError` if a file cannot be read.
-    """
-    if directory.end is None:
-        return None
-    later = [entry for entry in _leader_epochs(tree, directory) if entry.epoch > known]
-    before = [entry.epoch for entry in later if entry.start_offset < directory.end]
-    written = _epoch_of_last_batch(tree, directory) if before else None
-    at_end = [entry.epoch for entry in later if entry.start_offset == directory.end]
-    return max([*at_end, *(epoch for epoch in before if written is None or epoch <= written)], default=None)
-
-
-def _epoch_of_last_batch(tree: Tree, directory: PartitionDirectory) -> int | None:
-    """Return the leader epoch of the last batch in the last segment, as in its header; None if there is no batch, or
-    the last one has magic 0 or 1. Checksums are not verified. Raises `StorageError` if the log cannot be read.
-    """
-    logs = [name for name in tree.names(directory.name) if name.endswith(FileKind.LOG.value)]
-    if not logs:
-        return None
-    last = None
-    for batch in Scanner(tree.source(f"{directory.name}/{max(logs)}"), check_crc=False):
-        last = batch
-    return last.header.partition_leader_epoch if last is not None and isinstance(last.header, BatchHeader) else None
 
 
 def refuse_twice(directories: Iterable[PartitionDirectory]) -> None:

@@ -8,7 +8,14 @@ from kafkalog.codec.common.findings import Finding, FindingCode, Severity
 from kafkalog.codec.common.wording import counted
 from kafkalog.log.storage.java import as_printed
 from kafkalog.recovery.broker.manager import StartResult
-from kafkalog.recovery.broker.node.answer import ConsequenceKind, NodeAnswer, NodeStart, StartConsequence, StartOutcome
+from kafkalog.recovery.broker.node.answer import (
+    OLDER_LOG,
+    ConsequenceKind,
+    NodeAnswer,
+    NodeStart,
+    StartConsequence,
+    StartOutcome,
+)
 from kafkalog.recovery.broker.node.releases import MODELED
 
 __all__ = ["listed", "node_findings", "node_sentences", "sentence_of_answer", "start_fails", "start_sentences"]
@@ -19,6 +26,7 @@ _NAMED = 6
 """most partition directories that a sentence names"""
 _GRAVE = (
     ConsequenceKind.METADATA_OVERWRITTEN,
+    ConsequenceKind.PRODUCER_IDS_REUSED,
     ConsequenceKind.METADATA_GOES_BACK,
     ConsequenceKind.METADATA_LOG_DROPPED,
     ConsequenceKind.METADATA_MAY_GO_BACK,
@@ -144,13 +152,15 @@ def listed(names: Sequence[str]) -> str:
 def node_findings(start: NodeStart) -> list[Finding]:
     """Return one finding for each group of releases that do not start, do not serve, lose something, or leave something
     in doubt; oldest first. An answer that is UNKNOWN without a consequence gives none. The code is START_LOSES if
-    partitions or metadata are lost, else BROKER_REFUSES.
+    partitions or metadata are lost, else BROKER_REFUSES. A METADATA_INCONSISTENT warning for each log that is older
+    than the metadata follows.
 
     The severity is INFO if only a later release would refuse a setting. It is WARNING if the node starts or may start,
     but something is in doubt or not served. Otherwise it is ERROR, as for a failed start or an offline directory. The
     file is the first one that the answer names, else the first log directory.
     """
     findings = []
+    older = {fault.file: fault for answer in start.answers for fault in answer.faults if fault.kind == OLDER_LOG}
     for releases, answer in start.grouped:
         is_open = answer.outcome in (StartOutcome.STARTS, StartOutcome.UNKNOWN)
         if is_open and not any(consequence.kind in _DOUBTFUL for consequence in answer.consequences):
@@ -164,4 +174,6 @@ def node_findings(start: NodeStart) -> list[Finding]:
         places = [*(fault.file for fault in answer.faults), *(consequence.file for consequence in answer.consequences)]
         file = answer.file or next((place for place in places if place is not None), start.roots[0])
         findings.append(Finding(code, severity, None, None, detail, file))
+    findings += [Finding.of(FindingCode.METADATA_INCONSISTENT, None, None, each.detail, file)
+                 for file, each in older.items()]  # fmt: skip
     return findings

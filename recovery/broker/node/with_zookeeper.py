@@ -33,6 +33,8 @@ class ZooKeeperFacts(Struct, frozen=True, kw_only=True):
     """partition numbers by topic; empty for a topic whose assignment cannot be read"""
     partitions: Mapping[tuple[str, int], PartitionImage] = {}
     """by topic and partition number; partitions without a readable state are left out"""
+    next_producer_id: int | None = None
+    """first producer id that is not allocated yet; None if unknown"""
 
     def may_have(self, topic: str) -> bool:
         """Whether the cluster has a topic, or may have it because its ZooKeeper is unknown."""
@@ -47,6 +49,7 @@ def zookeeper_facts(directories: Sequence[str]) -> ZooKeeperFacts:
     if not directories:
         return ZooKeeperFacts()
     # most starts ask no ZooKeeper
+    from kafkalog.cluster.transactions.producer_ids import next_block_of_zookeeper
     from kafkalog.cluster.zookeeper import open_zookeeper, tree_at
     from kafkalog.cluster.zookeeper.cluster_id import cluster_id
     from kafkalog.cluster.zookeeper.departures import partition_states
@@ -70,6 +73,7 @@ def zookeeper_facts(directories: Sequence[str]) -> ZooKeeperFacts:
         topic_ids={name: node.id for name, node in topics.items()},
         numbers={name: node.partitions for name, node in topics.items()},
         partitions=partitions,
+        next_producer_id=next_block_of_zookeeper(tree, places[0]),
     )
 
 

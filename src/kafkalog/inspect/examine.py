@@ -32,10 +32,11 @@ from kafkalog.recovery.act.room import has_no_room_to_start, why_no_room
 from kafkalog.recovery.act.unfinished_business import standing
 from kafkalog.recovery.checks.report import VerifyReport
 from kafkalog.recovery.checks.verify import verify
+from kafkalog.recovery.decide.node_part import with_nodes
 from kafkalog.recovery.decide.plan import Plan
 from kafkalog.recovery.duplicates import roots_with_duplicates, tell_duplicates
 from kafkalog.recovery.facts.brokers import facts_of_each
-from kafkalog.recovery.facts.recovery_request import Recovery
+from kafkalog.recovery.facts.recovery_request import Recovery, Rules, settled
 from kafkalog.recovery.run import log_directory_of, plan_one
 
 __all__ = ["MOST_DAMAGES", "examine"]
@@ -238,30 +239,51 @@ def _planned(
     known_roots = [*map(log_directory_of, possible), *zookeepers]
     facts = facts_of_each(known_roots, lost_directories(inventory.unreadable)) if possible else {}
     holders, colliding = _holders(inventory), _colliding(inventory, roots)
-    held: list[tuple[str, Plan]] = []
+    made: dict[str, Plan | KafkaLogError] = {}
+    rules: dict[str, Rules] = {}
     with watch.planning() as update:
         for path in (*roots, *alone):
             copies = () if os.path.realpath(path) in colliding else tuple(
                 other for other in roots if other != path and holders.get(path, set()) & holders[other]
             )  # fmt: skip
-            problem: KafkaLogError | None = None
             for with_copies in dict.fromkeys((copies, ())):
                 known = facts[log_directory_of(path)] if path in possible else None
                 of_path = structs.replace(request, topics=known, copies=with_copies)
                 try:
-                    plan = plan_one(path, of_path, jobs=asked.jobs, on_progress=update)
+                    plan = plan_one(path, of_path, jobs=asked.jobs, on_progress=update, is_one_of_several=True)
+                    rules[plan.root] = settled(of_path, [plan.root])
                 except (RecoveryRefused, StorageError, UsageError) as error:
-                    problem = problem or error
+                    made.setdefault(path, error)
                     continue
-                if plan.root in colliding:
-                    held.append((path, plan))
-                else:
-                    yield _kept(path, plan)
+                made[path] = plan
                 break
-            else:
-                yield Planned(path=path, root=os.path.realpath(path), problem=problem)
+    made = _with_nodes(made, rules)
+    held = []
+    for path, result in made.items():
+        if not isinstance(result, Plan):
+            yield Planned(path=path, root=os.path.realpath(path), problem=result)
+        elif result.root in colliding:
+            held.append((path, result))
+        else:
+            yield _kept(path, result)
     for (path, _plan), told in zip(held, tell_duplicates([plan for _path, plan in held]), strict=True):
         yield _kept(path, told)
+
+
+def _with_nodes(
+    made: Mapping[str, Plan | KafkaLogError], rules: Mapping[str, Rules]
+) -> dict[str, Plan | KafkaLogError]:
+    """Return the plans by path with the forecast of their nodes' starts, one for all directories of a node, as `plan`
+    has it. Errors in `made` stay. If the forecast fails, each plan is forecast alone, and one that fails again becomes
+    its error.
+    """
+    plans = {path: plan for path, plan in made.items() if isinstance(plan, Plan)}
+    try:
+        return {**made, **dict(zip(plans, with_nodes([*plans.values()], rules), strict=True))}
+    except (StorageError, UsageError) as error:
+        if len(made) == 1:
+            return dict.fromkeys(made, error)
+    return {each: result for path in made for each, result in _with_nodes({path: made[path]}, rules).items()}
 
 
 def _colliding(inventory: Inventory, roots: Sequence[str]) -> frozenset[str]:

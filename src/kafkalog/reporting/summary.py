@@ -72,7 +72,13 @@ def _losses(facts: ReportFacts) -> Iterator[tuple[str, str]]:
     """
     told = [(planned, way) for planned in facts.planned if (way := recommended_of(planned)) is not None]
     unknown = [each for each in facts.planned if each.forecast is None]
-    beside = "; ".join(lost_beside(_nodes(facts), facts.findings))
+    counted_already = [
+        name
+        for planned in facts.planned
+        for name, measured in planned.choice.own_by_partition.items()
+        if measured.lost
+    ]
+    beside = "; ".join(lost_beside(_nodes(facts), facts.findings, counted_already))
     if beside:
         yield "Lost beside these logs", beside
     declined = [each for each in facts.planned

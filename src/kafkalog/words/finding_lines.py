@@ -13,10 +13,12 @@ _PLACES = 3
 """Most findings with the same words that get a sentence each, and places that the sentence about more of them names."""
 
 
-def finding_lines(findings: Iterable[Finding]) -> Iterator[tuple[str, list[Finding]]]:
+def finding_lines(
+    findings: Iterable[Finding], *, every: bool = False
+) -> Iterator[tuple[str, list[Finding]]]:
     """Yield sentences about findings, each with the findings that it is about. More than three findings with the same
     code, severity and detail get one sentence at the place of the first, with their number and the first three places.
-    All others get a sentence each, in their order.
+    All others get a sentence each, in their order. With `every`, each finding gets its own.
     """
     findings, alike = list(findings), dict[tuple[str, str, str], list[Finding]]()
     for finding in findings:
@@ -24,7 +26,7 @@ def finding_lines(findings: Iterable[Finding]) -> Iterator[tuple[str, list[Findi
     for finding in findings:
         group = alike[finding.severity, finding.code, finding.detail]
         place = finding.place
-        if len(group) <= _PLACES:
+        if every or len(group) <= _PLACES:
             group = [finding]
         elif finding is group[0]:
             place = f"{len(group)} places: {'; '.join(each.place for each in group[:_PLACES])} and so on"

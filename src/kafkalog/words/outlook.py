@@ -370,7 +370,8 @@ def _lost(outlooks: Sequence[Outlook], *, are_alone: bool) -> str:
         return ""
     own = total(outlook.choice.own for outlook in planned)
     nodes = [each.forecast.node for each in planned if each.forecast is not None and each.forecast.node is not None]
-    beside = lost_beside(nodes, (finding for outlook in planned for finding in outlook.findings))
+    hurt = [name for outlook in planned for name in _hurt(outlook.choice)]
+    beside = lost_beside(nodes, (finding for outlook in planned for finding in outlook.findings), hurt)
     if not any(outlook.choice.own.may_lose for outlook in planned if outlook.choice.ways):
         is_old = any(consequence.kind == "retention" for outlook in planned for consequence in outlook.consequences)
         nothing = "nothing but what retention deletes" if is_old else "nothing"
@@ -379,9 +380,8 @@ def _lost(outlooks: Sequence[Outlook], *, are_alone: bool) -> str:
             others = f"{nothing} that is counted; what cannot be read is not"
         is_part = are_alone or _is_unknown(planned)
         return f"lost with this plan: {'; '.join(beside) or (others if is_part else nothing)}"
-    hurt = sum(len(_hurt(outlook.choice)) for outlook in planned)
     readable = f"; {readable_text(own)}" if own.sound_lost else ""
-    where = f" in {counted(hurt, 'partition')}" if hurt else ""
+    where = f" in {counted(len(hurt), 'partition')}" if hurt else ""
     return "; ".join([f"lost with this plan: {sentence_of_lost(own)}{where}{readable}", *beside])
 
 

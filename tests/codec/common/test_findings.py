@@ -131,6 +131,7 @@ ELSEWHERE = {
     FindingCode.RECORD_VERSION_UNKNOWN: "cluster/records/test_records_typed.py",
     FindingCode.TRANSACTION_HANGING: "cluster/test_coordinator_state.py",
     FindingCode.GROUP_MISPLACED: "cluster/test_coordinator_state.py",
+    FindingCode.SHARE_STATE_MISSING: "cluster/groups/test_share_lost.py",
     FindingCode.GROUP_KINDS_MIXED: "cluster/groups/test_group_types.py",
     FindingCode.PARTITION_OWNED_TWICE: "cluster/test_contradictions.py",
     FindingCode.MOVE_UNFINISHED: "recovery/checks/test_unfinished_moves.py",

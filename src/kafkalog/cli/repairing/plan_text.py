@@ -222,9 +222,9 @@ def print_plan(plan: Plan, given: Given = NOTHING_GIVEN, *, every: bool = False,
     """Print the first screen of a plan, then tables and sentences about changes and damage, and the table of the ways
     to recover if records may be lost.
 
-    `given` has the options that recommended commands repeat. With `every` the tables have all partitions. Without
-    `with_screen` a title replaces the screen. `acts` says that the plan is carried out next, unless it is refused. May
-    read the metadata log; raises `StorageError` if that fails.
+    `given` has the options that recommended commands repeat. With `every` the tables have all partitions, and every
+    finding has a sentence. Without `with_screen` a title replaces the screen. `acts` says that the plan is carried out
+    next, unless it is refused. May read the metadata log; raises `StorageError` if that fails.
     """
     changing = sorted((each for each in plan.partitions if each.changes), key=lambda each: natural_order(each.name))
     screen = first_screen(title_of([plan]), [outlook_of(plan, given, acts=acts)])
@@ -237,7 +237,7 @@ def print_plan(plan: Plan, given: Given = NOTHING_GIVEN, *, every: bool = False,
         for partition in changing:
             if partition.is_cut_below_high_watermark:
                 writer.write(escape_controls(_below(partition)))
-        for line, _alike in finding_lines(plan.findings):
+        for line, _alike in finding_lines(plan.findings, every=every):
             writer.write(escape_controls(line))
         in_full = (*screen.start, *screen.beyond_end, *screen.looks)
         for sentence in screen.left_out(text_width()) if with_screen else in_full:

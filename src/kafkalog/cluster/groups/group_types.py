@@ -6,7 +6,12 @@ from __future__ import annotations
 
 from kafkalog.cluster.records.coordinator_records import CoordinatorRecord
 
-__all__ = ["CLASSIC", "CONSUMER", "GROUP_METADATA", "NEW_PROTOCOLS", "SHARE", "STREAMS", "GroupTypes"]
+__all__ = [
+    "CLASSIC", "CONSUMER", "GROUP_METADATA", "NEW_PROTOCOLS", "RESET_SHARE_OFFSETS", "SHARE", "STREAMS", "GroupTypes",
+]  # fmt: skip
+
+RESET_SHARE_OFFSETS = "the group's offsets are reset (`kafka-share-groups.sh --reset-offsets`)"
+"""Kafka 4.1.1 and 4.3.0 declined to read state that was not there, until `Admin.alterShareGroupOffsets`."""
 
 CLASSIC, CONSUMER, SHARE, STREAMS = "Classic", "Consumer", "Share", "Streams"
 _SIMPLE = "simple"

@@ -24,6 +24,7 @@ from kafkalog.cluster.groups.group_types import (
     GroupTypes,
 )
 from kafkalog.cluster.groups.offsets import CommittedOffset, OffsetsState
+from kafkalog.cluster.groups.share_lost import Initialized, initialized_by, without_state
 from kafkalog.cluster.groups.share_state import SharePartition, read_share_state
 from kafkalog.cluster.records.consumer_protocol import (
     CONSUMER_PROTOCOL,
@@ -32,7 +33,11 @@ from kafkalog.cluster.records.consumer_protocol import (
     read_assignment,
     read_subscription,
 )
-from kafkalog.cluster.records.coordinator_records import CONSUMER_OFFSETS_TOPIC, CoordinatorRecord
+from kafkalog.cluster.records.coordinator_records import (
+    CONSUMER_OFFSETS_TOPIC,
+    SHARE_GROUP_STATE_TOPIC,
+    CoordinatorRecord,
+)
 from kafkalog.cluster.records.replay import Entry, Marker, Until, partitions_of, replay
 from kafkalog.cluster.rules.java import coordinator_partition
 from kafkalog.codec.common.errors import FormatError
@@ -109,6 +114,8 @@ class Groups(Struct, frozen=True, kw_only=True):
     """number of partitions of `__consumer_offsets`"""
     findings: tuple[Finding, ...]
     logs: CoordinatorLogs
+    initialized: tuple[Initialized, ...] = ()
+    """partitions that share groups have initialized"""
 
 
 class _Building(Struct):
@@ -147,6 +154,11 @@ class _State:
                 self.classic[group] = record.value.fields
         elif record.type in NEW_PROTOCOLS:
             self._modern(record, *NEW_PROTOCOLS[record.type])
+
+    def initialized(self) -> list[Initialized]:
+        """Return the partitions that share groups have initialized."""
+        of_groups = ((group, building.about.get("initialized")) for group, building in self.modern.items())
+        return [each for group, value in of_groups if value is not None for each in initialized_by(group, value)]
 
     def _modern(self, record: CoordinatorRecord, kind: str, what: str) -> None:
         group = record.key_field("group_id")
@@ -289,6 +301,7 @@ def read_groups(
     findings: list[Finding] = []
     refused: list[Finding] = []
     groups: list[Group] = []
+    initialized: list[Initialized] = []
     places = partitions_of(partitions, CONSUMER_OFFSETS_TOPIC)
     paths = {place.partition or 0: place.path for place in places}
     for partition in places:
@@ -301,6 +314,7 @@ def read_groups(
                 state.entry(each)
         groups += _groups_of(partition, state, offsets, topic_names, findings)
         refused += _refused(partition.path, state)
+        initialized += state.initialized()
     logs = coordinator_logs(partitions, CONSUMER_OFFSETS_TOPIC, findings, limits)
     findings += refused  # all of these partitions was read
     findings += [finding for group in groups for finding in _owned_twice(group, paths[group.log_partition])]
@@ -314,9 +328,13 @@ def read_groups(
         share = read_share_state(
             partitions, topic_names, findings, until=until, partition_count=share_state_partitions, limits=limits
         )
+    if initialized and (until is None or until.is_now):
+        state_logs = coordinator_logs(partitions, SHARE_GROUP_STATE_TOPIC, findings, limits)
+        findings += without_state(initialized, share, state_logs)
     placed = _with_share(placed, share, count)
     by_id = tuple(sorted(placed, key=lambda each: (each.group_id, each.log_partition)))
-    return Groups(groups=by_id, partition_count=count, findings=tuple(findings), logs=logs)
+    return Groups(groups=by_id, partition_count=count, findings=tuple(findings), logs=logs,
+                  initialized=tuple(initialized))  # fmt: skip
 
 
 def _owned_twice(group: Group, path: str) -> list[Finding]:

@@ -25,6 +25,7 @@ from kafkalog.codec.common.wording import counted
 from kafkalog.jobs.triage.logs import BrokerDisks
 from kafkalog.jobs.triage.memory import ELECTION_COMMAND, Key, KnownReplicas, Memory
 from kafkalog.log.directories.partition import open_partition
+from kafkalog.recovery.broker.node.older_copies import KRAFT_PAGE
 
 __all__ = ["KRaftMemory", "kraft_memory"]
 
@@ -43,6 +44,7 @@ class KRaftMemory(Memory):
     controller: int | None
     first_step: str = ""
     unclean_election: str = ELECTION_COMMAND
+    page: str = KRAFT_PAGE
     logs: Sequence[QuorumLog] = ()
     """all copies of the metadata log: first those that can win, the furthest first"""
     _removed: frozenset[str] | None = None
@@ -60,6 +62,11 @@ class KRaftMemory(Memory):
             "as many of these brokers as it takes to have a majority of the controllers, the first ones first,"
         )  # fmt: skip
         self.first_step = f"Start {first} and wait for longer than broker.session.timeout.ms"
+
+    @property
+    def next_producer_id(self) -> int:
+        """First producer id that the controllers allocate next; the lowest of the images, -1 if one has none."""
+        return min(image.next_producer_id for image in self.images)
 
     @property
     def brokers(self) -> frozenset[int]:

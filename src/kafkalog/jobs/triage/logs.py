@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 
 from msgspec import Struct
@@ -11,6 +11,7 @@ from msgspec import Struct
 from kafkalog.codec.common.errors import FormatError, StorageError
 from kafkalog.codec.common.findings import Finding, FindingCode
 from kafkalog.codec.files.text import LeaderEpoch, decode_leader_epochs, decode_partition_metadata
+from kafkalog.codec.model import ProducerEntry
 from kafkalog.codec.names import (
     LEADER_EPOCH_CHECKPOINT,
     PARTITION_METADATA,
@@ -31,6 +32,8 @@ from kafkalog.recovery.broker.forecast import load_directory
 from kafkalog.recovery.broker.identity import with_identity
 from kafkalog.recovery.broker.manager import LoadedPartition, StartResult
 from kafkalog.recovery.broker.node.answer import ConsequenceKind, StartConsequence, StartOutcome
+from kafkalog.recovery.broker.node.older_copies import live_entries
+from kafkalog.recovery.broker.node.releases import NEWEST, release_of
 from kafkalog.recovery.broker.node.sentences import node_findings, node_sentences
 from kafkalog.recovery.broker.node_start import node_start
 from kafkalog.recovery.facts.recovery_request import Recovery, Rules, settled
@@ -61,6 +64,8 @@ class ReplicaLog(Struct, frozen=True, kw_only=True):
     """bytes of segments that the broker's own start removes from offset `end` on: damage, and everything after it"""
     topic_id: str | None = None
     """as `partition.metadata` says; None without it"""
+    producer_id: int = -1
+    """highest id of a producer that has not expired; -1 without one"""
 
     @property
     def rank(self) -> tuple[int, int]:
@@ -219,7 +224,8 @@ def _read(disks: BrokerDisks, log_dir: LogDir, rules: Rules, workers: Workers, f
                 continue
             key = name.topic, name.partition
             cut = _cut_bytes(before.get(partition.name, {}), after.get(partition.name, {}), partition.log_end_offset)
-            log = _log(disks.node, log_dir, key, partition, result.tree, cut)
+            producers = live_entries(result.tree, partition.name, rules.server, rules.at or 0, release_of(NEWEST))
+            log = _log(disks.node, log_dir, key, partition, result.tree, cut, producers)
             if name.state is DirectoryState.FUTURE:
                 disks.futures[os.path.join(listed.root, partition.name)] = key, log
             else:
@@ -261,7 +267,15 @@ def _cut_bytes(before: Mapping[int, int], after: Mapping[int, int], end: int) ->
     return sum(max(size - after.get(base, 0), 0) for base, size in before.items() if base >= first)
 
 
-def _log(node: int, log_dir: LogDir, key: Key, loaded: LoadedPartition, tree: Tree, cut_bytes: int) -> ReplicaLog:
+def _log(
+    node: int,
+    log_dir: LogDir,
+    key: Key,
+    loaded: LoadedPartition,
+    tree: Tree,
+    cut_bytes: int,
+    producers: Iterable[ProducerEntry],
+) -> ReplicaLog:
     path = f"{loaded.name}/{LEADER_EPOCH_CHECKPOINT}"
     entries: list[LeaderEpoch] = []
     if path in tree.files:
@@ -276,6 +290,7 @@ def _log(node: int, log_dir: LogDir, key: Key, loaded: LoadedPartition, tree: Tr
         high_watermark=log_dir.high_watermarks.get(key),
         cut_bytes=cut_bytes,
         topic_id=topic_id_of(f"{log_dir.path}/{loaded.name}"),
+        producer_id=max((entry.producer_id for entry in producers), default=-1),
     )
 
 

@@ -38,6 +38,15 @@ class Memory(ABC):
     """what to do before the first broker is started in a given order"""
     unclean_election: str
     """how to ask for an unclean election"""
+    page: str
+    """page of the runbook about metadata that is older than the logs"""
+
+    @property
+    @abstractmethod
+    def next_producer_id(self) -> int | None:
+        """First producer id that the controllers allocate next; the lowest if several metadata may win, None if unknown
+        and -1 if they have allocated none.
+        """
 
     @property
     @abstractmethod

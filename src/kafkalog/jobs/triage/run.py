@@ -10,6 +10,7 @@ from math import factorial
 
 from msgspec import Struct
 
+from kafkalog.cluster.transactions.producer_ids import used_again
 from kafkalog.codec.common.arguments import Count
 from kafkalog.codec.common.errors import RecoveryRefused, StorageError, UsageError
 from kafkalog.codec.common.findings import Finding, FindingCode, Severity
@@ -29,6 +30,7 @@ from kafkalog.log.directories.selection import ALL, Selection
 from kafkalog.log.directories.workers import OnProgress
 from kafkalog.log.disk.files import PathLike, absolute
 from kafkalog.recovery.act.lock import refuse_if_locked
+from kafkalog.recovery.broker.node.older_copies import sentence_of_reused
 
 __all__ = ["Triage", "best_order", "triage"]
 
@@ -67,7 +69,7 @@ class Triage(Struct, frozen=True, kw_only=True):
     unclean_election: str = ""
     """how to ask for an unclean election, if an advice names one"""
     lost_by_start: list[str] = []
-    """what brokers' own starts remove before any election, in sentences"""
+    """what starts lose apart from elections, in sentences"""
     unknown: list[UnknownPartition] = []
     """partitions in the brokers' directories that the metadata does not have: lost to the cluster"""
     findings: list[Finding] = []
@@ -166,7 +168,10 @@ def triage(
         without_disks=tuple(sorted(memory.brokers - disks.keys())),
         first_step=memory.first_step,
         unclean_election=memory.unclean_election,
-        lost_by_start=[sentence for disk in disks.values() for sentence in disk.lost_by_start],
+        lost_by_start=[
+            *(sentence for disk in disks.values() for sentence in disk.lost_by_start),
+            *_reused_producer_ids(memory, disks),
+        ],
         unknown=unknown_partitions(shelf.log_dirs, memory, disks, select),
         findings=_distinct([*findings, *_without_disks(memory, disks)]),
     )
@@ -327,6 +332,17 @@ def _missing_volumes(disks: BrokerDisks, memory: Memory) -> list[Finding]:
         f"{'is' if len(missing) == 1 else 'are'} not here ({', '.join(sorted(missing))}): the logs there are left out"
     )
     return [Finding.of(FindingCode.METADATA_INCONSISTENT, None, None, detail, disks.directories[0].path)]
+
+
+def _reused_producer_ids(memory: Memory, disks: Mapping[int, BrokerDisks]) -> list[str]:
+    """Return a list with one sentence if the controllers will hand out producer ids that logs have already, else an
+    empty list.
+    """
+    ids = [(f"{topic}-{number}", log.producer_id) for broker in disks.values()
+           for (topic, number), log in broker.logs.items()]  # fmt: skip
+    next_block = memory.next_producer_id
+    used = [] if next_block is None else used_again(ids, next_block)
+    return [] if next_block is None or not used else [sentence_of_reused(used, next_block, memory.page)]
 
 
 def _without_disks(memory: Memory, disks: Mapping[int, BrokerDisks]) -> list[Finding]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from kafkalog.cluster.transactions.producer_ids import next_block_of_zookeeper
 from kafkalog.cluster.zookeeper import Replay, Tree, ZooKeeperDirectory, open_zookeeper, tree_at
 from kafkalog.cluster.zookeeper.cluster_id import bad_cluster_ids, cluster_id
 from kafkalog.cluster.zookeeper.departures import Known, partition_states, unclean_allowed
@@ -16,6 +17,7 @@ from kafkalog.codec.common.findings import Finding, FindingCode, Severity
 from kafkalog.codec.common.wording import counted
 from kafkalog.jobs.triage.logs import BrokerDisks, unread
 from kafkalog.jobs.triage.memory import ELECTION_COMMAND, Key, KnownReplicas, Memory
+from kafkalog.recovery.broker.node.older_copies import ZOOKEEPER_PAGE
 
 __all__ = ["ZooKeeperMemory", "zookeeper_memory"]
 
@@ -43,6 +45,8 @@ class ZooKeeperMemory(Memory):
     topics: Mapping[str, TopicNode] = field(default_factory=dict)
     first_step: str = "Start ZooKeeper alone and wait for longer than zookeeper.session.timeout.ms"
     unclean_election: str = ELECTION_COMMAND
+    page: str = ZOOKEEPER_PAGE
+    next_producer_id: int | None = None
     _with_replicas: frozenset[int] = field(init=False)
     _up: frozenset[int] = frozenset()
     _removed: dict[int, list[int]] = field(default_factory=dict)
@@ -147,6 +151,7 @@ def zookeeper_memory(
         registered,
         known,
         topics=topic_nodes(replay.tree, chroot),
+        next_producer_id=next_block_of_zookeeper(replay.tree, chroot),
     )
 
 

@@ -1,0 +1,311 @@
+"""Predict what a start loses because the metadata, or logs, were restored from an older copy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+
+from kafkalog.cluster.kraft.metadata_image import PartitionImage
+from kafkalog.codec.common.errors import FormatError
+from kafkalog.codec.common.wording import counted
+from kafkalog.codec.files.index_files import decode_producer_snapshot
+from kafkalog.codec.files.text import LeaderEpoch, decode_leader_epochs
+from kafkalog.codec.model import BatchHeader, ProducerEntry
+from kafkalog.codec.names import (
+    CLEAN_SHUTDOWN_FILE,
+    LEADER_EPOCH_CHECKPOINT,
+    REPLICATION_OFFSET_CHECKPOINT,
+    TRANSACTION_STATE_TOPIC,
+    DirectoryState,
+    FileKind,
+    segment_file,
+)
+from kafkalog.codec.plain.scanner import Scanner
+from kafkalog.log.disk.pointer import epoch_before_runs
+from kafkalog.log.storage.checkpoint_file import read_offset_checkpoint
+from kafkalog.log.storage.java import JavaError, TooLargeError
+from kafkalog.log.storage.producers.snapshots import snapshot_offsets
+from kafkalog.log.storage.tree import Tree
+from kafkalog.recovery.broker.manager import BrokerResult
+from kafkalog.recovery.broker.node.answer import OLDER_LOG, ConsequenceKind, Fault, Part, StartConsequence
+from kafkalog.recovery.broker.node.node_files import NodeFiles
+from kafkalog.recovery.broker.node.partition_directory import PartitionDirectory
+from kafkalog.recovery.broker.node.releases import Release
+from kafkalog.recovery.facts.coordinators import Coordinators
+
+__all__ = [
+    "KRAFT_PAGE", "ZOOKEEPER_PAGE", "consequences_of_older_logs", "consequences_of_older_metadata", "live_entries",
+    "live_producer_ids", "sentence_of_reused", "snapshot_of",
+]  # fmt: skip
+
+KRAFT_PAGE, ZOOKEEPER_PAGE = "kraft-files", "zookeeper-lost"
+"""pages of the runbook about metadata that is older than the logs"""
+
+_NAMED = 3
+"""most transactional ids that a sentence names"""
+_DAY_MS = 24 * 60 * 60 * 1000
+_EXPIRATION = "producer.id.expiration.ms", "3.4", _DAY_MS
+"""setting, first release that has it, default"""
+_OLD_EXPIRATION = "transactional.id.expiration.ms", 7 * _DAY_MS
+"""setting that decided before, default"""
+
+ReplicaOf = Callable[[PartitionDirectory], PartitionImage | None]
+"""function that returns the partition of a directory in the metadata; None if the metadata does not have it"""
+
+
+def live_producer_ids(
+    files: NodeFiles,
+    directories: Sequence[PartitionDirectory],
+    results: Mapping[str, BrokerResult],
+    release: Release,
+    now_ms: int,
+) -> Iterator[tuple[str, int]]:
+    """Yield (partition directory, producer id) for the producers that a start of `release` knows from live logs: those
+    of the newest producer snapshot, by log, that have not expired at `now_ms` (ms since 1970). `results` are the
+    results of loading the logs, by log directory. Snapshots that a broker discards are skipped. Raises `StorageError`
+    if a file cannot be read.
+    """
+    for directory in directories:
+        result = results.get(directory.root)
+        if result is None or directory.parsed.state is not DirectoryState.LIVE:
+            continue
+        for entry in live_entries(result.tree, directory.name, files.properties, now_ms, release):
+            yield directory.name, entry.producer_id
+
+
+def live_entries(
+    tree: Tree, directory: str, properties: Mapping[str, str], now_ms: int, release: Release
+) -> Iterator[ProducerEntry]:
+    """Yield the entries of the newest producer snapshot of a partition directory that a start of `release` with these
+    server properties keeps at `now_ms` (ms since 1970): those with an open transaction, and those that have not
+    expired. Raises `StorageError` if the snapshot cannot be read.
+    """
+    name, default = _EXPIRATION[::2] if release.at_least(_EXPIRATION[1]) else _OLD_EXPIRATION
+    text = properties.get(name, "").strip()
+    since = now_ms - (int(text) if text.isdecimal() else default)
+    for entry in snapshot_of(tree, directory):
+        if entry.timestamp > since or entry.current_txn_first_offset >= 0:
+            yield entry
+
+
+def snapshot_of(tree: Tree, directory: str) -> list[ProducerEntry]:
+    """Return the entries of the newest producer snapshot of a partition directory, in file order; empty if there is
+    none, or if a broker discards it. Raises `StorageError` if it cannot be read.
+    """
+    newest = max(snapshot_offsets(tree.names(directory)), default=None)
+    if newest is None:
+        return []
+    try:
+        return decode_producer_snapshot(tree.read(f"{directory}/{segment_file(newest, FileKind.PRODUCER_SNAPSHOT)}"))
+    except (FormatError, TooLargeError):
+        return []
+
+
+def sentence_of_reused(used: Sequence[tuple[str, int]], next_block: int, page: str) -> str:
+    """Return the sentence about producer ids that logs have and that the metadata hands out again from `next_block` on.
+    `used` are (partition directory, producer id), at least one; `page` is a page of the runbook.
+    """
+    name, highest = max(used, key=lambda pair: pair[1])
+    return (
+        "batches of new producers are acknowledged and dropped as duplicates: the metadata hands out producer ids from "
+        f"{max(next_block, 0)} on, and logs have ids up to {highest} already ({name}); keep clients out until new ids "
+        f"are above that (runbook: {page})"
+    )
+
+
+def consequences_of_older_metadata(
+    files: NodeFiles,
+    directories: Sequence[PartitionDirectory],
+    replica_of: ReplicaOf,
+    producer_ids: Iterable[tuple[str, int]],
+    next_block: int | None,
+    *,
+    page: str = KRAFT_PAGE,
+) -> list[StartConsequence]:
+    """Return consequences of metadata that is older than the logs; empty if nothing shows that it is. A controller
+    records a leader epoch, and allocates a block of producer ids, before either is used. Raises `StorageError` if a log
+    directory cannot be read.
+
+    PRODUCER_IDS_REUSED is returned if one of `producer_ids` is at or above `next_block`, the first id that the metadata
+    allocates next (-1: it has allocated none; None: unknown). METADATA_MAY_GO_BACK follows it, and is also returned if
+    logs have later leader epochs than `replica_of` knows. `page` is the page of the runbook that the sentences name.
+    """
+    later = []
+    for directory in directories:
+        replica = replica_of(directory)
+        if replica is None or directory.end is None:
+            continue
+        last = _later_epoch(files.surveyed(directory.root).tree(), directory, replica.leader_epoch)
+        if last is not None:
+            later.append((directory, last, replica.leader_epoch))
+    consequences = []
+    why = []
+    file = files.metadata_directory
+    used = []
+    if next_block is not None:
+        from kafkalog.cluster.transactions.producer_ids import used_again  # many starts have no metadata to compare
+
+        used = used_again(producer_ids, next_block)
+    if next_block is not None and used:
+        names = tuple(dict.fromkeys(name for name, _number in used))
+        detail = sentence_of_reused(used, next_block, page)
+        kind = ConsequenceKind.PRODUCER_IDS_REUSED
+        consequences.append(StartConsequence(kind=kind, detail=detail, file=file, names=names))
+        why.append(f"its next producer id is {max(next_block, 0)}")
+    if later:
+        directory, last, known = later[0]
+        more = f", and {len(later) - 1} more" if len(later) > 1 else ""
+        why = [f"{directory.name}: leader epoch {last}, known {known}{more}"]
+    if why:
+        whose = " in ZooKeeper" if page == ZOOKEEPER_PAGE else ""
+        other = "" if later else ", or these are of another cluster"
+        detail = (
+            f"the metadata{whose} is older than the logs{other} ({why[0]}): look for a newer copy of it before "
+            f"(runbook: {page})"
+        )
+        names = tuple(directory.name for directory, _last, _known in later) or consequences[0].names
+        kind = ConsequenceKind.METADATA_MAY_GO_BACK
+        consequences.append(StartConsequence(kind=kind, detail=detail, file=file, names=names))
+    return consequences
+
+
+def consequences_of_older_logs(
+    files: NodeFiles,
+    directories: Sequence[PartitionDirectory],
+    results: Mapping[str, BrokerResult],
+    replica_of: ReplicaOf,
+    node_id: int,
+) -> tuple[list[StartConsequence], list[Fault]]:
+    """Return one OLDER_LOGS consequence if the `leader-epoch-checkpoint` of some logs ends before the last epoch in
+    which node `node_id` led them, by the metadata (`replica_of`), and a fault for each of these logs, which counts what
+    the log lacks by committed offsets and high watermarks; else two empty lists. A leader writes its epoch into this
+    file before it serves clients, so in this case the log was restored from an older copy. If a log of
+    `__transaction_state` is older, a consequence about its transactional ids follows. `results` are the results of
+    loading the logs, by log directory.
+
+    Only live logs with epochs in the file count, and only if this node has the only replica. A log directory that was
+    not stopped in order is left out, because a crash may lose the file. A log whose epoch a recovery has removed from
+    the file is left out too: a start removes epochs that no record has (`LeaderEpochFileCache.truncateFromEnd`). Raises
+    `StorageError` if a log directory cannot be read.
+    """
+    older = []
+    for directory in directories:
+        replica = replica_of(directory)
+        tree = files.surveyed(directory.root).tree()
+        is_only = replica is not None and replica.replicas == (node_id,)
+        if replica is None or not is_only or directory.parsed.state.value or CLEAN_SHUTDOWN_FILE not in tree.files:
+            continue
+        led = replica.leader_epoch if replica.leader == node_id else replica.leader_epoch - 1
+        last = max((entry.epoch for entry in _leader_epochs(tree, directory)), default=None)
+        if last is not None and last < led and epoch_before_runs(directory.root, directory.name) < led:
+            older.append((directory, last, led))
+    if not older:
+        return [], []
+    first, known, led = older[0]
+    more = f", and {len(older) - 1} more" if len(older) > 1 else ""
+    detail = (
+        f"logs are older than the metadata ({first.name}: led in leader epoch {led}, its log knows {known}{more}): "
+        "they may come from an older copy, without what was written since; look for newer copies of them before "
+        "(runbook: backup)"
+    )
+    names = tuple(directory.name for directory, _last, _led in older)
+    coordinators = Coordinators(files.roots)
+    faults = [_of_older_log(files, *each, coordinators) for each in older]
+    consequences = [StartConsequence(kind=ConsequenceKind.OLDER_LOGS, detail=detail, file=first.path, names=names)]
+    of_coordinator = [each for each, _last, _led in older if each.parsed.topic == TRANSACTION_STATE_TOPIC]
+    if of_coordinator:
+        ids = _ids_going_back(directories, results, coordinators, {each.parsed.partition for each in of_coordinator})
+        more = f" and {len(ids) - _NAMED} more" if len(ids) > _NAMED else ""
+        whose = f"{', '.join(ids[:_NAMED])}{more}" if ids else "ids whose newest epoch is lost with it"
+        detail = (
+            f"transactional ids go back to used epochs ({whose}): their producers fail (OUT_OF_ORDER_SEQUENCE_NUMBER, "
+            "INVALID_PRODUCER_EPOCH) until they have been restarted"
+        )
+        names = tuple(each.name for each in of_coordinator)
+        file = of_coordinator[0].path
+        consequences.append(StartConsequence(kind=ConsequenceKind.OTHER, detail=detail, file=file, names=names))
+    return consequences, faults
+
+
+def _ids_going_back(
+    directories: Sequence[PartitionDirectory],
+    results: Mapping[str, BrokerResult],
+    coordinators: Coordinators,
+    partitions: Collection[int],
+) -> list[str]:
+    """Return the transactional ids, sorted, in these partitions of `__transaction_state` whose producer has a later
+    epoch in the producer snapshots of live logs. Raises `StorageError` if a snapshot cannot be read.
+    """
+    epochs: dict[int, int] = {}
+    for directory in directories:
+        result = results.get(directory.root)
+        if result is not None and directory.parsed.state is DirectoryState.LIVE:
+            for entry in snapshot_of(result.tree, directory.name):
+                epochs[entry.producer_id] = max(epochs.get(entry.producer_id, -1), entry.producer_epoch)
+    known = coordinators.transactions
+    return sorted(
+        str(each.transactional_id)
+        for each in (() if known is None else known.ids)
+        if each.log_partition in partitions and epochs.get(each.producer_id, -1) > each.producer_epoch
+    )
+
+
+def _of_older_log(
+    files: NodeFiles, directory: PartitionDirectory, known: int, led: int, coordinators: Coordinators
+) -> Fault:
+    """Return the fault of a log that knows leader epoch `known`, and that this node led in epoch `led`."""
+    reached = coordinators.highest_commit(*directory.partition) if coordinators.has_few_commits else 0
+    try:
+        watermarks = read_offset_checkpoint(
+            REPLICATION_OFFSET_CHECKPOINT, files.surveyed(directory.root).tree().read(REPLICATION_OFFSET_CHECKPOINT)
+        )
+        reached = max(reached, watermarks.get(directory.partition, 0))
+    except (KeyError, JavaError, TooLargeError):
+        pass
+    lacks = 0 if directory.end is None else max(reached - directory.end, 0)
+    much = f"at least {counted(lacks, 'offset')}" if lacks else "an unknown number of records, perhaps none"
+    detail = (
+        f"the log is older than the metadata: it was led in leader epoch {led} and knows {known}; it lacks {much}, "
+        "written since"
+    )
+    return Fault(part=Part.LOGS, kind=OLDER_LOG, file=directory.path, detail=detail, lacks=lacks)
+
+
+def _leader_epochs(tree: Tree, directory: PartitionDirectory) -> list[LeaderEpoch]:
+    """Return the entries of `leader-epoch-checkpoint`; empty if the file is missing, invalid, too large or empty.
+    Raises `StorageError` if it cannot be read.
+    """
+    path = f"{directory.name}/{LEADER_EPOCH_CHECKPOINT}"
+    try:
+        return decode_leader_epochs(tree.read(path)) if path in tree.files else []
+    except (FormatError, TooLargeError):
+        return []
+
+
+def _later_epoch(tree: Tree, directory: PartitionDirectory, known: int) -> int | None:
+    """Return the last leader epoch in `leader-epoch-checkpoint` that starts at or before the log's end, if it is later
+    than the epoch `known`. None if there is no such epoch, or if the log was not loaded.
+
+    An epoch that starts before the log's end counts only if the last batch has it or a later one: otherwise the
+    checkpoint is wrong, not the metadata. It also counts if the last segment does not end in a batch of magic 2. Only
+    to decide this, batch headers of the last segment are read. Raises `StorageError` if a file cannot be read.
+    """
+    if directory.end is None:
+        return None
+    later = [entry for entry in _leader_epochs(tree, directory) if entry.epoch > known]
+    before = [entry.epoch for entry in later if entry.start_offset < directory.end]
+    written = _epoch_of_last_batch(tree, directory) if before else None
+    at_end = [entry.epoch for entry in later if entry.start_offset == directory.end]
+    return max([*at_end, *(epoch for epoch in before if written is None or epoch <= written)], default=None)
+
+
+def _epoch_of_last_batch(tree: Tree, directory: PartitionDirectory) -> int | None:
+    """Return the leader epoch of the last batch in the last segment, as in its header; None if there is no batch, or
+    the last one has magic 0 or 1. Checksums are not verified. Raises `StorageError` if the log cannot be read.
+    """
+    logs = [name for name in tree.names(directory.name) if name.endswith(FileKind.LOG.value)]
+    if not logs:
+        return None
+    last = None
+    for batch in Scanner(tree.source(f"{directory.name}/{max(logs)}"), check_crc=False):
+        last = batch
+    return last.header.partition_leader_epoch if last is not None and isinstance(last.header, BatchHeader) else None

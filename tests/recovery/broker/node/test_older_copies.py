@@ -1,0 +1,224 @@
+"""Metadata and logs that were restored from older copies, and what is said of them.
+
+Expected is what real brokers did. With metadata of yesterday 3.9.1 and 4.3.0, and 3.9.1 with ZooKeeper, gave new
+producers ids that the logs had, and acknowledged 90 records of which none was written. With `__transaction_state` of
+yesterday 4.3.0 failed the producer of the id whose epoch the logs were past (OUT_OF_ORDER_SEQUENCE_NUMBER), and served
+another, whose producer was newer.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kafkalog.cluster.kraft.metadata_log import MetadataLog
+from kafkalog.codec.files.index_files import encode_producer_snapshot
+from kafkalog.codec.model import ProducerEntry
+from kafkalog.log import open_partition
+from kafkalog.recovery.broker.node.answer import ConsequenceKind, NodeAnswer, StartOutcome
+from kafkalog.recovery.broker.node_start import node_start
+from testkit.kafka.start_records import append_metadata, partition_change
+from testkit.recorded.broker_dirs import brokers, own_copy, unpacked
+from testkit.running.command import kafkalog
+
+METADATA = "__cluster_metadata-0"
+HOUR = 60 * 60 * 1000
+
+
+def now() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def producers(partition: Path, *ids: int, epoch: int = 0, timestamp: int | None = None) -> None:
+    """Write the producer snapshot of a log that was stopped in order."""
+    for path in partition.glob("*.snapshot"):
+        path.unlink()
+    path = partition / f"{open_partition(partition).log_end_offset():020d}.snapshot"
+    at = now() if timestamp is None else timestamp
+    entries = [ProducerEntry(each, epoch, 29, 4, 0, at, -1, -1) for each in ids]
+    path.write_bytes(encode_producer_snapshot(entries))
+
+
+def allocate(root: Path, next_producer_id: int) -> None:
+    """Record the allocation of a block of producer ids in the metadata."""
+    log = max(path for path in (root / METADATA).glob("*.log") if path.stat().st_size)
+    log.chmod(0o600)
+    record = {"broker_id": 3, "broker_epoch": 1, "next_producer_id": next_producer_id}
+    append_metadata(log, ("ProducerIdsRecord", 0, record))
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """A combined node of 4.3.0, the only one of its cluster; it has allocated the producer ids below 1000."""
+    root = own_copy(brokers("4.3.0/metadata")[0], tmp_path / "data")
+    allocate(root, 1000)
+    return root
+
+
+def logs(root: Path) -> list[Path]:
+    """Live partitions with records and a producer snapshot."""
+    found = [path.parent for path in sorted(root.glob("[a-z]*-[0-9]/*.snapshot"))]
+    return [each for each in found if any(path.stat().st_size for path in each.glob("*.log"))]
+
+
+def answer(root: Path, release: str = "4.3", **more: Any) -> NodeAnswer:
+    return node_start([str(root)], release=release, **more).answers[0]
+
+
+def kinds(found: NodeAnswer) -> set[ConsequenceKind]:
+    return {consequence.kind for consequence in found.consequences}
+
+
+def test_producer_ids_that_the_metadata_hands_out_again_are_an_error(data: Path) -> None:
+    first, second, *_others = logs(data)
+    producers(first, 999, 1002)
+    producers(second, 1000)
+    found = answer(data)
+    assert found.outcome is StartOutcome.OVERWRITES_METADATA
+    (reused,) = [each for each in found.consequences if each.kind is ConsequenceKind.PRODUCER_IDS_REUSED]
+    assert reused.names == (first.name, second.name)
+    for command in (["verify", data], ["plan", data], ["report", data, "--format", "text", "-o", "-"]):
+        finished = kafkalog(*command)
+        words = " ".join((finished.out + finished.err).split())
+        assert "batches of new producers are acknowledged and dropped as duplicates: the metadata hands out" in words
+        assert f"from 1000 on, and logs have ids up to 1002 already ({first.name})" in words
+        assert "above that (runbook: kraft-files)" in words
+        assert "metadata is older than the logs, or these are of another cluster (its next producer id is" in words
+        assert "error: start_loses" in words
+        assert finished.code == 1
+    finished = kafkalog("triage", data)
+    words = " ".join(finished.out.split())
+    assert "By the start itself, batches of new producers are acknowledged and dropped as duplicates" in words
+    assert finished.code == 1
+
+
+def start_on_first_screen(*command: object) -> str:
+    """What the first screen says about the start and its losses, in one line."""
+    lines = kafkalog(*command).out.splitlines()
+    return " ".join(" ".join(lines[1 : lines.index("")]).split()).partition("type this")[0]
+
+
+def test_a_report_has_the_first_screen_of_a_plan(data: Path, tmp_path: Path) -> None:
+    """It asked about each directory of the node apart, and told as many different starts."""
+    other = tmp_path / "other"
+    other.mkdir()
+    meta = (data / "meta.properties").read_text()
+    (line,) = (line for line in meta.splitlines() if line.startswith("directory.id="))
+    (other / "meta.properties").write_text(meta.replace(line, "directory.id=QLzt-g_BuAkWCE5UuGwm5Q"))
+    (other / ".kafka_cleanshutdown").write_bytes((data / ".kafka_cleanshutdown").read_bytes())
+    first, second, *_others = logs(data)
+    producers(first, 1002)
+    producers(second, 1003)
+    second.rename(other / second.name)
+    for path in data.glob("*-offset-checkpoint"):
+        path.unlink()
+    planned = start_on_first_screen("plan", data, other)
+    assert f"logs have ids up to 1003 already ({second.name})" in planned
+    assert start_on_first_screen("report", data, other, "--format", "text", "-o", "-") == planned
+
+
+def test_ids_of_earlier_blocks_and_of_producers_that_have_expired_do_not_count(data: Path) -> None:
+    first, *_others = logs(data)
+    producers(first, 999)
+    assert ConsequenceKind.PRODUCER_IDS_REUSED not in kinds(answer(data))
+    producers(first, 1002, timestamp=now() - 25 * HOUR)
+    assert ConsequenceKind.PRODUCER_IDS_REUSED not in kinds(answer(data))
+    assert "By the start itself" not in kafkalog("triage", data).out
+    longer = {"producer.id.expiration.ms": str(26 * HOUR)}
+    assert ConsequenceKind.PRODUCER_IDS_REUSED in kinds(answer(data, properties=longer))
+
+
+def test_without_an_allocated_block_any_id_is_handed_out_again(tmp_path: Path) -> None:
+    root = own_copy(brokers("4.3.0/metadata")[0], tmp_path / "data")
+    assert MetadataLog(open_partition(root / METADATA)).state().image.next_producer_id == -1
+    producers(logs(root)[0], 7)
+    detail = next(each.detail for each in answer(root).consequences if each.kind.value == "producer_ids_reused")
+    assert "from 0 on, and logs have ids up to 7 already" in detail
+
+
+def test_the_metadata_in_zookeeper_is_compared_too(tmp_path: Path) -> None:
+    cluster = own_copy(unpacked("3.9.1-zk/zkhist"), tmp_path / "cluster")
+    root = next(each for each in sorted(cluster.glob("broker-*")) if list(each.glob("[a-z]*-*/*.snapshot")))
+    zookeeper = cluster / "zookeeper"
+    known = [json.loads(line) for line in kafkalog("zk", zookeeper, "--json").out.splitlines()]
+    assert any(each["path"].endswith("/latest_producer_id_block") for each in known)
+    partition = next(path.parent for path in sorted(root.glob("[a-z]*-*/*.snapshot")))
+    producers(partition, 10**9)
+    finished = kafkalog("plan", root, zookeeper)
+    words = " ".join(finished.out.split())
+    assert "dropped as duplicates: the metadata hands out producer ids from" in words
+    assert f"logs have ids up to 1000000000 already ({partition.name})" in words
+    assert "above that (runbook: zookeeper-lost)" in words
+    assert "the metadata in ZooKeeper is older than the logs, or these are of another cluster (its next" in words
+    assert "error: start_loses" in words
+    assert "dropped as duplicates" in kafkalog("triage", *sorted(cluster.glob("broker-*")), zookeeper).out
+
+
+def last_epoch(partition: Path) -> int:
+    entries = (partition / "leader-epoch-checkpoint").read_text().splitlines()[2:]
+    return int(entries[-1].split()[0]) if entries else 0
+
+
+def older(partition: Path) -> None:
+    """Make a log forget all leader epochs but the first."""
+    checkpoint = partition / "leader-epoch-checkpoint"
+    checkpoint.unlink()
+    checkpoint.write_text("0\n1\n0 0\n")
+
+
+def test_every_log_that_is_older_than_the_metadata_is_named_and_counted(data: Path) -> None:
+    names = [each.name for each in sorted(data.glob("[a-z]*-[0-9]")) if last_epoch(each) > 0][:5]
+    assert len(names) == 5
+    for name in names:
+        older(data / name)
+    checkpoint = data / "replication-offset-checkpoint"
+    version, count, *lines = checkpoint.read_text().splitlines()
+    at = names[0].removesuffix("-0")
+    end = next(int(line.split()[2]) for line in lines if line.split()[0] == at)
+    checkpoint.unlink()
+    changed = [f"{at} 0 {end + 41}" if line.split()[0] == at else line for line in lines]
+    checkpoint.write_text("\n".join([version, count, *changed]) + "\n")
+    lacking = next(fault for fault in answer(data).faults if fault.file.endswith(names[0]))
+    assert lacking.lacks == 41
+    every = " ".join(kafkalog("plan", "--all", data).out.split())
+    for name in names:
+        assert f"warning: metadata_inconsistent ({name}): the log is older than the metadata" in every
+    assert "at the end of" in every[every.index("lost with this plan") :][:400]
+    found = [json.loads(line) for line in kafkalog("verify", data, "--json").out.splitlines()]
+    told = {
+        Path(finding["file"]).name
+        for line in found
+        for finding in line.get("findings", ())
+        if finding["code"] == "metadata_inconsistent"
+    }
+    assert told == set(names)
+
+
+def led_again(root: Path, topic: str) -> None:
+    """Write a later leader epoch of every partition of a topic into the metadata, as after a restart of the broker."""
+    image = MetadataLog(open_partition(root / METADATA)).state().image
+    log = max(path for path in (root / METADATA).glob("*.log") if path.stat().st_size)
+    log.chmod(0o600)
+    (node,) = image.brokers
+    for number in image.topics[topic].partitions:
+        name, version, fields = partition_change(image.topics[topic].id)
+        append_metadata(log, (name, version, {**fields, "partition_id": number, "leader": node}))
+
+
+@pytest.mark.parametrize(("more", "whose"), [(1, "(tx-1)"), (0, "(ids whose newest epoch is lost with it)")])
+def test_transactional_ids_whose_epoch_goes_back_are_named(tmp_path: Path, more: int, whose: str) -> None:
+    """The coordinator has tx-1 as producer 1 in epoch 8."""
+    root = own_copy(brokers("4.3.0/txn")[0], tmp_path / "data")
+    (root / ".kafka_cleanshutdown").touch()
+    for _time in range(2):
+        led_again(root, "__transaction_state")
+    producers(logs(root)[0], 1, epoch=8 + more)
+    found = answer(root)
+    (detail,) = [each.detail for each in found.consequences if "transactional ids" in each.detail]
+    assert f"transactional ids go back to used epochs {whose}: their producers fail" in detail
+    for command in ("plan", "verify"):
+        assert f"go back to used epochs {whose}" in " ".join(kafkalog(command, root).out.split())
