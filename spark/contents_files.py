@@ -218,7 +218,8 @@ def finding_rows(place: Place) -> Iterator[Row]:
 
 def _of_log_dir(place: Place) -> list[Finding]:
     """Return the findings about a log directory as a whole, including those of a simulated broker start. Logs are read
-    if a check depends on their end. Raises `StorageError` if the directory cannot be read.
+    if a check depends on their end. Raises `UsageError` if it is no longer a log directory, `StorageError` if it cannot
+    be read.
     """
     with listed_once():
         log_dir = open_log_dir(place.path)  # listed first, so that the cached entries have the path of the place

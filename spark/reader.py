@@ -71,11 +71,13 @@ class LogReader(DataSourceReader):
         self._layout = layout
 
     def partitions(self) -> list[LogInputPartition]:
-        """Return one Spark input partition for each task; empty if there is nothing to read. Lists the paths and reads
-        indexes and headers. Raises `UsageError` for missing paths or partitions, and for bounds that do not fit the
-        logs. Raises `StorageError` if a file cannot be read. With FAILFAST, raises `FormatError` if damage may hide the
-        first record of a timestamp or the end of an earlier transaction, or if a log start offset is above the log end
-        offset.
+        """Return one Spark input partition for each task, in the order of partitions and offsets; empty if there is
+        nothing to read. Lists the paths and reads indexes and headers. Raises `UsageError` for missing paths or
+        partitions, and for bounds that do not fit the logs. Raises `StorageError` if a file cannot be read.
+
+        With FAILFAST, raises `FormatError` if damage may hide the first record of a timestamp or the end of an earlier
+        transaction, or if a log start offset is above the log end offset. With other modes the first and the last are
+        warnings, and so is a link or other entry in place of data.
         """
         from kafkalog.spark.discovery import plan_read
 

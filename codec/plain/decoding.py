@@ -45,8 +45,8 @@ def _read_unsigned(data: Bytes, position: int, end: int, max_bytes: int) -> tupl
 
 
 def read_varint(data: Bytes, position: int, end: int, _max_count: int = 0) -> tuple[int, int]:
-    """Read a zig-zag integer of 32 bits; return it and the position after it. Raises `_Fault` if it does not end before
-    `end` or within 5 bytes.
+    """Read a zig-zag integer of 32 bits; return it and the position after it. Higher bits are dropped, as in Java.
+    Raises `_Fault` if it does not end before `end` or within 5 bytes.
     """
     if position < end and data[position] < 0x80:
         byte = data[position]

@@ -62,10 +62,10 @@ def batches_outside(log_dir: LogDir, ends_at: EndsAt) -> list[Finding]:
     to which partitions the batches may belong and which file to copy or rename, or that a segment has them already, or
     that no partition fits.
 
-    Reads at most 1000 files of each `lost+found`, and the files that `log_dir` reports as foreign. A file in a
-    partition directory gives no finding if the segment that begins at its first offset holds all of its batches. A file
-    that cannot be read gives an UNREADABLE finding. `ends_at(partition, offset)` says whether the partition's log ends
-    at that offset; it is called only if such a file exists.
+    Reads at most 1000 files of each `lost+found` in the log directory or beside it, and the files that `log_dir`
+    reports as foreign. A file in a partition directory gives no finding if the segment that begins at its first offset
+    holds all of its batches. A file that cannot be read gives an UNREADABLE finding. `ends_at(partition, offset)` says
+    whether the partition's log ends at that offset; it is called only if such a file exists.
     """
     findings = []
     lost = (path for place in lost_places(log_dir.path) for path in islice(_files(place), _MOST_FILES))

@@ -96,7 +96,9 @@ def _joined(left: Any, right: Any) -> Any:
 
 
 def _between(function: Any) -> Any:
-    """Return the condition of `is_between`; None for any other function."""
+    """Return the condition of `is_between`, or of the one bound that is understood. None if neither is, and for any
+    other function.
+    """
     match function:
         case {"input": [column, low, high], "function": {"Boolean": {"IsBetween": {"closed": closed}}}}:
             lower, upper = _CLOSED[closed]

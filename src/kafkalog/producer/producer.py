@@ -68,9 +68,9 @@ class Producer:
     """Writes records to many partitions of a log directory. Use as a context manager, or call `close`. Thread-safe.
 
     The directory is locked as by a broker. If a record cannot be written, its future has the error. `flush` and `close`
-    also raise the first error since their last call, so that no error is lost. Creating a producer, and methods that
-    open a log or write to one, raise `FormatError` for a damaged log, `RecoveryRefused` if a recovery of the directory
-    has not ended, and `StorageError` for I/O errors.
+    also raise the first error that no call has raised yet, so that no error is lost. Creating a producer, and methods
+    that open a log or write to one, raise `FormatError` for a damaged log, `RecoveryRefused` if a recovery of the
+    directory has not ended, and `StorageError` for I/O errors.
     """
 
     def __init__(
@@ -416,7 +416,7 @@ class Producer:
     # -- flushing and transactions -----------------------------------------------------------------------------------
 
     def flush(self) -> None:
-        """Write all records sent and flush the logs to disk. Raises the first error since the last call, and
+        """Write all records sent and flush the logs to disk. Raises the first error that no call has raised yet, and
         `UsageError` after `close`, in a forked child or in a callback.
         """
         with self._still():
@@ -534,7 +534,7 @@ class Producer:
         """Write all records sent, close the logs, release the lock, and call the hook `close`. If a transaction is
         open, it is aborted and its unwritten records fail.
 
-        Waits for the background thread. Raises the first error since the last `flush`, after everything is closed;
+        Waits for the background thread. Raises the first error that no call has raised yet, after everything is closed;
         after an abort, earlier errors are not raised. Raises `UsageError` in a callback. A second call, or a call in a
         forked child, does nothing.
         """

@@ -120,7 +120,8 @@ def _table(series: Series) -> Markup:
 
 def timeline_data(facts: ReportFacts) -> dict[str, object] | None:
     """Return the data with which the page's script describes a bar of the timeline: `start` (ms since 1970), `width` of
-    a bucket in ms, and `rows` with `name` and `buckets`, each (records, bytes). None if no batch has a timestamp.
+    a bucket in ms, and `rows` with `name` and `buckets`, each (records, bytes). The rows are those of the chart, see
+    `_rows`. None if no batch has a timestamp.
     """
     series = facts.examined.series
     if series is None:

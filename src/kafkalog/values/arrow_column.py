@@ -114,8 +114,8 @@ class ColumnDecoder:
 
     def _whole(self, column: pa.Array) -> Decoded | None:
         """Decode a column in one call. Return None if this is not possible; the caller then decodes the values one by
-        one. It is not possible if the column has fewer than `TOGETHER` values, if they have different schema ids or
-        none, if their schema is unknown or cannot be decoded in one call, or if the bytes of a value do not fit. Raises
+        one. It is not possible if the column has a null or fewer than `TOGETHER` values, if schema ids differ or are
+        missing, if the schema is unknown, or if the schema or a value does not allow it (see `BatchDecoder`). Raises
         `UsageError` if a package is missing.
         """
         id = None if len(column) < TOGETHER else only_id(column)

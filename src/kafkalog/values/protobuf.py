@@ -158,11 +158,11 @@ class ProtobufDecoder:
         return value
 
     def _as_later(self, payload: bytes, message: Any, later: Any) -> Any:
-        """Parse the payload of `message` as a message of the class `later`, by field numbers; fields that this class
-        lacks are dropped.
+        """Parse `payload`, the bytes of `message`, as a message of the class `later`, by field numbers; fields that
+        this class lacks are dropped.
 
-        Raises `UndecodableError` if the types of fields are not compatible, or if the bytes or a value of a field do
-        not fit. Pairs of classes that are compatible are cached.
+        Raises `UndecodableError` if the types of fields are not compatible, if a required field is missing, or if the
+        bytes or a value of a field do not fit. Pairs of classes that are compatible are cached.
         """
         if (message.DESCRIPTOR, later.DESCRIPTOR) not in self._fits:
             self._fits[message.DESCRIPTOR, later.DESCRIPTOR] = check_later(message.DESCRIPTOR, later.DESCRIPTOR)

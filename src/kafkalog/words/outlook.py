@@ -259,9 +259,10 @@ def _deleted_logs(outlook: Outlook, lost: Mapping[str, int]) -> tuple[str, ...]:
 
 
 def _out_of_service(outlooks: Sequence[Outlook], *, are_alone: bool) -> str:
-    """Return a sentence about the partitions that no client reaches after a start or after the plan. If there are none,
-    return a sentence that says so. Return an empty string if this is unknown. With `are_alone`, other directories of
-    the broker could not be planned; then the string is empty too if there are none.
+    """Return a sentence about the partitions that no client reaches after a start or after the plan, or that are served
+    empty. If there are none, return a sentence that says so, or in which partitions consumers stop before the end.
+    Return an empty string instead if the start is unknown, and with `are_alone`: other directories of the broker could
+    not be planned.
     """
     nodes = dict.fromkeys(outlook.forecast.node for outlook in outlooks
                           if outlook.forecast is not None and outlook.forecast.node is not None)  # fmt: skip

@@ -194,12 +194,13 @@ def record_object(
     values: ShownValues | None = None,
 ) -> Callable[[RecordBatch, Record], str]:
     """Return a function that takes a batch and a record and returns the record's JSON line, without a newline.
-    `encoding` is the form of keys and values: `text` or `base64`.
+    `encoding` is the form of keys and values: `text` or `base64`. Bytes that are not UTF-8 text become null, and a
+    field with the suffix `_b64` has them.
 
-    With `decoder`, the object has the field `decoded`, the parsed content of records of Kafka's internal topics. With
-    `with_metadata`, it has fields of the record's batch. With `values`, key and value are decoded JSON values, except
-    in control records. Control records get fields for their type. With `redaction` and without `values`, data is
-    replaced by its size and hash. `decoder` is not used with `redaction`.
+    With `decoder`, the object has the field `decoded` if the record can be parsed: a record of Kafka's internal topics,
+    or a control record. With `with_metadata`, it has fields of the record's batch. With `values`, key and value are
+    decoded JSON values, except in control records. Control records get fields for their type. With `redaction`, data is
+    replaced by its size and hash, and `decoder` is not used. `redaction` and `values` exclude each other.
     """
     put_values = _base64_values if encoding == "base64" else _text_values
 

@@ -211,8 +211,8 @@ class _Sum(Struct, frozen=True, kw_only=True):
 
 
 def _paragraph(summaries: Sequence[PartitionHealth]) -> list[str]:
-    """Return two lines about many partitions: first their number, bytes, time span and codecs; then how many of them
-    are sound.
+    """Return two lines about many partitions: first the numbers of partitions, topics and segments, the bytes, and the
+    time span and codecs if they are known; then how many partitions are sound.
     """
     total = _Sum.of(summaries)
     topics = len({each.partition.topic for each in summaries})

@@ -95,8 +95,8 @@ class QuorumRecovery(Struct, frozen=True, kw_only=True):
         they are None. A `directory_id` is generated if a controller is made from a broker's copy and none is given.
         `targets` are the directories of the controllers that will form the quorum.
 
-        Raises `UsageError` for an invalid node id, endpoint, listener or setting, or options that cannot be used
-        together.
+        Raises `UsageError` for an invalid node id, endpoint, listener, setting or `into`, and for options that are
+        missing or cannot be used together.
         """
         for node, (host, port) in self.endpoints.items():
             if not 0 <= node <= _LARGEST_ID:

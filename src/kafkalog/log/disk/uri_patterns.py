@@ -15,8 +15,8 @@ def matching(uri: str) -> list[str]:
     """Return the existing paths that match a URI with the wildcards `*`, `?` or `[...]`, sorted. A wildcard matches
     within one name and is case-sensitive. It matches a leading dot only if the pattern begins with a dot. For a URI
     without wildcards, return the URI itself without slashes at its end, or an empty list if it does not exist. Raises
-    `StorageError` if a request fails or a wildcard is in a bucket that does not exist, `UsageError` for credentials in
-    the URI or an unknown scheme.
+    `StorageError` if a request fails, or if a URI with wildcards names a bucket that does not exist. Raises
+    `UsageError` for credentials in the URI or an unknown scheme.
     """
     if not glob.has_magic(uri):
         return [uri.rstrip("/")] if exists(uri) else []

@@ -284,10 +284,12 @@ class SliceReader:
         return Damage(finding=finding, start=start, end=end, next_offset=self.next_offset, goes_on=True)
 
     def _batch(self, batch: RecordBatch) -> Iterable[pa.RecordBatch | Damage]:
-        """Advance the cursor and the selection past `batch`, and return an iterable of the Arrow batches that it
-        completes and the damage in it, usually empty. Rows and damage are added only during iteration; faults in the
-        header come with a later flush. A batch that is not selected adds no rows. A batch that ends reading, or of an
-        undecided transaction, gives damage instead of rows; nothing if reading ends at the end of the selection.
+        """Advance the cursor past `batch`, and the selection unless the batch ends reading. Return an iterable of the
+        Arrow batches that it completes and the damage in it, usually empty. Rows and damage are added only during
+        iteration; faults in the header come with a later flush. A batch that is not selected adds no rows. A batch that
+        ends reading, or of an undecided transaction, gives the rows collected before it, and damage instead of its own
+        rows. If no offset from there on is selected, a batch that ends reading gives nothing, and iteration ends the
+        selection.
         """
         cursor = self._cursor
         expected = cursor.next_offset
