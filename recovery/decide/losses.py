@@ -11,8 +11,8 @@ from kafkalog.recovery.broker.node.answer import ConsequenceKind, LostDirectoryC
 from kafkalog.recovery.decide.ways import Measured
 
 __all__ = [
-    "UNLESS_ELSEWHERE", "first_names", "lost_beside", "lost_text", "readable_text", "records_text", "repeats_text",
-    "sentence_of_lost", "skipped_text",
+    "UNLESS_ELSEWHERE", "first_names", "from_copies_text", "lost_beside", "lost_text", "readable_text", "records_text",
+    "repeats_text", "sentence_of_lost", "skipped_text",
 ]  # fmt: skip
 
 _NAMED = 3
@@ -89,6 +89,12 @@ def readable_text(found: Measured) -> str:
     if found.sound_lost == found.records_lost == 1 and not found.uncounted:
         return "the lost record can still be read"
     return f"{found.sound_lost} of the lost ones can still be read" if found.sound_lost else ""
+
+
+def from_copies_text(found: Measured) -> str:
+    """Return text to follow the lost records of a way: how many it puts in from other copies; empty if none."""
+    count = found.from_copies
+    return f", and brings back {counted(count, 'record')} that only the copies have" if count else ""
 
 
 def skipped_text(ways: Iterable[Measured]) -> str:

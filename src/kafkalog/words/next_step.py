@@ -19,7 +19,7 @@ from kafkalog.recovery.broker.node.answer import (
     StartConsequence,
     StartOutcome,
 )
-from kafkalog.recovery.decide.losses import sentence_of_lost
+from kafkalog.recovery.decide.losses import from_copies_text, readable_text, sentence_of_lost
 from kafkalog.recovery.decide.ways import RecoveryWay
 from kafkalog.recovery.facts.metadata_copies import IN_PLACE_OF_A_WAY
 from kafkalog.recovery.modes.table import Mode
@@ -138,12 +138,12 @@ def _next_step(plan: Outlined, given: Given) -> tuple[str, list[str]]:
     if plan.lost_in_deleted and not plan.copies and given.original is None:
         return _from_deleted(plan, given)
     best = plan.choice.recommended
-    is_choice = any(way.measured.may_lose for way in plan.choice.ways)
+    is_choice = plan.choice.is_offered
     if best is not None and is_choice and not is_done(best, plan):
         commands = commands_for(best, plan, given)
         if commands:
             instead = "" if best.measured == plan.choice.own else " instead of this plan"
-            return f"type this{instead} ({label_of(best)}; it loses {sentence_of_lost(best.measured)}):", commands
+            return f"type this{instead} ({label_of(best)}; {_effect_of(best)}):", commands
     if plan.refusal is not None:
         return f"refused: {told(plan.refusal)}", []
     if plan.is_not_needed:
@@ -158,6 +158,16 @@ def _next_step(plan: Outlined, given: Given) -> tuple[str, list[str]]:
         typed = f"kafkalog recover {shell_line([*paths, *words, *own, *copies, *consent])} --yes"
         return (_note_of_consent(best) if consent else TYPE_THIS), [typed]
     return _beside_the_logs(plan, given, mended, best if is_choice else None)
+
+
+def _effect_of(best: RecoveryWay) -> str:
+    """Return what all commands of a way lose together, which of it they need consent for, and what a way brings back
+    into a log that is not damaged.
+    """
+    measured = best.measured
+    asks = best.needs_consent or (best.rest is not None and best.rest.needs_consent)
+    readable = readable_text(measured) if asks else ""
+    return "; ".join(filter(None, [f"it loses {sentence_of_lost(measured)}{from_copies_text(measured)}", readable]))
 
 
 def _from_deleted(plan: Outlined, given: Given) -> tuple[str, list[str]]:

@@ -371,6 +371,9 @@ def _lost(outlooks: Sequence[Outlook], *, are_alone: bool) -> str:
     own = total(outlook.choice.own for outlook in planned)
     nodes = [each.forecast.node for each in planned if each.forecast is not None and each.forecast.node is not None]
     beside = lost_beside(nodes, (finding for outlook in planned for finding in outlook.findings))
+    ways = [outlook.choice.recommended for outlook in planned]
+    brings = sum(way.measured.from_copies for way in ways if way is not None)
+    beside += [f"{counted(brings, 'record')} missing inside the logs, which the copies have"] if brings else []
     if not any(outlook.choice.own.may_lose for outlook in planned if outlook.choice.ways):
         is_old = any(consequence.kind == "retention" for outlook in planned for consequence in outlook.consequences)
         nothing = "nothing but what retention deletes" if is_old else "nothing"

@@ -83,6 +83,73 @@ def test_what_is_printed_keeps_what_is_promised_and_can_be_undone(
     compared("partitions merged in place as printed, with the records promised, and undone", len(ways))
 
 
+@pytest.mark.parametrize("is_sound_behind", [True, False])
+def test_each_partition_has_its_best_way_and_all_printed_commands_lose_what_is_said(
+    is_sound_behind: bool, volumes: Path, compared: Callable[[str, int], None]
+) -> None:
+    """A copy heals one partition; the other has none, and salvage keeps what comes after its damage."""
+    damaged, copy = volumes / f"broker-{OLD}", volumes / f"broker-{NEW}"
+    shutil.rmtree(copy / "tale-0")
+    there = {topic: records(damaged, topic) for topic in ("equal", "tale")}
+    damage(min((damaged / "equal-0").glob("*.log")))
+    if is_sound_behind:
+        damage(min((damaged / "tale-0").glob("*.log")))
+    else:
+        log = max((damaged / "tale-0").glob("*.log"))
+        os.truncate(log, log.stat().st_size - 3)
+    before = stamps(damaged)
+    (line,) = command("plan", "--json", "--copy", copy, damaged).objects
+    best = next(way for way in line["ways"] if way["way"] == line["recommended"])
+    rest = ["--mode", "salvage"] if is_sound_behind else []
+    assert (best["way"], best["partitions"], best["rest"]) == ("merge", ["equal-0"], rest)
+    assert all(way["records_lost"] >= best["records_lost"] for way in line["ways"])
+    screen = command("plan", damaged, "--copy", copy).out.partition("\n\n")[0]
+    assert f"(merge{', then salvage' if rest else ''}; it loses {best['records_lost']} " in " ".join(screen.split())
+    lines = [each.strip() for each in screen.split("\n") if each.startswith("  kafkalog recover ")]
+    assert [shlex.split(each)[2] for each in lines] == [str(damaged / "equal-0"), str(damaged)]
+    for each in lines:
+        finished = command(*shlex.split(each)[1:])
+        assert (finished.code, "accept-loss" in each) == (2, False), finished
+    left = {topic: records(damaged, topic) for topic in there}
+    assert left["equal"] == there["equal"]
+    lost = len(there["tale"]) - len(left["tale"])
+    assert 0 < lost == best["records_lost"]
+    assert "nothing to do" in command("plan", damaged, "--copy", copy).out
+    undo(damaged)
+    undo(damaged)
+    assert first_difference(dict(stamps(damaged)), dict(before)) == ""
+    compared("directories recovered partition by partition as printed, with the loss that was said", 1)
+
+
+def test_consent_is_printed_only_with_what_it_drops(volumes: Path) -> None:
+    """The old leader's tail is no part of the merged log: the command has the option, and the text says how much."""
+    old, copy = (volumes / f"broker-{each}" for each in (OLD, NEW))
+    for log in (old / "tale-0").glob("*.log"):
+        damage(log)
+    screen = command("plan", old, "--copy", copy).out.partition("\n\n")[0]
+    lines = [each for each in screen.split("\n") if each.startswith("  kafkalog recover ")]
+    assert lines
+    told = " ".join(screen.rpartition("type this")[2].partition("kafkalog recover")[0].split())
+    assert any("--accept-loss" in each for each in lines) == ("can still be read" in told)
+
+
+def test_what_a_copy_has_inside_a_salvaged_log_is_offered(volumes: Path) -> None:
+    """Nothing is damaged any more, but a gap is left that the copy fills."""
+    damaged, copy = (volumes / f"broker-{each}" for each in (OLD, NEW))
+    there = records(damaged, "equal")
+    damage(min((damaged / "equal-0").glob("*.log")))
+    recover(Recovery(mode="salvage"), damaged)
+    missing = len(there) - len(records(damaged, "equal"))
+    assert missing
+    screen = command("plan", damaged, "--copy", copy).out.partition("\n\n")[0]
+    assert f"lost with this plan: {missing} records missing inside the logs, which the copies have" in screen
+    lines = [each.strip() for each in screen.split("\n") if each.startswith("  kafkalog recover ")]
+    for each in lines:
+        assert command(*shlex.split(each)[1:]).code == 2
+    assert records(damaged, "equal") == there
+    assert "nothing to do" in command("plan", damaged, "--copy", copy).out
+
+
 def test_a_log_that_no_copy_helps_is_recovered_as_in_mode_safe(volumes: Path) -> None:
     damaged, copy = (volumes / f"broker-{each}" for each in (BEHIND, NEW))
     shutil.rmtree(copy / "equal-0")
