@@ -131,14 +131,14 @@ def lost_beside(nodes: Iterable[NodeStart], findings: Iterable[Finding]) -> list
     named = {name for consequence in of_start for name in consequence.names}
     files = (finding.file for finding in findings if finding.code is FindingCode.PARTITION_MISSING)
     absent = sorted({os.path.basename(file) for file in files if file is not None} - named)
-    words = [f"all or part of {first_names(lost)} by the start after it"] if lost else []
+    words = [f"all or part of {first_names(lost)}, by the broker's start"] if lost else []
     words += [f"all of {first_names(gone)}, unless the lost log directory comes back"] if gone else []
     words += [f"{first_names(unsure)}{unless}"] if unsure else []
     kinds = {consequence.kind for consequence in of_start}
     if ConsequenceKind.METADATA_OVERWRITTEN in kinds:
-        words.append("all of the metadata, by the start after it: topics, settings and access control entries")
+        words.append("all of the metadata, by the broker's start: topics, settings and access control entries")
     elif kinds & {ConsequenceKind.METADATA_GOES_BACK, ConsequenceKind.METADATA_MAY_GO_BACK}:
-        words.append("the end of the metadata log, if it had more")
+        words.append("the end of the metadata log, by the broker's start, if it had more")
     if absent:
         words.append(f"what was in {first_names(absent)}, of which there is no directory here{unless}")
     return words

@@ -8,7 +8,14 @@ from kafkalog.codec.common.findings import Finding, FindingCode, Severity
 from kafkalog.codec.common.wording import counted
 from kafkalog.log.storage.java import as_printed
 from kafkalog.recovery.broker.manager import StartResult
-from kafkalog.recovery.broker.node.answer import ConsequenceKind, NodeAnswer, NodeStart, StartConsequence, StartOutcome
+from kafkalog.recovery.broker.node.answer import (
+    ConsequenceKind,
+    NodeAnswer,
+    NodeStart,
+    ServedConsequence,
+    StartConsequence,
+    StartOutcome,
+)
 from kafkalog.recovery.broker.node.releases import MODELED
 
 __all__ = ["listed", "node_findings", "node_sentences", "sentence_of_answer", "start_fails", "start_sentences"]
@@ -47,7 +54,7 @@ _NAMING = (
     ConsequenceKind.STRAY, ConsequenceKind.STRAY_ONCE_STARTED, ConsequenceKind.DELETED, ConsequenceKind.EXPECTED_STRAY,
     ConsequenceKind.EMPTY_AGAIN,
 )  # fmt: skip
-"""those whose sentence ends with the names of the partition directories"""
+"""those whose sentence ends with the names of the partition directories, unless these are served"""
 
 
 def node_sentences(start: NodeStart, how: str = "") -> list[str]:
@@ -128,7 +135,7 @@ def _sentences(answer: NodeAnswer, kinds: Sequence[ConsequenceKind]) -> list[str
 
 def _consequence(consequence: StartConsequence) -> str:
     names = consequence.names
-    if consequence.kind in _NAMING:
+    if consequence.kind in _NAMING and not isinstance(consequence, ServedConsequence):
         return f"{consequence.detail}: {listed(names)}"
     return consequence.detail
 

@@ -156,7 +156,7 @@ def _next_step(plan: Outlined, given: Given) -> tuple[str, list[str]]:
         if plan.root in paths:
             paths, words = with_identity(plan, words, paths)
         typed = f"kafkalog recover {shell_line([*paths, *words, *own, *copies, *consent])} --yes"
-        return (_note_of_consent(best) if consent else TYPE_THIS), [typed]
+        return _note_of_own(best if is_choice else None, drops=bool(consent)), [typed]
     return _beside_the_logs(plan, given, mended, best if is_choice else None)
 
 
@@ -214,14 +214,15 @@ def mends_of(plan: Outlined) -> Iterator[Mend]:
     return mends(plan.node, plan.names)
 
 
-def _note_of_consent(best: RecoveryWay | None) -> str:
-    """Return the sentence before a command that drops records with a right checksum. `best` is the recommended way,
-    None if there is no choice.
+def _note_of_own(best: RecoveryWay | None, *, drops: bool) -> str:
+    """Return the sentence before the command of the plan itself. `drops` says that it drops records with a right
+    checksum. `best` is the recommended way, None if there is no choice.
     """
     drop = "to drop records whose checksum is right"
     if best is not None and best.how is None:
-        return f"recommended is {label_of(best)}, below; type this only {drop} here:"
-    return f"type this {drop} here:"
+        instead = drop if drops else "if that is not possible"
+        return f"recommended is {label_of(best)}, below; type this only {instead}:"
+    return f"type this {drop} here:" if drops else TYPE_THIS
 
 
 def of_all_together(plans: Sequence[Outlined], given: Given) -> Given:
