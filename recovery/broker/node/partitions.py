@@ -594,7 +594,7 @@ def made_again(
     this replica had all records: it is the only one, or it is in the ISR, the ELR or the last known ELR.
     """
     again = dict(nowhere)
-    consequences = []
+    consequences: list[StartConsequence] = []
     unless = "" if is_certain else " (unless a log directory that was not given has them)"
     for state, kind, then in _PUT_AWAY:
         lost = [
