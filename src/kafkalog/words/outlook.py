@@ -394,7 +394,9 @@ def _lost(outlooks: Sequence[Outlook], *, are_alone: bool) -> str:
         if not are_alone and _is_unknown(planned):
             others = f"{nothing} that is counted; what cannot be read is not"
         is_part = are_alone or _is_unknown(planned)
-        return "; ".join([f"lost with this plan: {others if is_part and not beside else nothing}", *besides])
+        if beside:
+            return f"lost beside this plan: {'; '.join(beside)}"
+        return f"lost with this plan: {others if is_part else nothing}"
     hurt = sum(len(_hurt(outlook.choice)) for outlook in planned)
     readable = f"; {readable_text(own)}" if own.sound_lost else ""
     where = f" in {counted(hurt, 'partition')}" if hurt else ""

@@ -104,7 +104,9 @@ def test_each_partition_has_its_best_way_and_all_printed_commands_lose_what_is_s
     assert (best["way"], best["partitions"], best["rest"]) == ("merge", ["equal-0"], rest)
     assert all(way["records_lost"] >= best["records_lost"] for way in line["ways"])
     screen = command("plan", damaged, "--copy", copy).out.partition("\n\n")[0]
-    assert f"(merge{', then salvage' if rest else ''}; it loses {best['records_lost']} " in " ".join(screen.split())
+    least = "" if is_sound_behind else "at least "
+    said = f"(merge{', then salvage' if rest else ''}; it loses {least}{best['records_lost']} record"
+    assert said in " ".join(screen.split())
     lines = [each.strip() for each in screen.split("\n") if each.startswith("  kafkalog recover ")]
     assert [shlex.split(each)[2] for each in lines] == [str(damaged / "equal-0"), str(damaged)]
     for each in lines:
@@ -114,7 +116,7 @@ def test_each_partition_has_its_best_way_and_all_printed_commands_lose_what_is_s
     assert left["equal"] == there["equal"]
     lost = len(there["tale"]) - len(left["tale"])
     assert 0 < lost == best["records_lost"]
-    assert "nothing to do" in command("plan", damaged, "--copy", copy).out
+    assert "kafkalog recover" not in command("plan", damaged, "--copy", copy).out
     undo(damaged)
     undo(damaged)
     assert first_difference(dict(stamps(damaged)), dict(before)) == ""
@@ -142,7 +144,7 @@ def test_what_a_copy_has_inside_a_salvaged_log_is_offered(volumes: Path) -> None
     missing = len(there) - len(records(damaged, "equal"))
     assert missing
     screen = command("plan", damaged, "--copy", copy).out.partition("\n\n")[0]
-    assert f"lost with this plan: {missing} records missing inside the logs, which the copies have" in screen
+    assert f"lost beside this plan: {missing} records missing inside the logs, which the copies have" in screen
     lines = [each.strip() for each in screen.split("\n") if each.startswith("  kafkalog recover ")]
     for each in lines:
         assert command(*shlex.split(each)[1:]).code == 2
