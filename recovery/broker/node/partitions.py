@@ -72,8 +72,8 @@ _READ_LATER = (REPLICATION_OFFSET_CHECKPOINT, "cleaner-offset-checkpoint")
 _NAMED = 6
 """most partition directories that a sentence names"""
 _PUT_AWAY = (
-    (DirectoryState.DELETE, ConsequenceKind.DELETED, "and deletes what is left of them as -delete, a minute later"),
-    (DirectoryState.STRAY, ConsequenceKind.STRAY, "and leaves what is left of them as -stray"),
+    (DirectoryState.DELETE, ConsequenceKind.DELETED, "and deletes their -delete directories, a minute later"),
+    (DirectoryState.STRAY, ConsequenceKind.STRAY, "and leaves their -stray directories"),
 )
 _MADE_ELSEWHERE = (
     "; Kafka 4.1 and later can make its partitions again, empty, in another log directory, and a start after that ends "
