@@ -57,9 +57,10 @@ def test_the_rest_of_a_log_that_was_cut_off_is_kept_by_the_others(tmp_path: Path
     """Not only the records of the incomplete batch: all up to the high watermark."""
     volume = unpack_replicas(tmp_path) / f"broker-{BEHIND}"
     own = records(volume, "equal")
-    log = min((volume / "equal-0").glob("*.log"))
+    log, *others = sorted((volume / "equal-0").glob("*.log"))
+    for other in others:
+        other.unlink()
     batches = scan(log.read_bytes()).batches
-    assert len(batches) > 3
     with log.open("r+b") as file:
         file.truncate(batches[1].position + batches[1].size - 5)
     ways = {str(way.way): way.measured for way in plan(volume)[0].choice.by_partition["equal-0"]}
