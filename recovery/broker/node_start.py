@@ -33,7 +33,7 @@ from kafkalog.recovery.broker.node.bootstrap import Bootstrap, bootstrap_of_star
 from kafkalog.recovery.broker.node.ending import StartEndsError, ends
 from kafkalog.recovery.broker.node.ensemble import Identity, identity_of_start, identity_with_zookeeper
 from kafkalog.recovery.broker.node.internal_topics import Unserved, consequences_of_unserved, unserved_partitions
-from kafkalog.recovery.broker.node.leader import Leaders, followed
+from kafkalog.recovery.broker.node.leader import Leaders, continues, followed
 from kafkalog.recovery.broker.node.metadata_log import LoadedMetadata, Snapshot, load_metadata_log
 from kafkalog.recovery.broker.node.moves import consequences_of_moves, with_ends_of_moves
 from kafkalog.recovery.broker.node.node_files import NodeFiles, node_files
@@ -682,8 +682,7 @@ class _Start:
             self.condition = "from this broker's own copy of the metadata, if its controllers have the same"
         elif not self._leads and members:
             self.condition = (
-                "from its own copy of the metadata, if the other voters have the same; without a majority of the "
-                f"voters {_listed(members)} it waits forever"
+                f"as soon as a majority of the voters {_listed(members)} runs, with the same metadata as here"
             )
         elif not members:
             return self._without_voters(state)
@@ -812,6 +811,8 @@ class _Start:
             self.faults.append(
                 Fault(part=Part.METADATA_REPLAY, kind="contradiction", file=loaded.directory, detail=detail)
             )
+        if leader is not None and continues(loaded, leader):
+            self.context.explained.compare(self.context.best().image, replay.image, self.files.node_id)
         if len(self.faults) == faults:
             self.context.replays.append(replay)
         return replay

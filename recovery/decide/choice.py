@@ -50,6 +50,11 @@ class RecoveryChoice(Struct, frozen=True, kw_only=True):
         return {name: measured.sound_lost for name, measured in self.kafka_by_partition.items() if measured.sound_lost}
 
     @property
+    def is_offered(self) -> bool:
+        """Whether ways differ in what they lose or leave, or one puts in records from other copies."""
+        return any(way.measured.may_lose or way.measured.from_copies for way in self.ways)
+
+    @property
     def recommended(self) -> RecoveryWay | None:
         """The way that loses least; None if it would lose metadata that other nodes have or records that another
         directory has, or if no way has a known loss and is not declined.
@@ -86,7 +91,8 @@ def advice_on_loss(choice: RecoveryChoice) -> Iterator[Advice]:
     """
     best = choice.recommended
     if best is not None and _lost(best.measured) < _lost(choice.own):
-        text = f"{best.way} loses least, {sentence_of_lost(best.measured)}"
+        then = "" if best.then is None else f", then {best.then.way} for the rest,"
+        text = f"{best.way}{then} loses least, {sentence_of_lost(best.measured)}"
         yield Advice(f"{text}, and needs {{}}", Ask.WAY, plain(way_json(best)))
     yield Advice("to drop them anyway, add {}", Ask.ACCEPT_LOSS)
 

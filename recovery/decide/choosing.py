@@ -164,6 +164,9 @@ def _with_help(
         way = WayResult.of_safe(request, recovered)
     helped = [partition for partition in counted if partition.name in recovered.helped]
     measured = {partition.name: comparer.measured(partition, way) for partition in helped}
+    if way.way.help is Help.COPIES:
+        for partition in helped:
+            comparer.note_from_copies(partition, way)
     from_copies = {name: copies[name] for name in measured} if copies else {}
     return replace(way, measured=measured, copies=from_copies) if measured else None
 
@@ -226,6 +229,8 @@ def _compared(
         for name, measured in elsewhere.items() if measured
     )]  # fmt: skip
     candidates.sort(key=lambda way: way.order)
+    recoveries = [way for way in candidates if way.request is not None and way.way.help is None]
+    recoveries = [way for way in recoveries if not way.way.is_start]
     hurt_facts = [partition.facts for partition in hurt]
     describer = _WayDescriber(comparer, hurt_facts)
     by_partition = {
@@ -237,7 +242,11 @@ def _compared(
         for partition in hurt
     }
     own = {partition.name: partition.by_own for partition in counted}
-    described = [describer.way(way, total(way.measured.values()), hurt_facts) for way in candidates]
+    candidates = [
+        _with_rest(way, elsewhere[way.way.name], recoveries, describer, hurt) if way.way.is_for_each_partition else way
+        for way in candidates
+    ]
+    described = [describer.whole(way, hurt_facts) for way in candidates]
     return RecoveryChoice(
         ways=described,
         by_partition=by_partition,
@@ -255,6 +264,45 @@ def _compared(
         consequences=tuple(_of_recommended(directory, comparer, list(zip(described, candidates, strict=True)))),
         loses_metadata=any(_loses_metadata(partition, by_partition[partition.name]) for partition in hurt),
     )
+
+
+def _with_rest(
+    way: WayResult,
+    of_partition: Mapping[str, Measured],
+    recoveries: Sequence[WayResult],
+    describer: _WayDescriber,
+    hurt: Sequence[CountedPartition],
+) -> WayResult:
+    """Choose, for a way that is applied to one partition at a time, the partitions that it is for and the recovery of
+    all others (`rest`); return the way with both, and with the counts of both together. It is for a partition if it
+    keeps more there than that recovery. If it is better nowhere, it is for all that it can be applied to. Of all
+    `recoveries`, that with the best total is chosen.
+
+    `of_partition` has the counts of the way for the partitions to which it can be applied.
+    """
+
+    def combined(rest: WayResult) -> WayResult:
+        chosen = [
+            name
+            for name, measured in of_partition.items()
+            if measured.records_lost is not None
+            and (rest.measured[name].records_lost is None or measured.sort_key < rest.measured[name].sort_key)
+        ]
+        chosen = chosen or list(of_partition)
+        left = {name: measured for name, measured in rest.measured.items() if name not in chosen}
+        return replace(
+            way,
+            measured={**left, **{name: of_partition[name] for name in chosen}},
+            chosen=tuple(chosen),
+            rest=replace(rest, measured=left),
+        )
+
+    facts = [partition.facts for partition in hurt]
+    results = [combined(rest) for rest in recoveries]
+    described = [describer.whole(result, facts) for result in results]
+    allowed = [each for each in described if each.rest is None or each.rest.refusal is None]
+    best = recommended(allowed or described)
+    return results[0] if best is None else results[described.index(best)]
 
 
 def _note_held_back(way: WayResult, names: Collection[str], directory: SurveyedDirectory, before: Tree) -> None:
@@ -278,10 +326,16 @@ def _of_recommended(
     """
     best = recommended([way for way, _result in ways])
     for way, result in ways:
-        if way is best and way.how is not None and result.tree is not None and result.tree is not comparer.own.tree:
-            loaded = result.partitions.values()
+        if way is not best or way.how is None:
+            continue
+        for part in (result, *(() if result.rest is None else (result.rest,))):
+            if part.tree is None or part.tree is comparer.own.tree:
+                continue
+            measured, loaded = part.measured, part.partitions.values()
+            if part.chosen:
+                measured = {name: part.measured[name] for name in part.chosen}
             for consequence in consequences(
-                comparer.before, result.tree, loaded, result.measured, directory.rules, directory.coordinators
+                comparer.before, part.tree, loaded, measured, directory.rules, directory.coordinators
             ):
                 if consequence.kind == "marker_lost":
                     yield structs.replace(consequence, way=way.way, detail=f"after {way.way}, {consequence.detail}")
@@ -369,6 +423,19 @@ class _WayDescriber:
             consequence=consequence,
             refusal=refusal,
         )
+
+    def whole(self, result: WayResult, partitions: Sequence[PartitionFacts]) -> RecoveryWay:
+        """Describe one way of recovering for the whole log directory, with the recovery of the rest if it is applied to
+        one partition at a time. `partitions` are those that lose something.
+        """
+        counts = total(result.measured.values())
+        if result.rest is None:
+            return self.way(result, counts, partitions)
+        chosen = [partition for partition in partitions if partition.name in result.chosen]
+        others = [partition for partition in partitions if partition.name not in result.chosen]
+        way = self.way(result, total(result.measured[name] for name in result.chosen), chosen)
+        rest = self.way(result.rest, total(result.rest.measured.values()), others)
+        return structs.replace(way, measured=counts, partitions=result.chosen, rest=rest)
 
     def left_to_remote(self, result: WayResult, partitions: Sequence[PartitionFacts]) -> str:
         """Return text about the offsets that are no longer local in the result and that a broker reads from the remote

@@ -65,6 +65,10 @@ class WayResult(Struct, kw_only=True):
     """counts by partition, filled when they are needed"""
     copies: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """directories of other copies that the way reads from, by partition"""
+    chosen: tuple[str, ...] = ()
+    """partitions that the way is for, if it is applied to one partition at a time"""
+    rest: WayResult | None = None
+    """the recovery of all other partitions after that; its counts are only of these"""
 
     @classmethod
     def of_kafka(cls, result: BrokerResult) -> WayResult:
@@ -291,6 +295,17 @@ class Comparer:
             measure(local, self.before, original, way.tree, max(way.log_start(facts), start), way.log_end(facts))
         )
 
+    def note_from_copies(self, partition: CountedPartition, way: WayResult) -> None:
+        """Set `from_copies` in the counts of a way that merges, if nothing of the partition is damaged or lost: the
+        records that it puts in below the end of the log. Raises `StorageError` if a log cannot be read.
+        """
+        facts, original, measured = partition.facts, partition.census, self.measured(partition, way)
+        if original is None or way.tree is None or self.is_hurt(partition) or measured.out_of_reach:
+            return
+        end = min(original.end_offset, way.log_end(facts))
+        merged = census(way.tree, facts.directories, way.log_start(facts), end)
+        measured.from_copies = max(merged.records - original.records, 0)
+
     def _served_remotely_below(self, facts: PartitionFacts, measured: Measured, after: Tree) -> int | None:
         """Return the base offset of the first local segment in `after`, if records below it are lost locally and the
         remote tier has all of them. Return None in all other cases, for example if the partition is not live, not
@@ -360,22 +375,40 @@ class Comparer:
 
     def replica(self, partition: CountedPartition) -> Measured | None:
         """Return the counts for the case that other brokers' copies replace this one. These copies have all records up
-        to the high watermark, also those that are damaged here. Records above it are lost. All counts are unknown if
-        the high watermark is unknown. Return None if no other broker was in sync, or if there is no census. Reads the
+        to the high watermark, also those that are lost here; if lost offsets have no header, the share of records among
+        them is estimated. Records above it are lost. All counts are unknown if the high watermark is unknown. Return
+        None if no other broker was in sync, or if there is no census. Reads the
         log again if it ends above the high watermark; raises `StorageError` if this fails.
         """
         facts, original = partition.facts, partition.census
         if original is None or not self.others(facts):
             return None
-        held = original.records + sum(damage.records or 0 for damage in original.damages)
         watermark = facts.high_watermark
         if watermark is None:
             return Measured()
         above = 0
         if original.end_offset > watermark:
             above = census(self.before, facts.directories, max(watermark, facts.log_start)).records
+        here = partition.by_own if partition.by_kafka.records_lost is None else partition.by_kafka
+        kept = None
+        if here.records_kept is not None and here.records_lost is not None:
+            offsets = sum(last - max(first, facts.log_start) + 1 for first, last in original.offsets)
+            share = original.records / offsets if here.of_offsets and original.records else 1
+            torn_above = [
+                (max(lost_range.first, watermark), lost_range.last) for lost_range in here.lost
+                if lost_range.last is not None and lost_range.last >= watermark
+            ]  # fmt: skip
+            lost_above = sum(last - first + 1 for low, high in torn_above
+                             for first, last in original.offsets.absent(low, high))  # fmt: skip
+            kept = here.records_kept + round((here.records_lost - lost_above) * share) - above
+            above += lost_above
         return Measured(
-            records_kept=held - above, records_lost=above, is_exact=True, bytes_cut=0, below_high_watermark=False
+            records_kept=kept,
+            is_kept_estimate=not here.is_exact,
+            records_lost=above,
+            is_exact=True,
+            bytes_cut=0,
+            below_high_watermark=False,
         )
 
     def is_fetched_again(self, partition: CountedPartition) -> bool:

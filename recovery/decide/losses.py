@@ -11,8 +11,8 @@ from kafkalog.recovery.broker.node.answer import OLDER_LOG, ConsequenceKind, Los
 from kafkalog.recovery.decide.ways import Measured
 
 __all__ = [
-    "UNLESS_ELSEWHERE", "first_names", "lost_beside", "lost_text", "readable_text", "records_text", "repeats_text",
-    "sentence_of_lost", "skipped_text",
+    "UNLESS_ELSEWHERE", "first_names", "from_copies_text", "lost_beside", "lost_text", "readable_text", "records_text",
+    "repeats_text", "sentence_of_lost", "skipped_text",
 ]  # fmt: skip
 
 _NAMED = 3
@@ -91,6 +91,12 @@ def readable_text(found: Measured) -> str:
     return f"{found.sound_lost} of the lost ones can still be read" if found.sound_lost else ""
 
 
+def from_copies_text(found: Measured) -> str:
+    """Return text to follow the lost records of a way: how many it puts in from other copies; empty if none."""
+    count = found.from_copies
+    return f", and brings back {counted(count, 'record')} that only the copies have" if count else ""
+
+
 def skipped_text(ways: Iterable[Measured]) -> str:
     """Return text to follow "skipped: " about the hidden records of these ways; at least one way must have some. The
     text says that consumers may get such records in part or not at all. If a way also leaves a batch that its segment
@@ -128,14 +134,14 @@ def lost_beside(
     named = {name for consequence in of_start for name in consequence.names}
     files = (finding.file for finding in findings if finding.code is FindingCode.PARTITION_MISSING)
     absent = sorted({os.path.basename(file) for file in files if file is not None} - named)
-    words = [f"all or part of {first_names(lost)} by the start after it"] if lost else []
+    words = [f"all or part of {first_names(lost)}, by the broker's start"] if lost else []
     words += [f"all of {first_names(gone)}, unless the lost log directory comes back"] if gone else []
     words += [f"{first_names(unsure)}{unless}"] if unsure else []
     kinds = {consequence.kind for consequence in of_start}
     if ConsequenceKind.METADATA_OVERWRITTEN in kinds:
-        words.append("all of the metadata, by the start after it: topics, settings and access control entries")
+        words.append("all of the metadata, by the broker's start: topics, settings and access control entries")
     elif kinds & {ConsequenceKind.METADATA_GOES_BACK, ConsequenceKind.METADATA_MAY_GO_BACK}:
-        words.append("the end of the metadata log, if it had more")
+        words.append("the end of the metadata log, by the broker's start, if it had more")
     older = {
         os.path.basename(fault.file): fault.lacks
         for start in starts

@@ -6,6 +6,8 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from msgspec import structs
+
 from kafkalog.codec.common.errors import StorageError, UsageError
 from kafkalog.codec.common.findings import Finding, FindingCode, Severity
 from kafkalog.codec.names import (
@@ -39,7 +41,8 @@ def with_nodes(plans: Sequence[Plan], rules: Mapping[str, Rules]) -> list[Plan]:
     and the removal of a `bootstrap.checkpoint` that prevents it (`_without_bootstrap`); `rules` are by log directory.
     Plans that were made without comparing ways, or whose broker's start could not be predicted, are returned unchanged.
 
-    Each node is predicted once, from the results of loading the logs of all its directories. If the node starts with no
+    A plan for a release that starts on none of this, because a later one has written the files, is refused. Each node
+    is predicted once, from the results of loading the logs of all its directories. If the node starts with no
     release, the forecast's outcome becomes START_FAILS, although the logs load. If only some partitions were examined,
     the segments of the others are not read. Raises `StorageError` if a file that a start reads cannot be read,
     `UsageError` if the release asked about is not known.
@@ -76,6 +79,8 @@ def _with_node(plan: Plan, rules: Rules, start: NodeStart) -> Plan:
         return replace(plan, broker=broker)
     plan = _without_bootstrap(plan, start)
     newest = start.answers[-1]
+    if plan.refusal is None and all(answer.is_of_newer_files for answer in start.answers):
+        plan = _refused(plan, f"a recovery does not make it start: {newest.condition}, which may need no recovery")
     if start.never_starts:
         broker = replace(broker, outcome=StartResult.START_FAILS, exception=newest.exception, message=newest.message,
                          is_of_node=True)  # fmt: skip
@@ -104,6 +109,13 @@ def _with_node(plan: Plan, rules: Rules, start: NodeStart) -> Plan:
             *(plan.if_coordinator_is_lost if is_lost else ()),
         ),
     )  # fmt: skip
+
+
+def _refused(plan: Plan, why: str) -> Plan:
+    """Return the plan with a refusal, which applies to its ways too."""
+    ways = [structs.replace(way, refusal=way.refusal or why) for way in plan.choice.ways]
+    choice = structs.replace(plan.choice, ways=ways)
+    return replace(plan, refusal=why, refused_by="written_by_newer", choice=choice)
 
 
 def _without_directory(start: NodeStart) -> list[str]:

@@ -134,6 +134,8 @@ class Measured(Struct, kw_only=True):
     """Counts of what one way keeps and loses of one partition. A count is None if it is unknown."""
 
     records_kept: int | None = None
+    is_kept_estimate: bool = False
+    """whether `records_kept` has records whose number is not certain, because another copy has them"""
     records_hidden: int = 0
     """kept records that a consumer skips: they follow records with higher offsets, lie above the log's end, or at
     offsets where an empty segment begins
@@ -165,6 +167,10 @@ class Measured(Struct, kw_only=True):
     """damaged places whose records are not counted, because their number is unknown"""
     uncounted_zeros: int = 0
     """places among `uncounted` that are only zero bytes at a log's end, where perhaps no record was"""
+    from_copies: int = 0
+    """kept records that other copies hold at offsets inside this log which it lacks, although nothing of it is damaged
+    or lost; 0 for a way that reads no copies
+    """
     bytes_cut: int | None = None
     damage_left: int = 0
     """unreadable places that stay in the log: a consumer stops at each, except at those in `damage_passed`"""
@@ -195,6 +201,21 @@ class Measured(Struct, kw_only=True):
     def out_of_reach(self) -> int | None:
         """Number of records that are lost, or hidden from a consumer that reads in order; None if unknown."""
         return None if self.records_lost is None else self.records_lost + self.records_hidden
+
+    @property
+    def sort_key(self) -> tuple[int, int, bool, int, int, int, bool, int, bool]:
+        """Sort key of counts whose loss is known: the least is the best (see `recommended`)."""
+        return (
+            self.out_of_reach or 0,
+            self.markers_out_of_reach,
+            not self.is_exact,
+            -self.from_copies,
+            self.overlaps,
+            self.epoch_falls,
+            self.damage_left > self.damage_passed,
+            self.held_back,
+            self.damage_left > 0,
+        )
 
     @property
     def leaves_to_mend(self) -> bool:
@@ -240,39 +261,35 @@ class RecoveryWay(Struct, frozen=True, kw_only=True):
     """what follows from taking this way, in plain words"""
     refusal: str | None = None
     """why `recover` declines this way, None if it does not; a declined way is never recommended"""
+    partitions: tuple[str, ...] = ()
+    """partition directories that `how` is for, if that is applied to one partition at a time; else empty"""
+    rest: RecoveryWay | None = None
+    """the recovery of all other partitions, which comes after that; None if `how` is for all of them"""
 
     @property
     def spec(self) -> WaySpec:
         """Entry of this way in `WAYS`."""
         return WAYS[self.way]
 
+    @property
+    def then(self) -> RecoveryWay | None:
+        """What `rest` does, if that is more than mode safe does without consent; else None."""
+        rest = self.rest
+        return rest if rest is not None and (rest.how != RecoveryRequest() or rest.needs_consent) else None
+
 
 def recommended(ways: Sequence[RecoveryWay]) -> RecoveryWay | None:
     """Return the way that loses the fewest records; hidden records count as lost. Return None if recovery declines
     every way whose loss is known, or no loss is known.
 
-    Ways with equal losses are compared by these criteria, in order: fewer lost markers, an exact number, fewer
-    overlaps, fewer decreasing epochs, no damage at which consumers stop, fewer offsets held back from consumers of
-    committed data, no remaining damage, and the order of `WAYS`.
+    Ways with equal losses are compared by these criteria, in order: fewer lost markers, an exact number, more records
+    from copies, fewer overlaps, fewer decreasing epochs, no damage at which consumers stop, fewer offsets held back
+    from consumers of committed data, no remaining damage, and the order of `WAYS`.
     """
     order = {name: number for number, name in enumerate(WAYS)}
     known = [way for way in ways if way.measured.records_lost is not None and way.refusal is None]
 
-    def rank(way: RecoveryWay) -> tuple[int, int, bool, int, int, bool, int, bool, int]:
-        measured = way.measured
-        return (
-            measured.out_of_reach or 0,
-            measured.markers_out_of_reach,
-            not measured.is_exact,
-            measured.overlaps,
-            measured.epoch_falls,
-            measured.damage_left > measured.damage_passed,
-            measured.held_back,
-            measured.damage_left > 0,
-            order[way.way],
-        )
-
-    return min(known, key=rank, default=None)
+    return min(known, key=lambda way: (*way.measured.sort_key, order[way.way]), default=None)
 
 
 def total(parts: Iterable[Measured]) -> Measured:
@@ -287,6 +304,7 @@ def total(parts: Iterable[Measured]) -> Measured:
     are_committed: set[bool | None] = set()  # of each part that tells, or that loses something
     for part in parts:
         result.records_kept = _sum(result.records_kept, part.records_kept)
+        result.is_kept_estimate = result.is_kept_estimate or part.is_kept_estimate
         result.records_lost = _sum(result.records_lost, part.records_lost)
         result.bytes_cut = _sum(result.bytes_cut, part.bytes_cut)
         result.sound_lost += part.sound_lost
@@ -297,6 +315,7 @@ def total(parts: Iterable[Measured]) -> Measured:
         result.epoch_falls += part.epoch_falls
         result.overlaps += part.overlaps
         result.records_hidden += part.records_hidden
+        result.from_copies += part.from_copies
         result.damage_left += part.damage_left
         result.damage_passed += part.damage_passed
         result.is_exact = result.is_exact and part.is_exact

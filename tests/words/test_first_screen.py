@@ -115,7 +115,7 @@ def test_a_screen_with_more_than_fits_says_how_much_it_leaves_out() -> None:
     lines = whole.lines(80)
     assert len(lines) <= 24
     assert max(map(len, lines)) <= 80
-    assert any(line.startswith("  and ") and line.endswith("more partitions") for line in lines)
+    assert any(line.startswith("  and ") and line.endswith("more partitions, below") for line in lines)
     assert lines[-1] == "  and 6 more commands, below"
     assert whole.left_out(80)[0].startswith("Kafka 4.0")
 
@@ -192,3 +192,13 @@ def test_the_sound_records_behind_damage_are_counted_on_the_screen(place: Path) 
             log.with_suffix(f".{kind}").write_bytes(bytes(range(1, 25)))
     said = text("verify", *roots)
     assert said.count("30 sound records behind the damage; offsets 10 to 19 cannot be read, written 20") == 2
+
+
+def test_partitions_that_are_counted_follow_others_or_are_below() -> None:
+    losses = [Loss(place=f"topic-{number}", offsets="3 records, offsets 1 to 3") for number in range(4)]
+    shown = FirstScreen(title="plan", start=["Kafka would start"], out_of_service="", lost="lost: some", losses=losses)
+    assert shown.lines(80, 6)[-1] == "  and 2 more partitions, below"
+    tight = FirstScreen(title="plan", start=[], out_of_service="", lost="", losses=[
+        Loss(place="topic-0", offsets="3 records, offsets 1 to 3, " * 4), *losses
+    ])  # fmt: skip
+    assert tight.lines(80, 3)[1:] == ["  5 partitions, below"]

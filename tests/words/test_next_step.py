@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from kafkalog.codec.names import parse_partition_directory
+from kafkalog.recovery import plan
 from kafkalog.recovery.broker.node.answer import (
     ConsequenceKind,
     LostDirectoryConsequence,
@@ -20,9 +21,14 @@ from kafkalog.recovery.broker.node.answer import (
     StartOutcome,
 )
 from kafkalog.recovery.broker.node.releases import release_of
+from kafkalog.recovery.decide.choice import RecoveryChoice
 from kafkalog.recovery.decide.ways import Measured, RecoveryWay
-from kafkalog.words.next_step import done_of
+from kafkalog.words.commands import NOTHING_GIVEN
+from kafkalog.words.next_step import done_of, what_to_type
+from kafkalog.words.outlook import Outlook, first_screen
+from testkit.judging.trees import first_difference, stamps
 from testkit.recorded.broker_dirs import brokers, own_copy
+from testkit.recorded.fixture_data import replica_roles, unpack_replicas
 from testkit.running.command import kafkalog
 
 METADATA = "__cluster_metadata-0"
@@ -72,7 +78,7 @@ def test_all_topics_are_gone_and_not_those_before_the_damage(root: Path) -> None
     """A real 4.1.0 makes every partition of such a directory -stray."""
     printed = words(kafkalog("plan", root).out)
     assert f"all topics (at least {len(topics_in(root))}) and all access control entries are gone" in printed
-    assert "lost with this plan: all of the metadata" in printed
+    assert "lost beside this plan: all of the metadata" in printed
     assert "nothing is left to do here" not in printed
     assert "this mode changes nothing" not in printed
     assert typed(kafkalog("plan", root).out) == [f"kafkalog plan --cluster-metadata {root}"]
@@ -169,3 +175,47 @@ def test_files_of_a_later_release_need_that_release_and_no_repair(release: str, 
     assert f"Kafka {release} would NOT START on it" in said
     assert "(Kafka 4.3 or later has written the files: start that)" in said
     assert "--cluster-metadata" not in said
+    assert (finished.code, typed(finished.out)) == (3, [])
+    assert "refused: a recovery does not make it start: Kafka 4.3 or later has written the files" in said
+    before = stamps(data)
+    (data / ".kafka_cleanshutdown").unlink()
+    changed = {name: held for name, held in stamps(data).items() if name != ".kafka_cleanshutdown"}
+    declined = kafkalog("recover", "--release", release, "--yes", "--accept-loss", data)
+    assert (declined.code, "Kafka 4.3 or later has written the files: start that" in declined.err) == (3, True)
+    assert first_difference(dict(stamps(data)), dict(changed)) == ""
+    assert before.keys() >= changed.keys()
+    assert kafkalog("plan", data).code in (0, 1)
+
+
+def test_a_recommended_replica_and_its_plan_are_not_told_as_opposites(tmp_path: Path) -> None:
+    """Whether the plan drops something or not: another broker comes first, and the command is for the other case."""
+    volume = unpack_replicas(tmp_path) / f"broker-{replica_roles()['behind']}"
+    (volume / "recovery-point-offset-checkpoint").unlink(missing_ok=True)
+    for choose, otherwise in ((max, "if that is not possible"), (min, "to drop records whose checksum is right")):
+        log = choose(path for path in (volume / "equal-0").glob("*.log") if path.stat().st_size)
+        os.truncate(log, log.stat().st_size - 5)
+        (made,) = plan(volume)
+        assert made.choice.recommended is not None
+        assert (str(made.choice.recommended.way), made.needs_consent) == ("replica", "drop" in otherwise)
+        note, commands = what_to_type(made, NOTHING_GIVEN)
+        assert note == f"recommended is replica, below; type this only {otherwise}:"
+        assert commands
+
+
+def outlook(root: str, note: str, *commands: str) -> Outlook:
+    return Outlook(root=root, forecast=None, choice=RecoveryChoice(), note=note, commands=commands)
+
+
+def test_the_directory_in_which_something_is_to_be_done_comes_first() -> None:
+    screen = first_screen("title", [outlook("/a", "nothing to do; more"), outlook("/b", "look for the newer copy")])
+    assert screen.note == "/b: look for the newer copy (1 more directory is below)"
+
+
+def test_what_a_start_loses_is_not_told_as_lost_by_the_plan(tmp_path: Path) -> None:
+    root = own_copy(brokers("4.3.0/metadata")[0], tmp_path / "data")
+    gone = next(path for path in sorted(root.glob("[a-z]*-0")))
+    gone.rename(root / f"{gone.name}.0123456789abcdef0123456789abcdef-delete")
+    said = words(kafkalog("plan", root).out)
+    assert f"the start makes 1 partition ({gone.name}) again, empty" in said
+    assert f"lost beside this plan: all or part of 1 partition ({gone.name}), by the broker's start" in said
+    assert f"served after a start as it is, but empty: 1 partition ({gone.name})" in said

@@ -13,8 +13,9 @@ from msgspec import Struct, field
 from kafkalog.recovery.broker.node.releases import Release, named
 
 __all__ = [
-    "NEWER_FILES", "OLDER_LOG", "REFUSED_SETTING", "AnswerJson", "ConsequenceKind", "Fault", "LostDirectoryConsequence",
-    "NodeAnswer", "NodeStart", "NodeStartJson", "Part", "Role", "StartConsequence", "StartOutcome",
+    "NEWER_FILES", "OLDER_LOG", "REFUSED_SETTING", "AnswerJson", "ConsequenceKind", "EmptiedConsequence", "Fault",
+    "LostDirectoryConsequence", "NodeAnswer", "NodeStart", "NodeStartJson", "Part", "Role", "ServedConsequence",
+    "StartConsequence", "StartOutcome",
 ]  # fmt: skip
 
 
@@ -150,6 +151,14 @@ class LostDirectoryConsequence(StartConsequence, frozen=True):
     """A consequence for partitions that the metadata assigns to a log directory that the node no longer has."""
 
 
+class ServedConsequence(StartConsequence, frozen=True):
+    """A consequence for partitions that are served after the start, with fewer records than before or none."""
+
+
+class EmptiedConsequence(ServedConsequence, frozen=True):
+    """A consequence for partitions that are served after the start, empty."""
+
+
 class NodeAnswer(Struct, frozen=True, kw_only=True):
     """Effects of starting the node with certain releases."""
 
@@ -169,6 +178,12 @@ class NodeAnswer(Struct, frozen=True, kw_only=True):
     def is_of_upgrade(self) -> bool:
         """Whether the files are sound, and the release refuses a setting that earlier ones take."""
         return self.outcome is StartOutcome.FAILS and any(fault.kind == REFUSED_SETTING for fault in self.faults)
+
+    @property
+    def is_of_newer_files(self) -> bool:
+        """Whether the start fails only because a later release has written the files; `condition` then names it."""
+        of_newer = all(fault.kind == NEWER_FILES for fault in self.faults)
+        return self.outcome is StartOutcome.FAILS and bool(self.faults) and of_newer
 
     @property
     def strays(self) -> tuple[str, ...]:

@@ -14,9 +14,9 @@ from kafkalog.codec.common.errors import StorageError, UsageError
 from kafkalog.recovery.broker.node.ending import StartEndsError
 from kafkalog.recovery.broker.node.metadata_log import LoadedMetadata, Snapshot, load_metadata_log
 from kafkalog.recovery.broker.node.node_files import NodeFiles, node_files
-from kafkalog.recovery.broker.node.reading import MetaBatch
+from kafkalog.recovery.broker.node.reading import MetaBatch, ReaderError
 
-__all__ = ["Leaders", "followed"]
+__all__ = ["Leaders", "continues", "followed"]
 
 
 class Leaders(Struct, kw_only=True):
@@ -71,6 +71,18 @@ class Leaders(Struct, kw_only=True):
             self._loaded.append((files.node_id, loaded))
             if files.cluster_id is not None:
                 self._clusters.add(files.cluster_id)
+
+
+def continues(own: LoadedMetadata, leader: LoadedMetadata) -> bool:
+    """Whether the leader's metadata has all of `own`, so that the follower truncates nothing. False if the leader's log
+    is damaged or cannot be read.
+    """
+    if (leader.epoch or 0) < (own.epoch or 0):
+        return False
+    try:
+        return leader.start >= own.end or _end_of_epoch(leader, own.epoch or 0) >= own.end
+    except (ReaderError, StorageError):
+        return False
 
 
 def followed(own: LoadedMetadata, leader: LoadedMetadata) -> tuple[Snapshot | None, Iterator[MetaBatch]]:

@@ -17,7 +17,13 @@ from kafkalog.codec.common.errors import StorageError
 from kafkalog.codec.names import DirectoryState
 from kafkalog.log.directories.log_settings import LogSettings
 from kafkalog.recovery.broker.manager import load_log_directory
-from kafkalog.recovery.broker.node.answer import ConsequenceKind, Part, StartConsequence
+from kafkalog.recovery.broker.node.answer import (
+    ConsequenceKind,
+    EmptiedConsequence,
+    Part,
+    ServedConsequence,
+    StartConsequence,
+)
 from kafkalog.recovery.broker.node.ending import ends
 from kafkalog.recovery.broker.node.node_files import NodeFiles
 from kafkalog.recovery.broker.node.partition_directory import PartitionDirectory
@@ -107,7 +113,8 @@ def _promotion(
     is_lost = is_longer and not holders
     kind = ConsequenceKind.DELETED if is_lost else ConsequenceKind.FUTURE_PROMOTED
     lost = (future.live_name,) if is_lost else ()
-    return StartConsequence(kind=kind, detail=detail, file=future.path, names=(current.name,), lost=lost)
+    consequence = ServedConsequence if is_lost else StartConsequence
+    return consequence(kind=kind, detail=detail, file=future.path, names=(current.name,), lost=lost)
 
 
 def _fetched(future: PartitionDirectory, holders: Collection[int]) -> str:
@@ -130,7 +137,7 @@ def _going_on(
             f"this copy to offset 0: {_KEEP}, or rename it to {future.live_name}, so that it is the log"
         )
         names = (future.live_name,)
-        return StartConsequence(
+        return EmptiedConsequence(
             kind=ConsequenceKind.FUTURE_TRUNCATED, detail=detail, file=future.path, names=names, lost=names
         )
     if is_cut:

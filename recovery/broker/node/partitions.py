@@ -32,6 +32,7 @@ from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.broker.manager import BrokerResult, StartResult, load_log_directory, topic_id_or_none
 from kafkalog.recovery.broker.node.answer import (
     ConsequenceKind,
+    EmptiedConsequence,
     Fault,
     LostDirectoryConsequence,
     Part,
@@ -63,8 +64,8 @@ _READ_LATER = (REPLICATION_OFFSET_CHECKPOINT, "cleaner-offset-checkpoint")
 _NAMED = 6
 """most partition directories that a sentence names"""
 _PUT_AWAY = (
-    (DirectoryState.DELETE, ConsequenceKind.DELETED, "and deletes what is left of them, a minute later"),
-    (DirectoryState.STRAY, ConsequenceKind.STRAY, "and leaves what is left of them under -stray"),
+    (DirectoryState.DELETE, ConsequenceKind.DELETED, "and deletes their -delete directories, a minute later"),
+    (DirectoryState.STRAY, ConsequenceKind.STRAY, "and leaves their -stray directories"),
 )
 _MADE_ELSEWHERE = (
     "; Kafka 4.1 and later can make its partitions again, empty, in another log directory, and a start after that ends "
@@ -78,12 +79,30 @@ _IO = "java.io.IOException"
 
 
 class Explained(Struct, frozen=True):
-    """Partitions that the metadata itself shows as no longer this broker's. `removed` has ids of deleted topics,
-    `moved` (topic id, partition) reassigned to other brokers.
+    """Changes that the metadata itself shows. `removed` has ids of deleted topics, `moved` (topic id, partition)
+    reassigned from this broker to others. `added` has (topic id, partition) placed on this broker by records that it
+    gets from its leader: it has not made them yet.
     """
 
     removed: set[str] = field(default_factory=set)
     moved: set[tuple[str, int]] = field(default_factory=set)
+    added: set[tuple[str, int]] = field(default_factory=set)
+
+    def compare(self, before: MetadataImage, after: MetadataImage, node_id: int | None) -> None:
+        """Add the changes from the node's own metadata `before` to its leader's, `after`, which continues it."""
+        for topic in before.topics.values():
+            if topic.id not in after.topic_names:
+                self.removed.add(topic.id)
+                continue
+            for number, partition in topic.partitions.items():
+                now = replicas_of(after, topic.id, number)
+                if now is not None and node_id in partition.replicas and node_id not in now.replicas:
+                    self.moved.add((topic.id, number))
+        for topic in after.topics.values():
+            for number, partition in topic.partitions.items():
+                known = replicas_of(before, topic.id, number)
+                if node_id in partition.replicas and (known is None or node_id not in known.replicas):
+                    self.added.add((topic.id, number))
 
     def shows(self, directory: PartitionDirectory) -> bool:
         """Whether the metadata explains why the directory is a stray. False without a topic id."""
@@ -289,7 +308,9 @@ def partition_consequences(
         consequences += offline
         faults += wrong
     if registered is not None and all_online is not False:
-        consequences += made_again(image, node_id, nowhere, put_away, is_certain=all_online is True)
+        known_here = {key: partition for key, partition in nowhere.items()
+                      if (image.topics[key[0]].id, key[1]) not in explained.added}  # fmt: skip
+        consequences += made_again(image, node_id, known_here, put_away, is_certain=all_online is True)
     consequences += _without_leader(there, image, node_id, release, known, nowhere, are_all_known=are_all_known)
     for others, wrong in (_of_another_topic(there, image, node_id), _under_another_name(there, image)):
         consequences += others
@@ -457,7 +478,7 @@ def made_again(
     this replica had all records: it is the only one, or it is in the ISR, the ELR or the last known ELR.
     """
     again = dict(nowhere)
-    consequences = []
+    consequences: list[StartConsequence] = []
     unless = "" if is_certain else " (unless a log directory that was not given has them)"
     for state, kind, then in _PUT_AWAY:
         lost = [
@@ -470,15 +491,16 @@ def made_again(
         for directory in lost:
             again.pop(directory.partition, None)
         if lost:
-            detail = (
-                f"the start makes partitions again, empty, that the metadata places here, {then}{unless}: if that is "
-                f"wrong, rename {lost[0].path} to {lost[0].live_name}{' and so on' if len(lost) > 1 else ''} before"
-            )
             names = tuple(directory.live_name for directory in lost)
+            detail = (
+                f"the start makes {_some(names)} again, empty, as the metadata places them here, {then}{unless}: if "
+                f"that is wrong, rename {lost[0].path} to {lost[0].live_name}"
+                f"{' and so on' if len(lost) > 1 else ''} before"
+            )
             deleted = _alone({directory.partition: nowhere[directory.partition] for directory in lost}, node_id)
             is_deleted = state is DirectoryState.DELETE
             consequences.append(
-                StartConsequence(
+                EmptiedConsequence(
                     kind=kind, detail=detail, file=lost[0].path, names=names, lost=deleted if is_deleted else ()
                 )
             )
@@ -490,6 +512,11 @@ def made_again(
             )
         )
     return consequences
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return f"{counted(len(names), 'partition')} ({', '.join(names[:_NAMED])}{more})"
 
 
 def _names(partitions: Iterable[tuple[str, int]]) -> tuple[str, ...]:

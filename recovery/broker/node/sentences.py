@@ -13,6 +13,7 @@ from kafkalog.recovery.broker.node.answer import (
     ConsequenceKind,
     NodeAnswer,
     NodeStart,
+    ServedConsequence,
     StartConsequence,
     StartOutcome,
 )
@@ -55,7 +56,7 @@ _NAMING = (
     ConsequenceKind.STRAY, ConsequenceKind.STRAY_ONCE_STARTED, ConsequenceKind.DELETED, ConsequenceKind.EXPECTED_STRAY,
     ConsequenceKind.EMPTY_AGAIN,
 )  # fmt: skip
-"""those whose sentence ends with the names of the partition directories"""
+"""those whose sentence ends with the names of the partition directories, unless these are served"""
 
 
 def node_sentences(start: NodeStart, how: str = "") -> list[str]:
@@ -136,7 +137,7 @@ def _sentences(answer: NodeAnswer, kinds: Sequence[ConsequenceKind]) -> list[str
 
 def _consequence(consequence: StartConsequence) -> str:
     names = consequence.names
-    if consequence.kind in _NAMING:
+    if consequence.kind in _NAMING and not isinstance(consequence, ServedConsequence):
         return f"{consequence.detail}: {listed(names)}"
     return consequence.detail
 

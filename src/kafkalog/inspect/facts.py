@@ -159,7 +159,7 @@ class Planned(Struct, frozen=True, kw_only=True):
     @property
     def is_choice(self) -> bool:
         """Whether one of the ways loses something, or may."""
-        return any(way.measured.may_lose for way in self.choice.ways)
+        return self.choice.is_offered
 
 
 class Examined(Struct, frozen=True, kw_only=True):

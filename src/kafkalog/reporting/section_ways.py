@@ -137,7 +137,7 @@ def kept_text(measured: Measured) -> str:
     if measured.records_kept is None:
         return "unknown"
     hidden = f", {measured.records_hidden:,} of them skipped" if measured.records_hidden else ""
-    return f"{measured.records_kept:,}{hidden}"
+    return f"{'about ' if measured.is_kept_estimate else ''}{measured.records_kept:,}{hidden}"
 
 
 def lost_text(measured: Measured) -> str:

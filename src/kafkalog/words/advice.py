@@ -74,10 +74,10 @@ def in_options(advice: Advice) -> str:
         values = {name: shell_word(str(value)) if name in _WORDS else value for name, value in advice.values.items()}
         return advice.text.replace("{}", WORDS[advice.ask].format(**values), 1)
     from kafkalog.recovery.decide.ways_json import WayJson  # with a table of ways: most advice is of no way
-    from kafkalog.words.ways import needs_in
+    from kafkalog.words.ways import needs_line
 
     way = convert(advice.values, WayJson)
-    return advice.text.replace("{}", " ".join(needs_in(way)) or "nothing more", 1)
+    return advice.text.replace("{}", needs_line(way) or "nothing more", 1)
 
 
 def told(value: Any) -> Any:

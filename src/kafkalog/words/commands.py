@@ -82,19 +82,19 @@ _ABOUT_EVERY_PATH = (*_SELECTING, "--cluster-metadata", "--mark-clean", _META_PR
 
 def commands_for(way: RecoveryWay, plan: PlannedFor, given: Given = NOTHING_GIVEN) -> list[str]:
     """Return the command lines that carry out a way of recovery, in order; empty if no kafkalog command does. `given`
-    has the options that each command line repeats. If each partition has its own choice of this way, there is one line
-    for each such partition. If the plan also changes other partitions, one more line follows, because a start may need
-    those changes.
+    has the options that each command line repeats. If the way is applied to one partition at a time, there is one line
+    for each of its partitions. If the plan, or the recovery of the rest, also changes other partitions, one more line
+    with that recovery follows, because a start may need those changes.
     """
-    if way.spec.is_for_each_partition:
-        of_partition = {
-            name: shell_line(["kafkalog", "recover", *_of_partition(plan, given, name), *needs_of(each), "--yes"])
-            for name, ways in plan.choice.by_partition.items()
-            for each in ways
-            if each.way is way.way
-        }
-        rest = [name for name in plan.changing if name not in of_partition]
-        return [*of_partition.values(), *(_of_all(plan, given) if rest else [])]
+    if way.rest is not None:
+        of_partition = [
+            shell_line(["kafkalog", "recover", *_of_partition(plan, given, name), *needs_of(each), "--yes"])
+            for name in way.partitions
+            for each in plan.choice.by_partition[name]
+            if each.way == way.way
+        ]
+        more = way.then is not None or any(name not in way.partitions for name in plan.changing)
+        return [*of_partition, *(commands_for(way.rest, plan, given) if more else [])]
     if way.how is None:
         return []
     paths, words = paths_of(plan, given), list(given.words)
@@ -103,14 +103,6 @@ def commands_for(way: RecoveryWay, plan: PlannedFor, given: Given = NOTHING_GIVE
     if plan.needs_full and not (way.how.full or way.spec.is_start or way.measured.damage_left or "--full" in words):
         words.append("--full")  # below the recovery point too there is nothing for it to cut
     return [shell_line(["kafkalog", "recover", *paths, *words, *needs_of(way), "--yes"])]
-
-
-def _of_all(plan: PlannedFor, given: Given) -> list[str]:
-    """Command line that recovers all targets in mode safe."""
-    paths, words = paths_of(plan, given), list(given.words)
-    if plan.root in paths:
-        paths, words = with_identity(plan, words, paths)
-    return [shell_line(["kafkalog", "recover", *paths, *words, "--yes"])]
 
 
 def with_identity(

@@ -201,7 +201,8 @@ def _some_losses(losses: Sequence[Loss], room: int, width: int) -> list[str]:
         is_last = number == len(losses) - 1
         if len(lines) + len(parts) + (not is_last) > room:
             left = len(losses) - number
-            return [*lines, f"  and {counted(left, 'more partition')}"]
+            more = f"and {counted(left, 'more partition')}" if lines else counted(left, "partition")
+            return [*lines, f"  {more}, below"]
         lines += parts
     return lines
 

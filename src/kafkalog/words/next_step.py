@@ -19,7 +19,7 @@ from kafkalog.recovery.broker.node.answer import (
     StartConsequence,
     StartOutcome,
 )
-from kafkalog.recovery.decide.losses import sentence_of_lost
+from kafkalog.recovery.decide.losses import from_copies_text, readable_text, sentence_of_lost
 from kafkalog.recovery.decide.ways import RecoveryWay
 from kafkalog.recovery.facts.metadata_copies import IN_PLACE_OF_A_WAY
 from kafkalog.recovery.modes.table import Mode
@@ -138,12 +138,12 @@ def _next_step(plan: Outlined, given: Given) -> tuple[str, list[str]]:
     if plan.lost_in_deleted and not plan.copies and given.original is None:
         return _from_deleted(plan, given)
     best = plan.choice.recommended
-    is_choice = any(way.measured.may_lose for way in plan.choice.ways)
+    is_choice = plan.choice.is_offered
     if best is not None and is_choice and not is_done(best, plan):
         commands = commands_for(best, plan, given)
         if commands:
             instead = "" if best.measured == plan.choice.own else " instead of this plan"
-            return f"type this{instead} ({label_of(best)}; it loses {sentence_of_lost(best.measured)}):", commands
+            return f"type this{instead} ({label_of(best)}; {_effect_of(best)}):", commands
     if plan.refusal is not None:
         return f"refused: {told(plan.refusal)}", []
     if plan.is_not_needed:
@@ -156,8 +156,18 @@ def _next_step(plan: Outlined, given: Given) -> tuple[str, list[str]]:
         if plan.root in paths:
             paths, words = with_identity(plan, words, paths)
         typed = f"kafkalog recover {shell_line([*paths, *words, *own, *copies, *consent])} --yes"
-        return (_note_of_consent(best) if consent else TYPE_THIS), [typed]
+        return _note_of_own(best if is_choice else None, drops=bool(consent)), [typed]
     return _beside_the_logs(plan, given, mended, best if is_choice else None)
+
+
+def _effect_of(best: RecoveryWay) -> str:
+    """Return what all commands of a way lose together, which of it they need consent for, and what a way brings back
+    into a log that is not damaged.
+    """
+    measured = best.measured
+    asks = best.needs_consent or (best.rest is not None and best.rest.needs_consent)
+    readable = readable_text(measured) if asks else ""
+    return "; ".join(filter(None, [f"it loses {sentence_of_lost(measured)}{from_copies_text(measured)}", readable]))
 
 
 def _from_deleted(plan: Outlined, given: Given) -> tuple[str, list[str]]:
@@ -204,14 +214,15 @@ def mends_of(plan: Outlined) -> Iterator[Mend]:
     return mends(plan.node, plan.names)
 
 
-def _note_of_consent(best: RecoveryWay | None) -> str:
-    """Return the sentence before a command that drops records with a right checksum. `best` is the recommended way,
-    None if there is no choice.
+def _note_of_own(best: RecoveryWay | None, *, drops: bool) -> str:
+    """Return the sentence before the command of the plan itself. `drops` says that it drops records with a right
+    checksum. `best` is the recommended way, None if there is no choice.
     """
     drop = "to drop records whose checksum is right"
     if best is not None and best.how is None:
-        return f"recommended is {label_of(best)}, below; type this only {drop} here:"
-    return f"type this {drop} here:"
+        instead = drop if drops else "if that is not possible"
+        return f"recommended is {label_of(best)}, below; type this only {instead}:"
+    return f"type this {drop} here:" if drops else TYPE_THIS
 
 
 def of_all_together(plans: Sequence[Outlined], given: Given) -> Given:

@@ -22,7 +22,13 @@ from kafkalog.codec.names import (
     parse_partition_directory,
 )
 from kafkalog.inspect.lost_batches import LostBatch, is_of_batch, lost_batch_at, when_written
-from kafkalog.recovery.broker.node.answer import ConsequenceKind, NodeStart, StartOutcome
+from kafkalog.recovery.broker.node.answer import (
+    ConsequenceKind,
+    EmptiedConsequence,
+    NodeStart,
+    ServedConsequence,
+    StartOutcome,
+)
 from kafkalog.recovery.broker.node.releases import MODELED
 from kafkalog.recovery.broker.node.sentences import start_fails, start_sentences
 from kafkalog.recovery.decide.aftermath import LossConsequence
@@ -39,7 +45,7 @@ from kafkalog.recovery.decide.losses import (
 from kafkalog.recovery.decide.plan import BrokerForecast
 from kafkalog.recovery.decide.ways import Measured, total
 from kafkalog.words.first_screen import FirstScreen, Loss, StartForecast, start_lines
-from kafkalog.words.next_step import TYPE_THIS
+from kafkalog.words.next_step import NOT_NEEDED, NOTHING_TO_DO, TYPE_THIS
 from kafkalog.words.order import natural_order
 from kafkalog.words.quarantine import place_in_quarantine
 
@@ -53,7 +59,7 @@ _SHOWN = 24
 _NAMED = 3
 _STOPS = ("marker_lost", "transaction_stays_open")
 """kinds of loss consequences of transactions at which readers of committed data stop"""
-_OUT = (ConsequenceKind.STRAY, ConsequenceKind.DELETED, ConsequenceKind.FUTURE_TRUNCATED)
+_OUT = (ConsequenceKind.STRAY, ConsequenceKind.DELETED)
 
 NEEDS_ROOM: Final = "but a start writes files, for which its file system has no space"
 DONE_NEXT: Final = "this is done next, and it can be undone"
@@ -153,7 +159,7 @@ def _note(outlooks: Sequence[Outlook]) -> str:
     """Return the text before the commands of the first screen; empty if there is no note. It is a single note if all
     directories have the same command or the same note, if the only commands name all directories, or if the plans are
     about to be carried out. Otherwise it consists of the notes of the directories that have commands, each with the
-    name of the directory. If none has a command, it is the first note.
+    name of the directory. If none has a command, it is the first note that says more than that nothing is to be done.
     """
     typed = [outlook for outlook in outlooks if outlook.commands]
     if len(typed) > 1 and len({tuple(outlook.commands) for outlook in typed}) == 1:  # one command, for all of them
@@ -166,7 +172,8 @@ def _note(outlooks: Sequence[Outlook]) -> str:
         return noted[0].note if noted else ""
     if DONE_NEXT in {outlook.note for outlook in noted}:
         return DONE_NEXT
-    shown = [outlook for outlook in noted if outlook.commands] or noted[:1]
+    urgent = [outlook for outlook in noted if not outlook.note.startswith((NOTHING_TO_DO, NOT_NEEDED))]
+    shown = [outlook for outlook in noted if outlook.commands] or (urgent or noted)[:1]
     roots = {outlook.root for outlook in outlooks}
     if len(typed) == 1 and all(roots.issubset(shlex.split(command)) for command in typed[0].commands):
         return typed[0].note
@@ -343,9 +350,17 @@ def out_of_service_sentence(nodes: Sequence[NodeStart]) -> str:
     broker had their records. Return an empty string if there are none either.
     """
     start_consequences = [each for node in nodes for answer in node.answers for each in answer.consequences]
-    names = {name for consequence in start_consequences if consequence.kind in _OUT for name in consequence.names}
+    again = {name for each in start_consequences if each.kind is ConsequenceKind.EMPTY_AGAIN for name in each.names}
+    names = {name for each in start_consequences if each.kind in _OUT and not isinstance(each, ServedConsequence)
+             for name in each.names} - again  # fmt: skip
+    empty = {name for each in start_consequences if each.kind is ConsequenceKind.EMPTY_AGAIN for name in each.lost}
+    is_certain = all(node.not_given == 0 for node in nodes) or not empty
+    empty |= {name for each in start_consequences if isinstance(each, EmptiedConsequence) for name in each.names}
+    unless = "" if is_certain else f", {UNLESS_ELSEWHERE}"
+    emptied = f"served after a start as it is, but empty: {first_names(sorted(empty, key=natural_order))}{unless}"
     if names:
-        return f"out of service after a start as it is: {first_names(sorted(names, key=natural_order))}"
+        out = f"out of service after a start as it is: {first_names(sorted(names, key=natural_order))}"
+        return f"{out}; {emptied}" if empty else out
     if any(start_consequence.kind is ConsequenceKind.DIRECTORY_OFFLINE for start_consequence in start_consequences):
         return "out of service after a start as it is: a log directory, with all its partitions"
     unserved = [each for node in nodes for answer in node.answers if answer.outcome is not StartOutcome.FAILS
@@ -355,11 +370,7 @@ def out_of_service_sentence(nodes: Sequence[NodeStart]) -> str:
         return f"out of service after a start as it is: {first_names(sorted(names, key=natural_order))}"
     if unserved:
         return "out of service after a start as it is: the node, or a part of it, as said above"
-    empty = {name for each in start_consequences if each.kind is ConsequenceKind.EMPTY_AGAIN for name in each.lost}
-    if empty:
-        unless = "" if all(node.not_given == 0 for node in nodes) else f", {UNLESS_ELSEWHERE}"
-        return f"served after a start as it is, but empty: {first_names(sorted(empty, key=natural_order))}{unless}"
-    return ""
+    return emptied if empty else ""
 
 
 def _lost(outlooks: Sequence[Outlook], *, are_alone: bool) -> str:
@@ -373,6 +384,11 @@ def _lost(outlooks: Sequence[Outlook], *, are_alone: bool) -> str:
     nodes = [each.forecast.node for each in planned if each.forecast is not None and each.forecast.node is not None]
     hurt = [name for outlook in planned for name in _hurt(outlook.choice)]
     beside = lost_beside(nodes, (finding for outlook in planned for finding in outlook.findings), hurt)
+    ways = [outlook.choice.recommended for outlook in planned]
+    brings = sum(way.measured.from_copies for way in ways if way is not None)
+    if brings:
+        beside.append(f"{counted(brings, 'record')} missing inside the logs, which the copies have")
+    besides = [f"lost beside it: {'; '.join(beside)}"] if beside else []
     if not any(outlook.choice.own.may_lose for outlook in planned if outlook.choice.ways):
         is_old = any(consequence.kind == "retention" for outlook in planned for consequence in outlook.consequences)
         nothing = "nothing but what retention deletes" if is_old else "nothing"
@@ -380,10 +396,12 @@ def _lost(outlooks: Sequence[Outlook], *, are_alone: bool) -> str:
         if not are_alone and _is_unknown(planned):
             others = f"{nothing} that is counted; what cannot be read is not"
         is_part = are_alone or _is_unknown(planned)
-        return f"lost with this plan: {'; '.join(beside) or (others if is_part else nothing)}"
+        if beside:
+            return f"lost beside this plan: {'; '.join(beside)}"
+        return f"lost with this plan: {others if is_part else nothing}"
     readable = f"; {readable_text(own)}" if own.sound_lost else ""
     where = f" in {counted(len(hurt), 'partition')}" if hurt else ""
-    return "; ".join([f"lost with this plan: {sentence_of_lost(own)}{where}{readable}", *beside])
+    return "; ".join([f"lost with this plan: {sentence_of_lost(own)}{where}{readable}", *besides])
 
 
 def _hurt(choice: RecoveryChoice) -> dict[str, Measured]:

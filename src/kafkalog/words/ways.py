@@ -10,13 +10,14 @@ from kafkalog.recovery.decide.ways_json import RequestJson, WayJson, way_json
 from kafkalog.recovery.modes.spec import Help
 from kafkalog.recovery.modes.table import REPAIR_BITS, Mode
 
-__all__ = ["label_of", "mode_words", "needs_copies", "needs_in", "needs_of", "needs_text"]
+__all__ = ["label_of", "mode_words", "needs_copies", "needs_in", "needs_line", "needs_of", "needs_text", "rest_in"]
 
 
 def label_of(way: RecoveryWay) -> str:
     """Name of a way, with the option that distinguishes it from another one with its name."""
     both = way.how is not None and way.how.is_both
-    return f"{way.way} with {REPAIR_BITS.name}" if both else way.way
+    name = f"{way.way} with {REPAIR_BITS.name}" if both else way.way
+    return name if way.then is None else f"{name}, then {label_of(way.then)}"
 
 
 def needs_of(way: RecoveryWay) -> list[str]:
@@ -28,8 +29,25 @@ def needs_of(way: RecoveryWay) -> list[str]:
 
 def needs_text(way: RecoveryWay) -> str:
     """Needs of a way as one line for a shell; empty if there are none."""
-    needs = needs_of(way)
-    return " ".join(needs) if way.how is None else shell_line(needs)
+    return needs_line(way_json(way))
+
+
+def needs_line(way: WayJson) -> str:
+    """Needs of a way in the shape of a report as one line for a shell, with those of the recovery of all other
+    partitions if it has any; empty if there are none.
+    """
+    needs, rest = needs_in(way), rest_in(way)
+    line = " ".join(needs) if way.how is None else shell_line(needs)
+    return f"{line}; then {shell_line(rest)}" if rest else line
+
+
+def rest_in(way: WayJson) -> list[str]:
+    """Return the arguments of `recover` for all other partitions; empty if it needs none or there is no such
+    recovery.
+    """
+    if way.rest is None:
+        return []
+    return [*_options(way.rest), *(["--accept-loss"] if way.rest.needs_consent else [])]
 
 
 def needs_in(way: WayJson) -> list[str]:

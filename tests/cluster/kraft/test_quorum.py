@@ -395,3 +395,26 @@ def test_the_only_voter_has_all_that_was_committed_unless_its_files_are_old(tmp_
     (quorum,) = read_quorum(root)
     assert quorum.loss().endswith(" of epoch 2, unless these files are an older copy")
     assert "a majority" not in quorum.loss()
+
+
+def test_a_further_directory_of_a_node_shows_that_its_metadata_is_older(tmp_path: Path) -> None:
+    """It is no copy that is left out: what lies in it is compared with the metadata."""
+    root = copy_tree(brokers("4.1.1/txn")[0], tmp_path / "data")
+    beside = tmp_path / "more"
+    beside.mkdir()
+    (beside / "meta.properties").write_bytes((root / "meta.properties").read_bytes())
+    sound = kafkalog("quorum", "show", root, beside)
+    assert (sound.code, "left out" in sound.err) == (0, False)
+    assert f"{beside}: a further log directory" in " ".join(sound.out.split())
+    assert "unless these files are an older copy" in " ".join(sound.out.split())
+    (root / "sensors-22-0").rename(beside / "sensors-22-0")
+    (beside / "sensors-22-0" / "leader-epoch-checkpoint").write_text("0\n1\n9 0\n")
+    older = kafkalog("quorum", "show", root, beside)
+    assert f"{beside}/sensors-22-0 has leader epoch 9" in " ".join(older.out.split())
+    assert "unless these files" not in older.out
+    for line in ("cluster.id=AAAAAAAAAAAAAAAAAAAABA", "node.id=99"):
+        name = line.partition("=")[0]
+        text = re.sub(rf"^{re.escape(name)}=.*$", line, (root / "meta.properties").read_text(), flags=re.MULTILINE)
+        (beside / "meta.properties").write_text(text)
+        other = kafkalog("quorum", "show", root, beside)
+        assert (other.code, "left out" in other.err) == (1, True), "it is of another node"

@@ -148,7 +148,9 @@ def test_an_absent_disk_that_may_lead_is_asked_for(disks: Path) -> None:
     found = of(disks, "broker-1", "broker-2", "controller")
     equal = partition(found, "equal")
     assert (equal.leaders, equal.best) == ((-1,), (1, 2))
-    assert in_json(equal.advice) == {"do": "bring", "order": [1, 2], "hold_back": [], "elect": 1, "bring": [3]}
+    assert in_json(equal.advice) == {
+        "do": "bring", "order": [1, 2], "leads": [], "hold_back": [], "elect": 1, "bring": [3]
+    }  # fmt: skip
     ended = kafkalog("triage", *(disks / name for name in ("broker-1", "broker-2", "controller")))
     assert "bring the disks of 3, or make it start; else start 1, 2; elect 1 (unclean)" in " ".join(ended.out.split())
     assert "kafka-leader-election.sh --bootstrap-server HOST:PORT --election-type unclean --topic TOPIC" in ended.out
@@ -157,7 +159,9 @@ def test_an_absent_disk_that_may_lead_is_asked_for(disks: Path) -> None:
 
 def test_where_no_other_copy_is_here_only_its_disk_helps(disks: Path) -> None:
     alone = partition(of(disks, "broker-1", "broker-3", "controller"), "alone")
-    assert in_json(alone.advice) == {"do": "bring", "order": [], "hold_back": [], "elect": None, "bring": [2]}
+    assert in_json(alone.advice) == {
+        "do": "bring", "order": [], "leads": [], "hold_back": [], "elect": None, "bring": [2]
+    }  # fmt: skip
 
 
 def test_a_broker_that_is_left_out_of_an_order_is_in_the_advice(disks: Path) -> None:

@@ -11,12 +11,14 @@ import pytest
 from kafkalog.cluster.kraft.metadata_log import MetadataLog
 from kafkalog.codec.common.source import BufferSource
 from kafkalog.codec.plain.scanner import Scanner
+from kafkalog.jobs.triage.kraft import kraft_memory
 from kafkalog.jobs.triage.run import Triage, triage
 from kafkalog.log.directories.partition import open_partition
 from kafkalog.log.directories.selection import Selection
 from testkit.kafka.start_records import append_metadata
 from testkit.recorded.broker_dirs import own_copy, unpacked
 from testkit.recorded.fixture_data import unpack_replicas
+from testkit.recorded.quorums import CONTROLLERS, copied, last_log
 from testkit.running.command import kafkalog
 
 BROKERS = ("broker-1", "broker-2", "broker-3")
@@ -144,3 +146,21 @@ def test_zookeeper_too(tmp_path: Path) -> None:
     (found,) = triage(cluster).unknown
     assert (found.topic, found.partition) == ("made-elsewhere", 3)
     assert "ZooKeeper knows no such topic" in found.why
+
+
+def test_who_is_elected_is_said_if_another_voter_is_behind(tmp_path: Path) -> None:
+    """A majority refuses its vote to a controller whose metadata ends before theirs."""
+    nodes = copied("static", tmp_path, *CONTROLLERS)
+    behind, *others = sorted(nodes)
+    ahead = nodes[others[0]] / METADATA
+    for number in (behind, others[1]):
+        shutil.rmtree(nodes[number] / METADATA)
+        shutil.copytree(ahead, nodes[number] / METADATA)
+    paths = [str(root) for root in nodes.values()]
+    assert kraft_memory(paths, {}, []).elected == ""
+    for number in others:
+        append_metadata(last_log(nodes[number]), ("NoOpRecord", 0, {}))
+    assert kraft_memory(paths, {}, []).elected == (
+        f"Node {others[0]} or {others[1]} is elected as the controller, in any order of starts: the metadata of "
+        f"{behind} is older, and it gets the rest from the controller."
+    )

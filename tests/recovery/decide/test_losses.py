@@ -298,6 +298,6 @@ def test_partitions_of_a_log_directory_that_was_not_given_are_not_called_lost(
         roots=("/d1",), role=Role.COMBINED, node_id=1, releases=(release_of("3.9"),), answers=(answer,),
         not_given=not_given,
     )  # fmt: skip
-    said = "all or part of 1 partition (t-1) by the start after it"
+    said = "all or part of 1 partition (t-1), by the broker's start"
     unsure = "1 partition (t-1), unless another of its log.dirs, which was not given, has them"
     assert lost_beside([start], []) == [said if is_sure else unsure]

@@ -7,11 +7,13 @@ import shlex
 import shutil
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 import kafkalog
 from kafkalog import Log, RecoveryRefused, UsageError
@@ -21,7 +23,10 @@ from kafkalog.log import open_partition
 from kafkalog.recovery import Recovery, plan, recover, undo
 from kafkalog.recovery.act.journal import JOURNAL
 from kafkalog.recovery.damage.offset_ranges import OffsetRanges
+from kafkalog.recovery.decide.ways import Measured
 from kafkalog.recovery.modes.table import Mode
+from kafkalog.words.commands import NOTHING_GIVEN
+from kafkalog.words.next_step import what_to_type
 from kafkalog.words.ways import needs_of
 from testkit.judging.trees import first_difference, stamps
 from testkit.recorded.fixture_data import recovery_case, replica_roles, unpack_replicas
@@ -81,6 +86,80 @@ def test_what_is_printed_keeps_what_is_promised_and_can_be_undone(
         undo(damaged)
     assert first_difference(dict(stamps(damaged)), dict(before)) == ""
     compared("partitions merged in place as printed, with the records promised, and undone", len(ways))
+
+
+@pytest.mark.parametrize("is_sound_behind", [True, False])
+def test_each_partition_has_its_best_way_and_all_printed_commands_lose_what_is_said(
+    is_sound_behind: bool, volumes: Path, compared: Callable[[str, int], None]
+) -> None:
+    """A copy heals one partition; the other has none, and salvage keeps what comes after its damage."""
+    damaged, copy = volumes / f"broker-{OLD}", volumes / f"broker-{NEW}"
+    shutil.rmtree(copy / "tale-0")
+    there = {topic: records(damaged, topic) for topic in ("equal", "tale")}
+    damage(min((damaged / "equal-0").glob("*.log")))
+    if is_sound_behind:
+        damage(min((damaged / "tale-0").glob("*.log")))
+    else:
+        log = max((damaged / "tale-0").glob("*.log"))
+        os.truncate(log, log.stat().st_size - 3)
+    before = stamps(damaged)
+    (line,) = command("plan", "--json", "--copy", copy, damaged).objects
+    best = next(way for way in line["ways"] if way["way"] == line["recommended"])
+    rest = ["--mode", "salvage"] if is_sound_behind else []
+    assert (best["way"], best["partitions"], best["rest"]) == ("merge", ["equal-0"], rest)
+    assert all(way["records_lost"] >= best["records_lost"] for way in line["ways"])
+    screen = command("plan", damaged, "--copy", copy).out.partition("\n\n")[0]
+    least = "" if is_sound_behind else "at least "
+    said = f"(merge{', then salvage' if rest else ''}; it loses {least}{best['records_lost']} record"
+    assert said in " ".join(screen.split())
+    lines = [each.strip() for each in screen.split("\n") if each.startswith("  kafkalog recover ")]
+    assert [shlex.split(each)[2] for each in lines] == [str(damaged / "equal-0"), str(damaged)]
+    for each in lines:
+        finished = command(*shlex.split(each)[1:])
+        assert (finished.code, "accept-loss" in each) == (2, False), finished
+    left = {topic: records(damaged, topic) for topic in there}
+    assert left["equal"] == there["equal"]
+    lost = len(there["tale"]) - len(left["tale"])
+    assert 0 < lost == best["records_lost"]
+    assert "kafkalog recover" not in command("plan", damaged, "--copy", copy).out
+    undo(damaged)
+    undo(damaged)
+    assert first_difference(dict(stamps(damaged)), dict(before)) == ""
+    compared("directories recovered partition by partition as printed, with the loss that was said", 1)
+
+
+def test_consent_is_printed_only_with_what_it_drops(volumes: Path) -> None:
+    """Each command has its own: that of the rest drops readable records, the merge before it does not."""
+    damaged, copy = volumes / f"broker-{OLD}", volumes / f"broker-{NEW}"
+    damage(min((damaged / "equal-0").glob("*.log")))
+    made = plan(Recovery(copies=[copy]), damaged)[0]
+    best = made.choice.recommended
+    assert best is not None
+    assert best.rest is not None
+    assert best.partitions == ("equal-0",)
+    lost = Measured(records_kept=5, records_lost=9, sound_lost=4)
+    rest = structs.replace(best.rest, measured=lost, needs_consent=True)
+    choice = structs.replace(made.choice, ways=[structs.replace(best, measured=lost, rest=rest)])
+    note, commands = what_to_type(replace(made, choice=choice), NOTHING_GIVEN)
+    assert "(merge, then safe; it loses 9 records; 4 of the lost ones can still be read)" in note
+    assert ["--accept-loss" in each for each in commands] == [False, True]
+
+
+def test_what_a_copy_has_inside_a_salvaged_log_is_offered(volumes: Path) -> None:
+    """Nothing is damaged any more, but a gap is left that the copy fills."""
+    damaged, copy = (volumes / f"broker-{each}" for each in (OLD, NEW))
+    there = records(damaged, "equal")
+    damage(min((damaged / "equal-0").glob("*.log")))
+    recover(Recovery(mode="salvage"), damaged)
+    missing = len(there) - len(records(damaged, "equal"))
+    assert missing
+    screen = command("plan", damaged, "--copy", copy).out.partition("\n\n")[0]
+    assert f"lost beside this plan: {missing} records missing inside the logs, which the copies have" in screen
+    lines = [each.strip() for each in screen.split("\n") if each.startswith("  kafkalog recover ")]
+    for each in lines:
+        assert command(*shlex.split(each)[1:]).code == 2
+    assert records(damaged, "equal") == there
+    assert "nothing to do" in command("plan", damaged, "--copy", copy).out
 
 
 def test_a_log_that_no_copy_helps_is_recovered_as_in_mode_safe(volumes: Path) -> None:

@@ -53,6 +53,21 @@ def test_what_others_in_sync_have(topic: str, tmp_path: Path) -> None:
     assert str(recommended.way) == "replica"
 
 
+def test_the_rest_of_a_log_that_was_cut_off_is_kept_by_the_others(tmp_path: Path) -> None:
+    """Not only the records of the incomplete batch: all up to the high watermark."""
+    volume = unpack_replicas(tmp_path) / f"broker-{BEHIND}"
+    own = records(volume, "equal")
+    log, *others = sorted((volume / "equal-0").glob("*.log"))
+    for other in others:
+        other.unlink()
+    batches = scan(log.read_bytes()).batches
+    with log.open("r+b") as file:
+        file.truncate(batches[1].position + batches[1].size - 5)
+    ways = {str(way.way): way.measured for way in plan(volume)[0].choice.by_partition["equal-0"]}
+    assert ways["safe"].records_lost
+    assert (ways["replica"].records_kept, ways["replica"].records_lost) == (len(own), 0)
+
+
 @pytest.mark.parametrize("broker", [OLD, NEW])
 def test_nobody_else_was_in_sync(broker: int, tmp_path: Path) -> None:
     """Who led alone at the end has records that nobody else need have: no other broker is offered."""

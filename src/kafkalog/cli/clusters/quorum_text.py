@@ -124,6 +124,12 @@ def print_quorum(quorum: Quorum) -> None:
         for survivor in quorum.survivors:
             for sentence in _start_sentences(survivor.log):
                 writer.write(f"{escape_controls(survivor.log.root)}: {escape_controls(sentence)}")
+        if quorum.beside:
+            others = f"{quorum.beside[0]}{f' and {len(quorum.beside) - 1} more' if quorum.beside[1:] else ''}"
+            what = "a further log directory of these nodes" if len(quorum.beside) == 1 else (
+                "further log directories of these nodes"
+            )  # fmt: skip
+            writer.write(escape_controls(f"{others}: {what}, compared with the metadata by partitions and epochs"))
         if quorum.committed_at_least:
             writer.write(f"committed for certain, by a snapshot: everything below offset {quorum.committed_at_least}")
         writer.write(escape_controls(quorum.loss()))

@@ -132,7 +132,7 @@ def _compared(found: Triage) -> str:
 
 def _summary(found: Triage) -> list[str]:
     total = counted(len(found.partitions), "partition")
-    lines = [f"{total}, foreseen from {found.source}"]
+    lines = [f"{total}, foreseen from {found.source}", *([found.elected] if found.elected else [])]
     for node, why in sorted(found.not_starting.items()):
         lines.append(f"broker {node} is taken to stay down: {why}")
     if found.cut_by_start:

@@ -30,6 +30,8 @@ from kafkalog.words.outlook import DONE_NEXT, NEEDS_ROOM, Outlook, first_screen
 
 __all__ = ["print_plan", "print_plans"]
 
+_LONG = 160
+"""Characters from which on a sentence is said once for all plans."""
 _SHOWN = 20
 """Directories and files that move as a whole and are named."""
 
@@ -213,18 +215,21 @@ def print_plans(plans: Sequence[Plan], given: Given = NOTHING_GIVEN, *, every: b
     if plans and not is_one:
         outlooks = [outlook_of(each, given, acts=acts) for each in plans]
         print_screen(first_screen(title_of(plans), outlooks, problems, ask_again))
+    said = {finding.detail for plan in plans for finding in plan.findings}
     for plan in plans:
-        print_plan(plan, given, every=every, with_screen=is_one, acts=acts)
+        print_plan(plan, given, every=every, with_screen=is_one, acts=acts, said=said)
 
 
 def print_plan(plan: Plan, given: Given = NOTHING_GIVEN, *, every: bool = False, with_screen: bool = True,
-               acts: bool = False) -> None:  # fmt: skip
+               acts: bool = False, said: set[str] | None = None) -> None:  # fmt: skip
     """Print the first screen of a plan, then tables and sentences about changes and damage, and the table of the ways
     to recover if records may be lost.
 
     `given` has the options that recommended commands repeat. With `every` the tables have all partitions, and every
     finding has a sentence. Without `with_screen` a title replaces the screen. `acts` says that the plan is carried out
-    next, unless it is refused. May read the metadata log; raises `StorageError` if that fails.
+    next, unless it is refused. `said` has texts that the details of this or another plan have in full: a long sentence
+    that is among them is not repeated, and others are added. May read the metadata log; raises `StorageError` if that
+    fails.
     """
     changing = sorted((each for each in plan.partitions if each.changes), key=lambda each: natural_order(each.name))
     screen = first_screen(title_of([plan]), [outlook_of(plan, given, acts=acts)])
@@ -240,8 +245,11 @@ def print_plan(plan: Plan, given: Given = NOTHING_GIVEN, *, every: bool = False,
         for line, _alike in finding_lines(plan.findings, every=every):
             writer.write(escape_controls(line))
         in_full = (*screen.start, *screen.beyond_end, *screen.looks)
+        told_before = set() if said is None else said
         for sentence in screen.left_out(text_width()) if with_screen else in_full:
-            writer.write(escape_controls(sentence))
+            if len(sentence) < _LONG or sentence not in told_before:
+                writer.write(escape_controls(sentence))
+            told_before.add(sentence)
         if plan.topics.problem is not None:
             writer.write(escape_controls(plan.topics.problem))
         elif plan.topics.configs or plan.topics.broker_configs:

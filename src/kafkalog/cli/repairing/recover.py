@@ -50,11 +50,12 @@ def _show(results: list[RecoveryResult], as_json: bool, *, is_new: bool = False)
     remains. Otherwise it is 2 if something was changed in place, and 0 if nothing was changed or the results are in a
     new copy (`is_new`). Raises `StorageError` if a metadata log that is needed for advice cannot be read.
     """
+    said: set[str] = set()
     for result in results:
         if as_json:
             print_json(result_line(result_json(result)))
         else:
-            print_result(result)
+            print_result(result, said)
     if any(result.plan.is_unreadable for result in results):
         return ExitCode.IO_ERROR
     if any(result.declined for result in results):

@@ -21,13 +21,14 @@ from kafkalog.words.quarantine import quarantine_sentence
 __all__ = ["print_result"]
 
 
-def print_result(result: RecoveryResult) -> None:
+def print_result(result: RecoveryResult, said: set[str] | None = None) -> None:
     """Print the result of a recovery: notes, earlier executions that were completed or set aside, partitions that were
     left unchanged, kept and lost records, the next start of a broker, and the command that reverses the recovery. If
-    nothing was changed, print the state of the directory instead. May read the metadata log; raises `StorageError` if
-    that fails.
+    nothing was changed, print the state of the directory instead. `said` has the sentences about starts that were
+    printed for other directories, which are not repeated; those of this one are added. May read the metadata log;
+    raises `StorageError` if that fails.
     """
-    root = escape_controls(result.plan.root)
+    root, told_before = escape_controls(result.plan.root), set() if said is None else said
     with SentenceWriter() as writer:
         for note in result.notes:
             writer.write(escape_controls(note))
@@ -42,7 +43,7 @@ def print_result(result: RecoveryResult) -> None:
         for name, why in result.declined.items():
             writer.write(f"{escape_controls(name)} was left as it is: {escape_controls(told(why))}")
         if result.run_id is None:
-            writer.write(f"{root}: {_what_is_left(result)}")
+            writer.write(f"{root}: {_what_is_left(result, told_before)}")
             return
         writer.write(f"recovered {root}: run {result.run_id}")
         writer.write(_kept(result))
@@ -56,15 +57,15 @@ def print_result(result: RecoveryResult) -> None:
         outlook = Outlook(root=plan.root, forecast=None, choice=plan.choice, findings=plan.findings)
         for sentence in looks_in_quarantine(outlook, result.quarantine or ""):
             writer.write(escape_controls(sentence))
-        writer.write(_broker(result))
+        writer.write(_broker(result, told_before))
         for mend in mends(result.node, (partition.name for partition in result.plan.partitions)):
             writer.write(escape_controls(mend.sentence))
         writer.write(f"to undo this: kafkalog undo {shell_word(result.plan.root)} --run {result.run_id}")
 
 
-def _what_is_left(result: RecoveryResult) -> str:
+def _what_is_left(result: RecoveryResult, said: set[str]) -> str:
     if result.leaves_a_fault and result.node is not None:
-        return f"nothing was changed, and the node is not as it should be: {_of_node(result.node)}"
+        return f"nothing was changed, and the node is not as it should be: {_of_node(result.node, said)}"
     if not result.completed:
         return "nothing to do"
     if not result.plan.changes and result.plan.refusal is None:
@@ -91,9 +92,9 @@ def _kept(result: RecoveryResult) -> str:
     return f"{kept}; {lost_text(measured)} {verb} lost ({ranges or 'others have their offsets'})"
 
 
-def _broker(result: RecoveryResult) -> str:
+def _broker(result: RecoveryResult, said: set[str]) -> str:
     if result.plan.survey.is_partial:
-        of_node = ", but " + _of_node(result.node) if result.node is not None and result.leaves_a_fault else ""
+        of_node = ", but " + _of_node(result.node, said) if result.node is not None and result.leaves_a_fault else ""
         return (
             "a broker that starts on the directory changes nothing in the partitions that were recovered; whether it "
             f"starts was not examined: `kafkalog plan` of the whole log directory tells{of_node}"
@@ -107,7 +108,7 @@ def _broker(result: RecoveryResult) -> str:
         return f"the logs are such that a broker changes nothing in them, but {escape_controls(note)}"
     refuses = result.node is not None and any(answer.is_of_upgrade for answer in result.node.answers)
     if result.node is not None and (refuses or not result.node.changes_nothing):
-        return f"the logs are such that a broker changes nothing in them, but {_of_node(result.node)}"
+        return f"the logs are such that a broker changes nothing in them, but {_of_node(result.node, said)}"
     if result.plan.topics.source is None and result.plan.partitions:
         return (
             "a broker that starts on it now opens it, and changes nothing unless topics have settings for segments or "
@@ -123,5 +124,12 @@ def _broker(result: RecoveryResult) -> str:
     return "a broker that starts on it now opens it and changes nothing"
 
 
-def _of_node(node: NodeStart) -> str:
-    return escape_controls("; ".join(node_sentences(node)))
+def _of_node(node: NodeStart, said: set[str]) -> str:
+    """Return the sentences about the node's start, or that they are the same as before if `said` has them, to which
+    they are added.
+    """
+    text = escape_controls("; ".join(node_sentences(node)))
+    if text in said:
+        return "its node starts as said above"
+    said.add(text)
+    return text

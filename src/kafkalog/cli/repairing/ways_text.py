@@ -12,7 +12,7 @@ from kafkalog.codec.common.findings import FindingCode
 from kafkalog.codec.common.shell import shell_line
 from kafkalog.codec.common.wording import counted
 from kafkalog.recovery.decide.choice import ranges_text
-from kafkalog.recovery.decide.losses import lost_text, readable_text, sentence_of_lost, skipped_text
+from kafkalog.recovery.decide.losses import from_copies_text, lost_text, readable_text, sentence_of_lost, skipped_text
 from kafkalog.recovery.decide.plan import Plan
 from kafkalog.recovery.decide.ways import Measured, RecoveryWay
 from kafkalog.recovery.facts.metadata_copies import IN_PLACE_OF_A_WAY
@@ -33,7 +33,7 @@ def print_ways(plan: Plan, given: Given = NOTHING_GIVEN, *, every: bool = False)
     if there are several.
     """
     ways = plan.choice.ways
-    if not any(way.measured.may_lose for way in ways):
+    if not plan.choice.is_offered:
         return
     partitions = plan.choice.by_partition
     for name, of_partition in partitions.items() if every and len(partitions) > 1 else ():
@@ -63,6 +63,8 @@ def _write_recommended(writer: LineWriter, plan: Plan, given: Given, best: Recov
     meaning = done_of(best, plan.node) if is_done(best, plan) else best.consequence
     if meaning:
         writer.write(escape_controls(f"  {meaning}"))
+    if best.then is not None:
+        writer.write(escape_controls(f"  then, in all other partitions: {best.then.consequence}"))
     for sentence in _besides(best.measured):
         writer.write(f"  {sentence}")
     for sentence in _without(best, ways):
@@ -188,6 +190,8 @@ def _count(value: int | None) -> object:
 
 def _kept(way: RecoveryWay) -> object:
     kept, hidden = way.measured.records_kept, way.measured.records_hidden
+    if way.measured.is_kept_estimate and kept is not None:
+        return f"about {kept}"
     return f"{kept}, {hidden} of them skipped" if hidden else _count(kept)
 
 
@@ -211,7 +215,7 @@ def _reason(best: RecoveryWay, ways: Sequence[RecoveryWay], *, is_all: bool = Tr
     measured = best.measured
     others = [way for way in ways if way is not best and way.measured.out_of_reach is not None]
     next_best = min(others, key=lambda way: way.measured.out_of_reach or 0, default=None)
-    what = f"it loses {sentence_of_lost(measured)}"
+    what = f"it loses {sentence_of_lost(measured)}{from_copies_text(measured)}"
     if not measured.records_lost and not measured.is_exact:
         what = f"it is unknown how many records were in the damage; all others are kept{_but_skipped(measured)}"
     if next_best is None:

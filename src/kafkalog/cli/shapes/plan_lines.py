@@ -8,7 +8,7 @@ from kafkalog.recovery.act.unfinished_business import StandingJson
 from kafkalog.recovery.decide.plan_json import PartitionPlanFields, PlanFields, PlanJson, ResultFields, ResultJson
 from kafkalog.recovery.decide.ways_json import WayFields, WayJson
 from kafkalog.recovery.modes.table import WAYS
-from kafkalog.words.ways import needs_in
+from kafkalog.words.ways import needs_in, rest_in
 
 __all__ = ["PlanLine", "ResultLine", "plan_line", "result_line"]
 
@@ -20,6 +20,8 @@ class WayLine(WayFields, frozen=True, kw_only=True):
     """options with which `recover` takes this way, or its precondition in words if `recover` cannot take it; empty if
     nothing is needed
     """
+    rest: list[str] | None
+    """options with which `recover` takes all other partitions after that; null if `needs` is for all"""
     needs_consent: UnsetType = UNSET
     leaders: UnsetType = UNSET
 
@@ -100,4 +102,6 @@ def _in_options(plan: PlanJson) -> dict[str, object]:
 
 
 def _way_line(way: WayJson) -> WayLine:
-    return WayLine(**{**structs.asdict(way), "how": needs_in(way), "needs_consent": UNSET, "leaders": UNSET})
+    rest = None if way.rest is None else rest_in(way)
+    more = {"how": needs_in(way), "rest": rest, "needs_consent": UNSET, "leaders": UNSET}
+    return WayLine(**{**structs.asdict(way), **more})

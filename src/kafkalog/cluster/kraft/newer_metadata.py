@@ -23,21 +23,23 @@ from kafkalog.log.storage.producers.snapshots import snapshot_offsets, within_re
 __all__ = ["sign_of_newer_metadata"]
 
 
-def sign_of_newer_metadata(best: QuorumLog, logs: Sequence[QuorumLog], limits: Limits) -> str | None:
+def sign_of_newer_metadata(
+    best: QuorumLog, logs: Sequence[QuorumLog], limits: Limits, beside: Sequence[str] = ()
+) -> str | None:
     """Return a sentence with the first sign that the log `best` is older than the quorum's last commit; None without
     such a sign.
 
     Signs are: an epoch, a snapshot or a checkpointed high watermark beyond the end of `best` in any file; and
     partitions with a topic or a leader epoch that its metadata lacks, because controllers record both before a broker
     learns of them. A sign does not prove it: an election may have ended without a record, and a topic may have been
-    deleted. `logs` are all copies that the caller has; their log directories are listed, and the metadata of `best` is
-    read if one of them has partitions. Raises `StorageError` if a metadata directory or the log of `best` cannot be
-    read.
+    deleted. `logs` are all copies that the caller has, `beside` further log directories of their nodes; all log
+    directories are listed, and the metadata of `best` is read if one of them has partitions. Raises `StorageError` if a
+    metadata directory or the log of `best` cannot be read.
     """
-    return next(_signs(best, logs, limits), None)
+    return next(_signs(best, logs, limits, beside), None)
 
 
-def _signs(best: QuorumLog, logs: Sequence[QuorumLog], limits: Limits) -> Iterator[str]:
+def _signs(best: QuorumLog, logs: Sequence[QuorumLog], limits: Limits, beside: Sequence[str]) -> Iterator[str]:
     for log in logs:
         if log.state is not None and log.state.leader_epoch > best.epoch:
             path = os.path.join(log.directory, QUORUM_STATE)
@@ -46,7 +48,8 @@ def _signs(best: QuorumLog, logs: Sequence[QuorumLog], limits: Limits) -> Iterat
             if snapshot.end > best.end:
                 yield f"{os.path.join(log.directory, snapshot.file)} ends at offset {snapshot.end}"
         yield from _signs_beside(best, open_partition(log.directory, limits=limits))
-    directories = [open_log_dir(log.root, tolerant=True, limits=limits) for log in logs]
+    roots = (*(log.root for log in logs), *beside)
+    directories = [open_log_dir(root, tolerant=True, limits=limits) for root in roots]
     for directory in directories:
         watermark = directory.high_watermarks.get((CLUSTER_METADATA_TOPIC, 0), 0)
         if watermark > best.end:

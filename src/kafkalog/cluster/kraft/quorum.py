@@ -7,7 +7,8 @@ from __future__ import annotations
 import os
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 
 from msgspec import Struct, field
 
@@ -19,7 +20,8 @@ from kafkalog.codec.common.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.common.wording import counted
 from kafkalog.codec.files.kraft import VoterNode
 from kafkalog.codec.files.text import encode_uuid
-from kafkalog.codec.names import META_PROPERTIES
+from kafkalog.codec.names import CLUSTER_METADATA_DIRECTORY, META_PROPERTIES
+from kafkalog.log.directories.identities import meta_properties_of
 from kafkalog.log.disk.files import PathLike, refuse_no_path
 
 __all__ = [
@@ -87,6 +89,8 @@ class Quorum(Struct, kw_only=True):
     survivors: tuple[QuorumSurvivor, ...]
     voters: tuple[KnownVoter, ...]
     findings: list[Finding] = field(default_factory=list)
+    beside: tuple[str, ...] = ()
+    """further log directories of these nodes, which hold no metadata log"""
     sign_of_more: str | None = None
     """sentence with a sign that committed metadata is missing although a majority of the voters is here, for example
     because their files are from a backup (`sign_of_newer_metadata`); None without such a sign or a majority
@@ -363,9 +367,10 @@ def read_quorum(*paths: PathLike, limits: Limits = DEFAULT_LIMITS) -> list[Quoru
 
 def read_what_is_left(paths: Sequence[PathLike], limits: Limits = DEFAULT_LIMITS) -> tuple[list[Quorum], list[LeftOut]]:
     """Read the metadata logs at `paths`, one per node. Return a `Quorum` for each cluster, and the paths that have no
-    readable log, with the reason; both in the order of the paths. Logs without a cluster id count as one cluster. If no
-    path has a readable log, raises the `UsageError` or `StorageError` of the first path. Raises `StorageError` if a log
-    cannot be read any more when the copies are compared.
+    readable log, with the reason; both in the order of the paths. A further log directory of one of these nodes is not
+    among them, but in `beside` of its quorum. Logs without a cluster id count as one cluster. If no path has a readable
+    log, raises the `UsageError` or `StorageError` of the first path. Raises `StorageError` if a log cannot be read any
+    more when the copies are compared.
     """
     logs: list[QuorumLog] = []
     left_out: list[LeftOut] = []
@@ -380,21 +385,44 @@ def read_what_is_left(paths: Sequence[PathLike], limits: Limits = DEFAULT_LIMITS
             left_out.append(LeftOut(given, why, isinstance(error, StorageError)))
     if not logs and first is not None:
         raise first
-    return _by_cluster(logs, limits), left_out
+    beside = {out.path: cluster for out in left_out if (cluster := _cluster_beside(out.path, logs)) is not None}
+    return _by_cluster(logs, limits, beside), [out for out in left_out if out.path not in beside]
 
 
-def _by_cluster(logs: Sequence[QuorumLog], limits: Limits) -> list[Quorum]:
+def _cluster_beside(path: str, logs: Sequence[QuorumLog]) -> str | None:
+    """Return the cluster id if `path` is a log directory of a node to which one of `logs` belongs, by its
+    `meta.properties`, and holds no metadata log; else None.
+    """
+    inside = os.path.join(path, CLUSTER_METADATA_DIRECTORY)
+    if os.path.lexists(inside) or not os.path.isdir(path):
+        return None
+    meta = meta_properties_of(path)
+    if meta is None or meta.cluster_id is None or meta.node_id is None:
+        return None
+    is_known = any((log.cluster_id, log.node) == (meta.cluster_id, meta.node_id) for log in logs)
+    return meta.cluster_id if is_known else None
+
+
+def _by_cluster(
+    logs: Sequence[QuorumLog], limits: Limits, beside: Mapping[str, str] = MappingProxyType({})
+) -> list[Quorum]:
     by_cluster: dict[str | None, dict[str, QuorumLog]] = {}
     for log in logs:
         by_cluster.setdefault(log.cluster_id, {}).setdefault(log.root, log)
-    return [quorum_of([*each.values()], limits) for each in by_cluster.values()]
+    return [
+        quorum_of([*each.values()], limits, [path for path, of_path in beside.items() if of_path == cluster])
+        for cluster, each in by_cluster.items()
+    ]
 
 
-def quorum_of(logs: Sequence[QuorumLog], limits: Limits = DEFAULT_LIMITS) -> Quorum:
+def quorum_of(
+    logs: Sequence[QuorumLog], limits: Limits = DEFAULT_LIMITS, beside: Sequence[str] = ()
+) -> Quorum:
     """Rank the copies of one cluster, best first, and compare each with the best; return them with voters and findings.
 
     The records that a copy lacks, or has beyond the best one, are read from disk and counted. `logs` must not be empty.
-    Raises `StorageError` if files cannot be read.
+    `beside` are further log directories of these nodes, whose partitions are compared with the metadata. Raises
+    `StorageError` if files cannot be read.
     """
     survivors = _beside_the_first(best_first(logs))
     if any(each.contradicts is not None for each in survivors):
@@ -405,9 +433,10 @@ def quorum_of(logs: Sequence[QuorumLog], limits: Limits = DEFAULT_LIMITS) -> Quo
             survivor.lacks = best.records_between(survivor.common_end, best.end, limits)
             survivor.has_more = survivor.log.records_between(survivor.common_end, survivor.log.end, limits)
     ranked = [each.log for each in survivors]
-    quorum = Quorum(cluster_id=best.cluster_id, survivors=tuple(survivors), voters=_voters(ranked))
+    quorum = Quorum(cluster_id=best.cluster_id, survivors=tuple(survivors), voters=_voters(ranked),
+                    beside=tuple(beside))  # fmt: skip
     if quorum.has_majority:
-        quorum.sign_of_more = sign_of_newer_metadata(best, ranked, limits)
+        quorum.sign_of_more = sign_of_newer_metadata(best, ranked, limits, beside)
     quorum.findings = [finding for each in survivors for finding in each.log.findings]
     starts_over = (each.log.finding_of_starting_over for each in survivors)
     quorum.findings += [finding for finding in starts_over if finding is not None]

@@ -45,6 +45,7 @@ class KRaftMemory(Memory):
     first_step: str = ""
     unclean_election: str = ELECTION_COMMAND
     page: str = KRAFT_PAGE
+    elected: str = ""
     logs: Sequence[QuorumLog] = ()
     """all copies of the metadata log: first those that can win, the furthest first"""
     _removed: frozenset[str] | None = None
@@ -256,7 +257,8 @@ def kraft_memory(paths: Sequence[str], static: Mapping[str, str], findings: list
         raise RecoveryRefused(f"the directories are of {len(quorums)} clusters ({ids}): give those of one")
     quorum = quorums[0]
     findings += quorum.findings
-    winners = _winners(quorum, findings)
+    able = _able(quorum, findings)
+    winners = list({log.position: log for log in reversed(best_first(able))}.values())[::-1]
     images: list[MetadataImage] = []
     for log in winners:
         state = MetadataLog(open_partition(log.directory)).state(log.end)
@@ -271,7 +273,25 @@ def kraft_memory(paths: Sequence[str], static: Mapping[str, str], findings: list
     controller = first.terms[-1].leader if first.terms else None
     source = f"{first.directory} up to offset {first.end}"
     logs = [*winners, *(survivor.log for survivor in quorum.survivors if survivor.log not in winners)]
-    return KRaftMemory(source, images, frozenset(first.voter_ids), static, controller, logs=logs)
+    return KRaftMemory(
+        source, images, frozenset(first.voter_ids), static, controller, logs=logs, elected=_elected(quorum, able)
+    )
+
+
+def _elected(quorum: Quorum, able: Sequence[QuorumLog]) -> str:
+    """Return a sentence about which controllers can be elected, if the metadata of another voter ends before theirs;
+    else an empty string.
+    """
+    behind = sorted(str(survivor.log.node) for survivor in quorum.survivors
+                    if survivor.log.is_voter and survivor.log not in able)  # fmt: skip
+    if not behind or not all(log.is_voter for log in able):
+        return ""
+    nodes = " or ".join(sorted(str(log.node) for log in able))
+    gets = "gets" if len(behind) == 1 else "get"
+    return (
+        f"Node {nodes} is elected as the controller, in any order of starts: the metadata of {' and '.join(behind)} "
+        f"is older, and {'it' if len(behind) == 1 else 'they'} {gets} the rest from the controller."
+    )
 
 
 def _same(first: MetadataImage, second: MetadataImage) -> bool:
@@ -280,9 +300,9 @@ def _same(first: MetadataImage, second: MetadataImage) -> bool:
     )  # fmt: skip
 
 
-def _winners(quorum: Quorum, findings: list[Finding]) -> list[QuorumLog]:
-    """Return the copies with which a controller may be elected, the furthest first, one for each end position. If fewer
-    voters than a majority have usable copies, return only the best copy, and append a finding to `findings`.
+def _able(quorum: Quorum, findings: list[Finding]) -> list[QuorumLog]:
+    """Return the copies with which a controller may be elected. If the usable copies are those of fewer voters than a
+    majority, return only the best copy, and append a finding to `findings`.
     """
     logs = [survivor.log for survivor in quorum.survivors]
     voters = [log for log in logs if log.is_voter and log.refusal is None]
@@ -295,4 +315,4 @@ def _winners(quorum: Quorum, findings: list[Finding]) -> list[QuorumLog]:
         )
         findings.append(Finding.of(FindingCode.METADATA_INCONSISTENT, None, None, detail, None))
         able = [quorum.best]
-    return list({log.position: log for log in reversed(best_first(able))}.values())[::-1]
+    return able

@@ -34,6 +34,10 @@ class Memory(ABC):
     """Metadata of a cluster, from which leaders are predicted."""
 
     source: str
+    elected: str = ""
+    """which controllers can be elected, as a sentence, if the metadata of another voter ends before theirs; else
+    empty
+    """
     first_step: str
     """what to do before the first broker is started in a given order"""
     unclean_election: str

@@ -41,6 +41,8 @@ class StartAdvice(Struct, frozen=True, kw_only=True):
     merge the copies first; `nothing_helps`: there is no other copy"""
     order: tuple[int, ...] = ()
     """brokers, one after the other, after the controllers or ZooKeeper alone"""
+    leads: tuple[int, ...] = ()
+    """brokers of which one leads then, if `do` is `start_order`"""
     hold_back: tuple[int, ...] = ()
     """brokers that must not start before the partition has a leader"""
     elect: int | None = None
@@ -57,7 +59,8 @@ class StartAdvice(Struct, frozen=True, kw_only=True):
             case "nothing":
                 return ""
             case "start_order":
-                return f"start {order} in this order"
+                leads = " or ".join(map(str, self.leads))
+                return f"start {order} in this order: {leads} leads"
             case "hold_back" | "elect":
                 return _steps(order, held, self.elect)
             case "bring":
@@ -259,7 +262,7 @@ def advised(
     for start_order in (order, *(_beginning_with(node, order) for node in sorted(good))):
         under = leaders(start_order)
         if under and under <= good:
-            return StartAdvice(what="start_order", order=start_order)
+            return StartAdvice(what="start_order", order=start_order, leads=tuple(sorted(under)))
     held = tuple(sorted(here - good))
     rest = tuple(node for node in order if node not in held)
     absent = tuple(sorted(set(eligible) - here))

@@ -65,6 +65,8 @@ class Triage(Struct, frozen=True, kw_only=True):
     without_disks: tuple[int, ...] = ()
     """ids of registered brokers without a given directory; they are assumed to stay down"""
     first_step: str = ""
+    elected: str = ""
+    """which controllers can be elected, as a sentence; empty if it makes no difference"""
     """what to do before the first broker of `best_order` is started; a sentence without its full stop"""
     unclean_election: str = ""
     """how to ask for an unclean election, if an advice names one"""
@@ -167,6 +169,7 @@ def triage(
         },
         without_disks=tuple(sorted(memory.brokers - disks.keys())),
         first_step=memory.first_step,
+        elected=memory.elected,
         unclean_election=memory.unclean_election,
         lost_by_start=[
             *(sentence for disk in disks.values() for sentence in disk.lost_by_start),

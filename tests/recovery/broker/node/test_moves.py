@@ -121,6 +121,19 @@ def test_elsewhere_the_only_copy_is_truncated_to_nothing_with_kraft(kraft: Path,
     live.rename(other / f"{live.name}.{UNIQUE}-future")
     found = answer(kraft, other, release="4.3")
     assert (found.outcome, told(found, ConsequenceKind.FUTURE_TRUNCATED).names) == (StartOutcome.DELETES, (live.name,))
+    said = " ".join(kafkalog("plan", kraft, other).out.split())
+    assert f"served after a start as it is, but empty: 1 partition ({live.name})" in said
+    assert "out of service" not in said
+
+
+def test_a_long_sentence_about_the_start_is_said_once_for_all_directories(kraft: Path, tmp_path: Path) -> None:
+    test_elsewhere_the_only_copy_is_truncated_to_nothing_with_kraft(kraft, tmp_path)
+    sentence = "is the only copy here, and the start makes"
+    screen, _, details = kafkalog("plan", kraft, tmp_path / "other").out.partition("\n\n")
+    assert [" ".join(text.split()).count(sentence) for text in (screen, details)] == [1, 1]
+    done = " ".join(kafkalog("recover", "--yes", kraft, tmp_path / "other").out.split())
+    assert done.count(sentence) == 3, "on the screen, in the details, and in the result"
+    assert "starts as said above" in done
 
 
 def test_what_other_brokers_have_in_sync_is_not_lost(kraft: Path, tmp_path: Path) -> None:

@@ -46,7 +46,7 @@ def answer(*roots: Path, release: str = "4.3") -> NodeAnswer:
 def lost_line(finished: Finished) -> str:
     """The sentence about what is lost, in one line."""
     text = " ".join(finished.out.split())
-    return text[text.index("lost with this plan") :][:200]
+    return text[text.index("lost beside this plan") :][:200]
 
 
 def with_identity(root: Path, source: Path, identifier: str) -> Path:
@@ -167,7 +167,7 @@ def test_a_file_in_place_of_a_partition_ends_the_only_directory(what: str, data:
         said = " ".join(kafkalog(*words, data).out.split())
         assert f"would NOT START on it: java.nio.file.FileAlreadyExistsException: {path}" in said
         if words != ["verify"]:
-            assert f"lost with this plan: what was in 1 partition ({path.name})" in said
+            assert f"lost beside this plan: what was in 1 partition ({path.name})" in said
     assert "is taken to stay down" in kafkalog("triage", data).out
 
 
@@ -328,7 +328,7 @@ def test_metadata_that_ends_before_its_producer_snapshot_is_told(command: tuple[
     assert (told.code, f"goes back to offset {end}; it went to {written}: look for a newer copy" in words) == (1, True)
     assert "snapshot_mismatch" in words
     if command[0] != "verify":
-        assert "lost with this plan: the end of the metadata log" in words
+        assert "lost beside this plan: the end of the metadata log, by the broker's start" in words
 
 
 def test_metadata_is_not_called_older_for_an_epoch_that_no_batch_has(data: Path) -> None:

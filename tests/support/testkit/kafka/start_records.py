@@ -16,7 +16,7 @@ from kafkalog.codec.model import BatchHeader, Record, TimestampType
 from kafkalog.codec.plain.records import decode_batch
 from kafkalog.codec.plain.scanner import Scanner
 
-__all__ = ["append_metadata", "partition_change", "with_first_value"]
+__all__ = ["MetadataRecord", "append_metadata", "partition_change", "with_first_value"]
 
 MetadataRecord = tuple[str, int, dict[str, Any]]
 """name of the schema, version, fields"""
