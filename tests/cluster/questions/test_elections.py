@@ -16,6 +16,7 @@ from kafkalog.cluster.zookeeper.kafka_nodes import PartitionState
 from kafkalog.cluster.zookeeper.timeline import Timeline, cause_of, timeline
 from kafkalog.codec.common.findings import FindingCode, Severity
 from kafkalog.log import open_all, open_partition
+from testkit.made.zookeeper_log import write_log
 from testkit.recorded.broker_dirs import KILLED, brokers, unpacked
 from testkit.recorded.fixture_data import BrokerCase, broker_case, broker_cases
 from testkit.running.command import kafkalog
@@ -203,6 +204,18 @@ ALIVE = {"1", "2", "3"}
 )
 def test_causes(before: PartitionState | None, after: PartitionState | None, live: set[str], cause: str) -> None:
     assert cause_of(before, after, (1, 2, 3), live) == cause
+
+
+def test_a_cluster_that_is_deleted_ends_its_controller(tmp_path: Path) -> None:
+    made: list[tuple[str, bytes | None]] = [
+        ("/a", b""), ("/a/brokers", b""), ("/a/brokers/ids", b""), ("/a/brokers/topics", b""),
+        ("/a/brokers/ids/1", b"{}"), ("/a/controller_epoch", b"1"), ("/a/controller", b'{"brokerid":1}'),
+    ]  # fmt: skip
+    order = ("/a/brokers/ids/1", "/a/brokers/topics", "/a/brokers/ids", "/a/controller")  # `deleteall`: deepest first
+    found = timeline(open_zookeeper(write_log(tmp_path / "zk", [*made, *((path, None) for path in order)])))
+    (life,), (term,) = found.brokers, found.terms
+    assert (life.span.to_zxid, term.broker, term.span.to_zxid) == (8, 1, 11)
+    assert term.span.ended_by == "node deleted"
 
 
 def test_the_command_for_zookeeper() -> None:

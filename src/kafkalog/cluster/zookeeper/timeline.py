@@ -141,11 +141,12 @@ class _Watcher:
                 self._state(path, (match[1], match[2], int(match[3])), transaction)
 
     def _look(self, zxid: int, time: int, reason: str | None) -> None:
-        """Compare the controllers and broker registrations of all clusters with their state at the previous call, and
-        append changes to `self.found`. `zxid` and `time` (ms since 1970) belong to the present transaction. `reason`
-        says why a registration ended, or is None if that is unknown.
+        """Compare the controllers and broker registrations of all clusters with their state at the previous call. New
+        ones are appended to `self.found`, and ended ones get the end of their span there. `zxid` and `time` (ms since
+        1970) belong to the present transaction. `reason` is why a node was removed, or None: "replaced" is noted then.
         """
-        for chroot in chroots(self.tree.nodes):
+        followed = {*self.terms, *(chroot for chroot, _broker in self.lives)}  # their nodes may be gone
+        for chroot in sorted(followed.union(chroots(self.tree.nodes))):
             self._controller(chroot, zxid, time, reason)
             ids = self.tree.nodes.get(f"{chroot}/brokers/ids")
             registered = ids.children if ids is not None else set()
