@@ -271,7 +271,7 @@ def release() -> None:
 
 
 def ci() -> None:
-    """Run recorded cases, compare with a base commit, build wheel and bundle, then interop and sweep in 45 minutes"""
+    """Run recorded cases, comparisons and builds; then interop and sweep until 45 minutes after the start"""
     started = float(os.environ.get(STARTED) or time.time())
     setup()
     os.environ["KAFKALOG_SWEEP"] = "ci"

@@ -163,7 +163,7 @@ def _refused(plan: Plan, duplicate: _Duplicate, why: str) -> Plan:
 
 def _state(plan: Plan, name: str) -> str:
     """Return text about one copy of the partition `name`: whether it could be examined, is damaged, has findings, or is
-    sound, and how many records can be kept or where its log ends.
+    sound, and if known, how many records can be kept or where its log ends.
     """
     kept = plan.choice.own_by_partition.get(name)
     if kept is None or name in plan.declined:

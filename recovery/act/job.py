@@ -299,9 +299,9 @@ def _plan(job: Job[Struct, Planned, Result], opened: Transaction) -> Planned | N
 
 
 def _agree(job: Job[Struct, Planned, Result], opened: Transaction, planned: Planned) -> None:
-    """Check a plan: compare it with the plan that was agreed to, show it, ask for consent, and check quarantine,
-    permissions and disk space. Raises `RecoveryRefused` at the first check that fails; changes nothing. Raises
-    `StorageError` if the quarantine cannot be examined.
+    """Check a plan: compare it with the plan that was agreed to, show it, check consent, and if it has actions,
+    quarantine, permissions and disk space. Raises `RecoveryRefused` at the first check that fails; changes nothing.
+    Raises `StorageError` if the quarantine cannot be examined.
     """
     job.compare(opened, planned)
     job.describe(planned)

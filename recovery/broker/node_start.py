@@ -929,8 +929,7 @@ class _Start:
     def _open(self, identity: Identity, image: MetadataImage | None) -> None:
         """Simulate opening the partitions in the online log directories, and add the consequences and faults. `image`
         is the metadata; None if it is unknown. If the node id is unknown, only the loading of the logs is simulated.
-        Raises `StartEndsError`, with all consequences so far, if the start ends, and `StorageError` if a file cannot be
-        read.
+        Raises `StartEndsError` if the start ends, and `StorageError` if a file cannot be read.
         """
         node = self.files.node_id
         online = [root for root in identity.online if root in _readable(self.files)]

@@ -412,9 +412,10 @@ class Comparer:
         )
 
     def is_fetched_again(self, partition: CountedPartition) -> bool:
-        """Whether the broker would fetch again, as a follower, everything that is wrong in the partition. This is so if
-        its start truncates the log before all of it. False if the broker does not start or the partition becomes stray.
-        Gaps and damage below the recovery point stay, because a start does not look there (`LogLoader.recoverLog`).
+        """Whether a broker's start leaves nothing wrong in the partition and loses records only from its new end on,
+        which a follower fetches again. True also if nothing is wrong. False if the broker does not start or the
+        partition becomes stray. Gaps and damage below the recovery point stay, because a start does not look there
+        (`LogLoader.recoverLog`).
         """
         loaded, left = self.kafka.partitions.get(partition.name), partition.by_kafka
         if loaded is None or self.kafka.tree is None or loaded.stray is not None:

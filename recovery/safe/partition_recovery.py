@@ -372,10 +372,10 @@ class PartitionRecovery:
 
     def keepable(self, sound: SoundLog) -> SoundLog:
         """Return the part of the logs to keep. It is `sound`, or the part that bit repair or mode salvage keeps if the
-        rules ask for it. With bit repair, corrected batches are kept; in mode salvage, batches after damage too. With
-        `looks_inside`, batches with unreadable records are left out. Without mode salvage, the result is never smaller
-        than `sound`. Sets `lost` and `repairs` unless `sound` is returned. Raises `CannotSettleError` if a metadata log
-        would get a gap.
+        rules ask for it. With bit repair, corrected batches are kept. In mode salvage, batches after damage are kept
+        too, and with `looks_inside`, batches with unreadable records are left out. Without mode salvage, the result is
+        never smaller than `sound`. Sets `lost` and `repairs` unless `sound` is returned. Raises `CannotSettleError` if
+        a metadata log would get a gap.
         """
         rules = self.rules
         looks = rules.resumes and bool(rules.looks_inside)

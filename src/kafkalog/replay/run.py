@@ -326,8 +326,8 @@ def check_target(plan: ReplayPlan, bootstrap: str, options: Replay) -> tuple[str
     Changes nothing. `bootstrap` is `HOST:PORT` of a broker.
 
     If the replay was not begun in this cluster, raises `RecoveryRefused` for an existing topic with too few partitions;
-    unless `options.append` is set, also for one with records. Raises `ClusterError` if the cluster cannot be reached.
-    Raises `UsageError` if librdkafka is missing or refuses the settings.
+    unless `options.append` is set, also if a planned partition ever had records. Raises `ClusterError` if the cluster
+    cannot be reached. Raises `UsageError` if librdkafka is missing or refuses the settings.
     """
     with Target(bootstrap, plan.identity, options.client, compression=options.compression, batch_bytes=0) as target:
         existing = target.topics()

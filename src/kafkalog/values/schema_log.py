@@ -260,9 +260,9 @@ class _Rules(Struct, frozen=True):
     registry: SchemaRegistry
 
     def apply(self, record: SchemaRecord) -> None:
-        """Apply a record to the registry. Tombstones of DELETE_SUBJECT and CLEAR_SUBJECT, and records of key types
-        without an effect, such as NOOP, change nothing. Raises `ValueError` for an invalid value before anything is
-        changed.
+        """Apply a record to the registry. The tombstone of a schema marks it as permanently deleted. Tombstones of
+        DELETE_SUBJECT and CLEAR_SUBJECT, and records of key types without an effect, such as NOOP, change nothing.
+        Raises `ValueError` for an invalid value before anything is changed.
         """
         key = record.key
         if key.kind == "SCHEMA":

@@ -109,7 +109,8 @@ class KafkaTable:
 
     def __repr__(self) -> str:
         """Return a text with the topics and their numbers of partitions, the approximate number of rows, and the
-        columns. At most 10 topics are named, sorted by name. The number of rows is computed from the offsets.
+        columns. At most 10 topics are named, sorted by name. The number of rows is computed from the offsets, for
+        which the end of each log is read. Raises `StorageError` if it cannot be read.
         """
         topics = Counter(str(partition.topic or partition.path) for partition in self.partitions)
         shown = ", ".join(f"{topic} ({counted(number, 'partition')})" for topic, number in sorted(topics.items())[:10])

@@ -26,9 +26,8 @@ __all__ = ["command"]
 
 
 def _print_typed(chosen: Sequence[tuple[str, Node]], *, show_secrets: bool) -> None:
-    """Print a table of the broker registrations among the znodes, then a table of all configurations among them (of
-    topics, brokers, users and clients) with one row per setting. An empty table is omitted. Values of secret settings
-    are hidden unless `show_secrets`.
+    """Print a table of the broker registrations among the znodes, then a table of all configurations among them, with
+    one row per setting. An empty table is omitted. Values of secret settings are hidden unless `show_secrets`.
     """
     brokers = [each for path, node in chosen if (each := broker_registration(path, node.data)) is not None]
     if brokers:

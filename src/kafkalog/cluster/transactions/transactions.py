@@ -99,7 +99,7 @@ class TransactionalIds(Struct, frozen=True, kw_only=True):
 
         If no metadata states the number of partitions, those that were read must be consecutive from 0, and each id
         must be in the partition that this number gives. They then count as all if they are as many as Kafka creates by
-        default, or if no larger number fits all ids.
+        default, or if no larger number below 1,000 fits all ids.
         """
         logs = self.logs
         if logs.count is not None or not logs.are_whole or not logs.read:

@@ -102,7 +102,7 @@ def _merged_copies(
 ) -> tuple[MergeCopies, Shelf, LogSettings]:
     """Open and read directories of one topic-partition; return the copies, ready to be merged, the shelf that has them,
     and the partition's settings. Raises `UsageError` and `RecoveryRefused` for copies that cannot be merged,
-    `StorageError` if one cannot be read.
+    `StorageError` if none can be read; if only some cannot, the copies have their errors.
     """
     if request.select != ALL:
         raise UsageError("partition directories are chosen by their paths, log directories by topic")

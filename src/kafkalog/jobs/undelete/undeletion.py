@@ -112,8 +112,8 @@ class _Planning:
 
     def plan(self, root: str) -> UndeletePlan | None:
         """Plan for one log directory. Return None if it has no deleted data of the topic or, with `hold`, only
-        directories that are `-stray` already. This refusal is then kept for `joined`: the first one about `-stray`
-        directories, or else the latest.
+        directories that are `-stray` already. The refusal is kept for `joined`: one about `-stray` directories before
+        any other.
 
         Raises `RecoveryRefused` if the data cannot be restored, `UsageError` if deleted segments of a live partition
         are to be restored under another topic name, and `StorageError` if a directory of the topic cannot be read.

@@ -186,8 +186,7 @@ class HeldDirectory:
         before and no log was opened, it is not removed.
 
         If this process created the file, and the directory's modification time has not changed since, that time is set
-        back to its former value. If the file cannot be removed, the lock is released all the same, and `StorageError`
-        is raised.
+        back to its former value. Raises `StorageError` for I/O errors; the lock is released all the same.
         """
         try:
             is_untouched = _modified_ns(self.path) == self._locked

@@ -160,8 +160,9 @@ class ContentSource:
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     def next_data(self, position: int, end: int) -> int:
-        """Return the first position at or after `position` and below `end` that holds data: not zeros, and not a hole
-        of an original file. Return `end` if there is none. Raises `StorageError` if an original file cannot be opened.
+        """Return the first position at or after `position` and below `end` that holds data: not a `Zeros` part, and not
+        a hole of an original file. Zeros written in an original file are data. Return `end` if there is none. Raises
+        `StorageError` if an original file cannot be opened.
         """
         start = 0
         for part in self._content.parts:
