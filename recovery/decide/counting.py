@@ -304,7 +304,7 @@ class Comparer:
             return
         end = min(original.end_offset, way.log_end(facts))
         merged = census(way.tree, facts.directories, way.log_start(facts), end)
-        measured.from_copies = max(merged.records - original.records, 0)
+        measured.from_copies = max(merged.records - merged.hidden - original.records, 0)  # those above `end` are hidden
 
     def _served_remotely_below(self, facts: PartitionFacts, measured: Measured, after: Tree) -> int | None:
         """Return the base offset of the first local segment in `after`, if records below it are lost locally and the

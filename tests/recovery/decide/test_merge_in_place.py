@@ -162,6 +162,19 @@ def test_what_a_copy_has_inside_a_salvaged_log_is_offered(volumes: Path) -> None
     assert "nothing to do" in command("plan", damaged, "--copy", copy).out
 
 
+def test_what_a_copy_has_beyond_the_end_of_a_sound_log_is_not_missing(volumes: Path) -> None:
+    """A follower that was stopped earlier fetches the rest from the leader: no merge is offered."""
+    stopped, copy = (volumes / f"broker-{each}" for each in (BEHIND, NEW))
+    here, there = records(stopped, "tale"), records(copy, "tale")
+    assert here == there[: len(here)]
+    assert len(here) < len(there)
+    found = plan(Recovery(copies=[copy]), stopped)[0].choice
+    assert all(way.measured.from_copies == 0 for ways in found.by_partition.values() for way in ways)
+    screen = command("plan", stopped, "--copy", copy).out.partition("\n\n")[0]
+    assert "lost with this plan: nothing" in screen
+    assert "--mode merge" not in screen
+
+
 def test_a_log_that_no_copy_helps_is_recovered_as_in_mode_safe(volumes: Path) -> None:
     damaged, copy = (volumes / f"broker-{each}" for each in (BEHIND, NEW))
     shutil.rmtree(copy / "equal-0")
