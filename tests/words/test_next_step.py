@@ -9,7 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from kafkalog import open as open_directory
+from kafkalog.codec.model import BATCH
 from kafkalog.codec.names import parse_partition_directory
+from kafkalog.codec.plain.scanner import scan
 from kafkalog.recovery import plan
 from kafkalog.recovery.broker.node.answer import (
     ConsequenceKind,
@@ -209,6 +212,28 @@ def outlook(root: str, note: str, *commands: str) -> Outlook:
 def test_the_directory_in_which_something_is_to_be_done_comes_first() -> None:
     screen = first_screen("title", [outlook("/a", "nothing to do; more"), outlook("/b", "look for the newer copy")])
     assert screen.note == "/b: look for the newer copy (1 more directory is below)"
+
+
+def test_one_command_for_several_directories_is_said_with_what_it_loses_in_all(tmp_path: Path) -> None:
+    """The first batch of a log is damaged in each: salvage keeps all other batches, mode safe leaves the damage."""
+    logs = {tmp_path / topic: topic for topic in ("equal", "tale")}
+    source = unpack_replicas(tmp_path / "all") / f"broker-{replica_roles()['behind']}"
+    for volume, topic in logs.items():
+        volume.mkdir()
+        (source / f"{topic}-0").rename(volume / f"{topic}-0")
+    before = sum(len(list(open_directory(root)[topic, 0].records())) for root, topic in logs.items())
+    for root, topic in logs.items():
+        log = min((root / f"{topic}-0").glob("*.log"))
+        data = bytearray(log.read_bytes())
+        size = scan(bytes(data)).batches[0].size
+        data[BATCH.size + 2 : size - 2] = bytes(size - 4 - BATCH.size)
+        log.write_bytes(data)
+    screen = kafkalog("plan", *logs, columns=500).out.partition("\n\n")[0]
+    (typed,) = [line for line in screen.split("\n") if line.startswith("  kafkalog recover ")]
+    assert kafkalog(*shlex.split(typed)[1:]).code == 2
+    lost = before - sum(len(list(open_directory(root)[topic, 0].records())) for root, topic in logs.items())
+    assert lost
+    assert f"type this instead of this plan (salvage; it loses {lost} records):" in screen
 
 
 def test_what_a_start_loses_is_not_told_as_lost_by_the_plan(tmp_path: Path) -> None:

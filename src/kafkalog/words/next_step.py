@@ -20,7 +20,7 @@ from kafkalog.recovery.broker.node.answer import (
     StartOutcome,
 )
 from kafkalog.recovery.decide.losses import from_copies_text, readable_text, sentence_of_lost
-from kafkalog.recovery.decide.ways import RecoveryWay
+from kafkalog.recovery.decide.ways import Measured, RecoveryWay, total
 from kafkalog.recovery.facts.metadata_copies import IN_PLACE_OF_A_WAY
 from kafkalog.recovery.modes.table import Mode
 from kafkalog.words.advice import told
@@ -30,7 +30,7 @@ from kafkalog.words.ways import label_of, mode_words, needs_copies
 
 __all__ = [
     "FIRST_END_THE_RUN", "NOTHING_TO_DO", "NOT_NEEDED", "TYPE_THIS", "Outlined", "done_of", "is_done", "mends_of",
-    "of_all_together", "what_to_type",
+    "note_of_ways", "of_all_together", "what_to_type",
 ]  # fmt: skip
 
 TYPE_THIS: Final = "type this:"
@@ -142,8 +142,7 @@ def _next_step(plan: Outlined, given: Given) -> tuple[str, list[str]]:
     if best is not None and is_choice and not is_done(best, plan):
         commands = commands_for(best, plan, given)
         if commands:
-            instead = "" if best.measured == plan.choice.own else " instead of this plan"
-            return f"type this{instead} ({label_of(best)}; {_effect_of(best)}):", commands
+            return note_of_ways([(best, plan.choice.own)]), commands
     if plan.refusal is not None:
         return f"refused: {told(plan.refusal)}", []
     if plan.is_not_needed:
@@ -160,14 +159,17 @@ def _next_step(plan: Outlined, given: Given) -> tuple[str, list[str]]:
     return _beside_the_logs(plan, given, mended, best if is_choice else None)
 
 
-def _effect_of(best: RecoveryWay) -> str:
-    """Return what all commands of a way lose together, which of it they need consent for, and what a way brings back
-    into a log that is not damaged.
+def note_of_ways(ways: Sequence[tuple[RecoveryWay, Measured]]) -> str:
+    """Return the sentence before the commands of recommended ways. Each way is given with the loss of its directory's
+    own plan; all must have the same label. The sentence says what all commands lose together, which of it they need
+    consent for, and what the ways bring back into logs that are not damaged.
     """
-    measured = best.measured
-    asks = best.needs_consent or (best.rest is not None and best.rest.needs_consent)
-    readable = readable_text(measured) if asks else ""
-    return "; ".join(filter(None, [f"it loses {sentence_of_lost(measured)}{from_copies_text(measured)}", readable]))
+    instead = " instead of this plan" if any(way.measured != own for way, own in ways) else ""
+    measured = total(way.measured for way, _own in ways)
+    asks = any(way.needs_consent or (way.rest is not None and way.rest.needs_consent) for way, _own in ways)
+    loses = f"it loses {sentence_of_lost(measured)}{from_copies_text(measured)}"
+    effect = "; ".join(filter(None, [loses, readable_text(measured) if asks else ""]))
+    return f"type this{instead} ({label_of(ways[0][0])}; {effect}):"
 
 
 def _from_deleted(plan: Outlined, given: Given) -> tuple[str, list[str]]:

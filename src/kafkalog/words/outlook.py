@@ -45,9 +45,10 @@ from kafkalog.recovery.decide.losses import (
 from kafkalog.recovery.decide.plan import BrokerForecast
 from kafkalog.recovery.decide.ways import Measured, total
 from kafkalog.words.first_screen import FirstScreen, Loss, StartForecast, start_lines
-from kafkalog.words.next_step import NOT_NEEDED, NOTHING_TO_DO, TYPE_THIS
+from kafkalog.words.next_step import NOT_NEEDED, NOTHING_TO_DO, TYPE_THIS, note_of_ways
 from kafkalog.words.order import natural_order
 from kafkalog.words.quarantine import place_in_quarantine
+from kafkalog.words.ways import label_of
 
 __all__ = [
     "DONE_NEXT", "NEEDS_ROOM", "Outlook", "copies_to_keep", "first_screen", "forecast_sentences", "how_logs_load",
@@ -164,7 +165,7 @@ def _note(outlooks: Sequence[Outlook]) -> str:
     typed = [outlook for outlook in outlooks if outlook.commands]
     if len(typed) > 1 and len({tuple(outlook.commands) for outlook in typed}) == 1:  # one command, for all of them
         lossy = [each for each in typed if any(way.measured.may_lose for way in each.choice.ways)]
-        return (lossy or typed)[0].note if len(lossy) < 2 else "type this (what it loses in each directory is below):"
+        return (lossy or typed)[0].note if len(lossy) < 2 else _note_of_all(lossy)
     if not typed and len({outlook.note for outlook in outlooks}) == 1:
         return outlooks[0].note
     noted = [outlook for outlook in outlooks if outlook.note]
@@ -183,6 +184,19 @@ def _note(outlooks: Sequence[Outlook]) -> str:
     left = len(noted) - len(shown)
     more = f" ({counted(left, 'more directory')} {'is' if left == 1 else 'are'} below)" if left else ""
     return f"{text}{more}{':' if shown[0].commands else ''}"
+
+
+def _note_of_all(outlooks: Sequence[Outlook]) -> str:
+    """Return the note before a command that all directories have. If each recommends the same way, the note says what
+    that loses in all of them.
+    """
+    found = [(outlook, outlook.choice.recommended) for outlook in outlooks]
+    ways = [(way, outlook.choice.own) for outlook, way in found
+            if way is not None and outlook.note.endswith(note_of_ways([(way, outlook.choice.own)]))]  # fmt: skip
+    if len(ways) < len(outlooks) or len({label_of(way) for way, _own in ways}) > 1:
+        return "type this (what it loses in each directory is below):"
+    before = max((outlook.note.partition("type this")[0] for outlook in outlooks), key=len)
+    return f"{before}{note_of_ways(ways)}"
 
 
 def _groups_first(consequences: Iterable[LossConsequence]) -> list[str]:
