@@ -61,7 +61,7 @@ _STATE_LOST = {
     SHARE_GROUP_STATE_TOPIC: "share groups whose state was in {} have none left: their members get no record until "
     f"{RESET_SHARE_OFFSETS}",
 }
-"""consequence of an internal topic's partition that is made again, empty; `{}` is for its directory"""
+"""consequence of an internal topic's partition that loses all its records; `{}` is for its directory"""
 
 
 class LossConsequence(Struct, frozen=True, kw_only=True):
@@ -98,9 +98,9 @@ def consequences(
     `StorageError` if a file in `before` or `after` cannot be read, `UsageError` as `_of_retention` does.
 
     Groups are examined only if the partition loses something, or if `__consumer_offsets` is small; older values only if
-    it loses something and keeps some records. `results` are the partition directories as a start loads them; only live
-    ones that do not become stray count. `measured` are the losses by partition directory. `coordinators` know the
-    committed offsets and the transactions.
+    it loses something and keeps some records, or is of `__consumer_offsets` or `__share_group_state`. `results` are the
+    partition directories as a start loads them; only live ones that do not become stray count. `measured` are the
+    losses by partition directory. `coordinators` know the committed offsets and the transactions.
     """
     topics = rules.facts
     for result in results:
@@ -112,7 +112,9 @@ def consequences(
         if is_hurt or coordinators.has_few_commits:
             yield from _of_groups(result.name, result.log_end_offset, name, coordinators)
         yield from _of_transactions(before, after, result, name, coordinators, is_hurt=is_hurt)
-        if is_hurt and counts is not None and counts.records_kept != 0 and topics.is_compacted(name.topic):
+        if is_hurt and counts is not None and counts.records_kept == 0 and name.topic in _STATE_LOST:
+            yield _of_lost_state(name.topic, [result.name], coordinators)
+        elif is_hurt and counts is not None and counts.records_kept != 0 and topics.is_compacted(name.topic):
             detail = (
                 f"groups whose newest commits are among what is lost of {result.name} go back to the commits before"
                 f"{_groups_of(counts.lost, coordinators.commits_in(name.partition))}: their members read records "
@@ -122,7 +124,7 @@ def consequences(
                 "record before it, and a key that was deleted may come back"
             )
             yield LossConsequence(kind="older_values_return", partition=result.name, detail=detail)
-        if is_hurt and name.topic == SHARE_GROUP_STATE_TOPIC:
+        if is_hurt and counts is not None and counts.records_kept != 0 and name.topic == SHARE_GROUP_STATE_TOPIC:
             detail = (
                 f"share groups whose newest state is among what is lost of {result.name} go back to the state before: "
                 f"their members get records again, or none if no state is left, until {RESET_SHARE_OFFSETS}"
@@ -311,9 +313,14 @@ def of_missing(names: Iterable[str], coordinators: Coordinators) -> Iterator[Los
                 emptied[name.topic].append(directory)
     for topic, directories in emptied.items():
         if directories:
-            groups = coordinators.share_groups_in(directories) if topic == SHARE_GROUP_STATE_TOPIC else []
-            detail = _STATE_LOST[topic].format(_first(directories) + (f" ({_first(groups)})" if groups else ""))
-            yield LossConsequence(kind="older_values_return", partition=directories[0], detail=detail)
+            yield _of_lost_state(topic, directories, coordinators)
+
+
+def _of_lost_state(topic: str, directories: Sequence[str], coordinators: Coordinators) -> LossConsequence:
+    """Return the consequence of partitions of an internal topic, one of `_STATE_LOST`, of which no record is left."""
+    groups = coordinators.share_groups_in(directories) if topic == SHARE_GROUP_STATE_TOPIC else []
+    detail = _STATE_LOST[topic].format(_first(directories) + (f" ({_first(groups)})" if groups else ""))
+    return LossConsequence(kind="older_values_return", partition=directories[0], detail=detail)
 
 
 def _groups_of(lost: Sequence[LostRange], commits: Sequence[tuple[int, str, int]]) -> str:

@@ -226,14 +226,26 @@ def test_older_values_of_a_compacted_topic_return(tmp_path: Path) -> None:
     assert "groups whose newest commits are among what is lost of __consumer_offsets-0 go back" in consequence.detail
 
 
-def test_no_older_values_return_to_a_compacted_log_of_which_nothing_is_left(tmp_path: Path) -> None:
-    path = tmp_path / "__consumer_offsets-0" / f"{0:020}.log"
+@pytest.mark.parametrize(
+    ("topic", "told"),
+    [
+        ("__transaction_state", []),
+        ("__consumer_offsets", ["groups whose commits were in __consumer_offsets-0 have none left"]),
+        ("__share_group_state", ["share groups whose state was in __share_group_state-0 have none left"]),
+    ],
+)
+def test_no_older_values_return_to_a_compacted_log_of_which_nothing_is_left(
+    topic: str, told: list[str], tmp_path: Path
+) -> None:
+    """Nothing goes back to values before, but groups have lost what they had."""
+    path = tmp_path / f"{topic}-0" / f"{0:020}.log"
     path.parent.mkdir()
     path.write_bytes(b"")
-    (tmp_path / "replication-offset-checkpoint").write_text("0\n1\n__consumer_offsets 0 6\n")
+    (tmp_path / "replication-offset-checkpoint").write_text(f"0\n1\n{topic} 0 6\n")
     planned = plan(tmp_path)[0]
     assert planned.choice.own.records_lost == 6
-    assert "older_values_return" not in {consequence.kind for consequence in planned.consequences}
+    details = [each.detail for each in planned.consequences if each.kind == "older_values_return"]
+    assert [detail.partition(":")[0] for detail in details] == told
 
 
 def test_a_high_watermark_of_a_deleted_topic_of_the_same_name_shows_no_loss(tmp_path: Path) -> None:
