@@ -27,6 +27,7 @@ from kafkalog.codec.names import (
     CONSUMER_OFFSETS_TOPIC,
     LEADER_EPOCH_CHECKPOINT,
     SHARE_GROUP_STATE_TOPIC,
+    TRANSACTION_STATE_TOPIC,
     DirectoryState,
     FileKind,
     PartitionName,
@@ -40,6 +41,7 @@ from kafkalog.log.storage.producers.snapshots import snapshot_offsets
 from kafkalog.log.storage.tree import Tree
 from kafkalog.log.walk.lookup import start_position
 from kafkalog.recovery.broker.manager import LoadedPartition
+from kafkalog.recovery.broker.node.older_copies import epochs_lost
 from kafkalog.recovery.decide.ways import LostRange, Measured
 from kafkalog.recovery.decide.written_end import start_of_empty_log
 from kafkalog.recovery.facts.cleaner_settings import known_settings
@@ -115,14 +117,7 @@ def consequences(
         if is_hurt and counts is not None and counts.records_kept == 0 and name.topic in _STATE_LOST:
             yield _of_lost_state(name.topic, [result.name], coordinators)
         elif is_hurt and counts is not None and counts.records_kept != 0 and topics.is_compacted(name.topic):
-            detail = (
-                f"groups whose newest commits are among what is lost of {result.name} go back to the commits before"
-                f"{_groups_of(counts.lost, coordinators.commits_in(name.partition))}: their members read records "
-                "again, or start by auto.offset.reset if no commit is left"
-                if name.topic == CONSUMER_OFFSETS_TOPIC
-                else f"{name.topic} is compacted: of a key whose newest record is among what is lost, readers get the "
-                "record before it, and a key that was deleted may come back"
-            )
+            detail = _older_values(result.name, name, counts.lost, coordinators)
             yield LossConsequence(kind="older_values_return", partition=result.name, detail=detail)
         if is_hurt and counts is not None and counts.records_kept != 0 and name.topic == SHARE_GROUP_STATE_TOPIC:
             detail = (
@@ -132,6 +127,25 @@ def consequences(
             yield LossConsequence(kind="older_values_return", partition=result.name, detail=detail)
         yield from _of_retention(after, result, name, rules)
         yield from _of_deleted_records(before, result)
+
+
+def _older_values(
+    directory: str, name: PartitionName, lost: Sequence[LostRange], coordinators: Coordinators
+) -> str:
+    """Return a sentence about the keys of a compacted partition whose newest records are among what it loses."""
+    if name.topic == CONSUMER_OFFSETS_TOPIC:
+        return (
+            f"groups whose newest commits are among what is lost of {directory} go back to the commits before"
+            f"{_groups_of(lost, coordinators.commits_in(name.partition))}: their members read records "
+            "again, or start by auto.offset.reset if no commit is left"
+        )
+    if name.topic == TRANSACTION_STATE_TOPIC:
+        ids = _ids_of(lost, coordinators.epochs_in(name.partition))
+        return f"by what is lost of {directory} transactional ids may go back to used epochs {epochs_lost(ids)}"
+    return (
+        f"{name.topic} is compacted: of a key whose newest record is among what is lost, readers get the "
+        "record before it, and a key that was deleted may come back"
+    )
 
 
 def _of_deleted_records(before: Tree, result: LoadedPartition) -> Iterator[LossConsequence]:
@@ -330,9 +344,7 @@ def _groups_of(lost: Sequence[LostRange], commits: Sequence[tuple[int, str, int]
     """
     if not lost or not commits:
         return ""
-    sure = {group for offset, group, _time in commits if any(
-        lost_range.first <= offset and (lost_range.last is None or offset <= lost_range.last) for lost_range in lost
-    )}  # fmt: skip
+    sure = {group for offset, group, _time in commits if _is_lost(offset, lost)}
     perhaps = {group for _offset, group, _time in commits} - sure
     words = [_first(sorted(sure), _GROUPS)] if sure else []
     if perhaps:
@@ -340,6 +352,19 @@ def _groups_of(lost: Sequence[LostRange], commits: Sequence[tuple[int, str, int]
         after = "" if when is None else f", if they committed after {moment_text(when)}"
         words.append(f"perhaps {_first(sorted(perhaps), _GROUPS)} and groups of which nothing is left{after}")
     return f" ({'; '.join(words)})"
+
+
+def _ids_of(lost: Sequence[LostRange], epochs: Sequence[tuple[int, str, tuple[int, int]]]) -> list[str]:
+    """Return the transactional ids, sorted, whose newest epoch is among what is lost but can still be read, and which
+    have an earlier one left. `epochs` are as `Coordinators.epochs_in` returns them.
+    """
+    newest = {name: epoch for _offset, name, epoch in epochs}
+    left = {name: epoch for offset, name, epoch in epochs if not _is_lost(offset, lost)}
+    return sorted(name for name, epoch in left.items() if epoch != newest[name])
+
+
+def _is_lost(offset: int, lost: Sequence[LostRange]) -> bool:
+    return any(each.first <= offset and (each.last is None or offset <= each.last) for each in lost)
 
 
 def _first(names: Sequence[str], most: int = _NAMED) -> str:

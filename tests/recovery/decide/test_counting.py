@@ -276,3 +276,21 @@ def test_groups_of_a_damaged_partition_of_committed_offsets_are_named(hurt: int,
     (told,) = (each.detail for each in plan(tmp_path)[0].consequences if each.kind == "older_values_return")
     sure, perhaps = ["BBAa, BBBB", "BBBB"][hurt - 1], ["AaAa", "AaAa, AaBB"][hurt - 1]
     assert f"({sure}; perhaps {perhaps} and groups of which nothing is left, if they committed after 20" in told
+
+
+@pytest.mark.parametrize(
+    ("hurt", "whose"), [(45, "tx-1"), (51, "op-0"), (54, "ids whose newest epoch is lost with it")]
+)
+def test_transactional_ids_of_damaged_transaction_state_are_named(hurt: int, whose: str, tmp_path: Path) -> None:
+    """At 45 tx-1 has epoch 7 and later 8, and op-0 has no record yet; at 51 op-0 goes from epoch 0 to 1; 54 is the last
+    record. An id of which nothing is left gets a new producer id.
+    """
+    root = own_copy(brokers("4.3.0/txn")[0], tmp_path / "data")
+    (log,) = (root / "__transaction_state-0").glob("*.log")
+    log.chmod(0o600)
+    data = bytearray(log.read_bytes())
+    (position,) = [each.position for each in scan(bytes(data)).batches if each.header.first_offset == hurt]
+    data[position + BATCH.size + 3] ^= 0x3C
+    log.write_bytes(data)
+    (told,) = (each.detail for each in plan(root)[0].consequences if "used epochs" in each.detail)
+    assert f"transactional ids may go back to used epochs ({whose}): their producers fail" in told
