@@ -27,6 +27,7 @@ from kafkalog.codec.names import (
     CONSUMER_OFFSETS_TOPIC,
     LEADER_EPOCH_CHECKPOINT,
     SHARE_GROUP_STATE_TOPIC,
+    TRANSACTION_STATE_TOPIC,
     DirectoryState,
     FileKind,
     PartitionName,
@@ -40,6 +41,7 @@ from kafkalog.log.storage.producers.snapshots import snapshot_offsets
 from kafkalog.log.storage.tree import Tree
 from kafkalog.log.walk.lookup import start_position
 from kafkalog.recovery.broker.manager import LoadedPartition
+from kafkalog.recovery.broker.node.older_copies import epochs_lost
 from kafkalog.recovery.decide.ways import LostRange, Measured
 from kafkalog.recovery.decide.written_end import start_of_empty_log
 from kafkalog.recovery.facts.cleaner_settings import known_settings
@@ -61,7 +63,7 @@ _STATE_LOST = {
     SHARE_GROUP_STATE_TOPIC: "share groups whose state was in {} have none left: their members get no record until "
     f"{RESET_SHARE_OFFSETS}",
 }
-"""consequence of an internal topic's partition that is made again, empty; `{}` is for its directory"""
+"""consequence of an internal topic's partition that loses all its records; `{}` is for its directory"""
 
 
 class LossConsequence(Struct, frozen=True, kw_only=True):
@@ -98,9 +100,9 @@ def consequences(
     `StorageError` if a file in `before` or `after` cannot be read, `UsageError` as `_of_retention` does.
 
     Groups are examined only if the partition loses something, or if `__consumer_offsets` is small; older values only if
-    it loses something and keeps some records. `results` are the partition directories as a start loads them; only live
-    ones that do not become stray count. `measured` are the losses by partition directory. `coordinators` know the
-    committed offsets and the transactions.
+    it loses something and keeps some records, or is of `__consumer_offsets` or `__share_group_state`. `results` are the
+    partition directories as a start loads them; only live ones that do not become stray count. `measured` are the
+    losses by partition directory. `coordinators` know the committed offsets and the transactions.
     """
     topics = rules.facts
     for result in results:
@@ -112,17 +114,12 @@ def consequences(
         if is_hurt or coordinators.has_few_commits:
             yield from _of_groups(result.name, result.log_end_offset, name, coordinators)
         yield from _of_transactions(before, after, result, name, coordinators, is_hurt=is_hurt)
-        if is_hurt and counts is not None and counts.records_kept != 0 and topics.is_compacted(name.topic):
-            detail = (
-                f"groups whose newest commits are among what is lost of {result.name} go back to the commits before"
-                f"{_groups_of(counts.lost, coordinators.commits_in(name.partition))}: their members read records "
-                "again, or start by auto.offset.reset if no commit is left"
-                if name.topic == CONSUMER_OFFSETS_TOPIC
-                else f"{name.topic} is compacted: of a key whose newest record is among what is lost, readers get the "
-                "record before it, and a key that was deleted may come back"
-            )
+        if is_hurt and counts is not None and counts.records_kept == 0 and name.topic in _STATE_LOST:
+            yield _of_lost_state(name.topic, [result.name], coordinators)
+        elif is_hurt and counts is not None and counts.records_kept != 0 and topics.is_compacted(name.topic):
+            detail = _older_values(result.name, name, counts.lost, coordinators)
             yield LossConsequence(kind="older_values_return", partition=result.name, detail=detail)
-        if is_hurt and name.topic == SHARE_GROUP_STATE_TOPIC:
+        if is_hurt and counts is not None and counts.records_kept != 0 and name.topic == SHARE_GROUP_STATE_TOPIC:
             detail = (
                 f"share groups whose newest state is among what is lost of {result.name} go back to the state before: "
                 f"their members get records again, or none if no state is left, until {RESET_SHARE_OFFSETS}"
@@ -130,6 +127,25 @@ def consequences(
             yield LossConsequence(kind="older_values_return", partition=result.name, detail=detail)
         yield from _of_retention(after, result, name, rules)
         yield from _of_deleted_records(before, result)
+
+
+def _older_values(
+    directory: str, name: PartitionName, lost: Sequence[LostRange], coordinators: Coordinators
+) -> str:
+    """Return a sentence about the keys of a compacted partition whose newest records are among what it loses."""
+    if name.topic == CONSUMER_OFFSETS_TOPIC:
+        return (
+            f"groups whose newest commits are among what is lost of {directory} go back to the commits before"
+            f"{_groups_of(lost, coordinators.commits_in(name.partition))}: their members read records "
+            "again, or start by auto.offset.reset if no commit is left"
+        )
+    if name.topic == TRANSACTION_STATE_TOPIC:
+        ids = _ids_of(lost, coordinators.epochs_in(name.partition))
+        return f"by what is lost of {directory} transactional ids may go back to used epochs {epochs_lost(ids)}"
+    return (
+        f"{name.topic} is compacted: of a key whose newest record is among what is lost, readers get the "
+        "record before it, and a key that was deleted may come back"
+    )
 
 
 def _of_deleted_records(before: Tree, result: LoadedPartition) -> Iterator[LossConsequence]:
@@ -311,9 +327,14 @@ def of_missing(names: Iterable[str], coordinators: Coordinators) -> Iterator[Los
                 emptied[name.topic].append(directory)
     for topic, directories in emptied.items():
         if directories:
-            groups = coordinators.share_groups_in(directories) if topic == SHARE_GROUP_STATE_TOPIC else []
-            detail = _STATE_LOST[topic].format(_first(directories) + (f" ({_first(groups)})" if groups else ""))
-            yield LossConsequence(kind="older_values_return", partition=directories[0], detail=detail)
+            yield _of_lost_state(topic, directories, coordinators)
+
+
+def _of_lost_state(topic: str, directories: Sequence[str], coordinators: Coordinators) -> LossConsequence:
+    """Return the consequence of partitions of an internal topic, one of `_STATE_LOST`, of which no record is left."""
+    groups = coordinators.share_groups_in(directories) if topic == SHARE_GROUP_STATE_TOPIC else []
+    detail = _STATE_LOST[topic].format(_first(directories) + (f" ({_first(groups)})" if groups else ""))
+    return LossConsequence(kind="older_values_return", partition=directories[0], detail=detail)
 
 
 def _groups_of(lost: Sequence[LostRange], commits: Sequence[tuple[int, str, int]]) -> str:
@@ -323,9 +344,7 @@ def _groups_of(lost: Sequence[LostRange], commits: Sequence[tuple[int, str, int]
     """
     if not lost or not commits:
         return ""
-    sure = {group for offset, group, _time in commits if any(
-        lost_range.first <= offset and (lost_range.last is None or offset <= lost_range.last) for lost_range in lost
-    )}  # fmt: skip
+    sure = {group for offset, group, _time in commits if _is_lost(offset, lost)}
     perhaps = {group for _offset, group, _time in commits} - sure
     words = [_first(sorted(sure), _GROUPS)] if sure else []
     if perhaps:
@@ -333,6 +352,19 @@ def _groups_of(lost: Sequence[LostRange], commits: Sequence[tuple[int, str, int]
         after = "" if when is None else f", if they committed after {moment_text(when)}"
         words.append(f"perhaps {_first(sorted(perhaps), _GROUPS)} and groups of which nothing is left{after}")
     return f" ({'; '.join(words)})"
+
+
+def _ids_of(lost: Sequence[LostRange], epochs: Sequence[tuple[int, str, tuple[int, int]]]) -> list[str]:
+    """Return the transactional ids, sorted, whose newest epoch is among what is lost but can still be read, and which
+    have an earlier one left. `epochs` are as `Coordinators.epochs_in` returns them.
+    """
+    newest = {name: epoch for _offset, name, epoch in epochs}
+    left = {name: epoch for offset, name, epoch in epochs if not _is_lost(offset, lost)}
+    return sorted(name for name, epoch in left.items() if epoch != newest[name])
+
+
+def _is_lost(offset: int, lost: Sequence[LostRange]) -> bool:
+    return any(each.first <= offset and (each.last is None or offset <= each.last) for each in lost)
 
 
 def _first(names: Sequence[str], most: int = _NAMED) -> str:

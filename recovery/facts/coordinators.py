@@ -16,7 +16,9 @@ from kafkalog.log.walk.on_damage import SKIP
 
 if TYPE_CHECKING:
     from kafkalog.cluster.groups.offsets import CommittedOffset
+    from kafkalog.cluster.records.coordinator_records import CoordinatorRecord
     from kafkalog.cluster.transactions.transactions import TransactionalIds
+    from kafkalog.codec.model import Record
     from kafkalog.log.directories.partition import Partition
 
 __all__ = ["Coordinators"]
@@ -66,20 +68,37 @@ class Coordinators:
         """Return (offset, group, timestamp in ms) of the commits in this partition of `__consumer_offsets`, those
         behind damage too; empty if it cannot be read or the topic is too large (256 MiB).
         """
+        return [
+            (record.offset, str(decoded.key_field("group")), record.timestamp)
+            for record, decoded in self._records(_OFFSETS, number)
+            if decoded.key is not None and "topic" in decoded.key.fields
+        ]
+
+    def epochs_in(self, number: int) -> list[tuple[int, str, tuple[int, int]]]:
+        """Return (offset, transactional id, (producer id, epoch)) of the records in this partition of
+        `__transaction_state` in offset order, those behind damage too, without tombstones; empty if it cannot be read
+        or the topic is too large (256 MiB).
+        """
+        return [
+            (record.offset, str(decoded.key_field("transactional_id")),
+             (decoded.value.fields["producer_id"], decoded.value.fields["producer_epoch"]))
+            for record, decoded in self._records(_TRANSACTIONS, number)
+            if decoded.understood and decoded.value is not None
+        ]  # fmt: skip
+
+    def _records(self, topic: str, number: int) -> Iterator[tuple[Record, CoordinatorRecord]]:
+        """Yield the records of one partition of a coordinator's topic that can be read, without tombstones."""
         from kafkalog.cluster.records.coordinator_records import decode_record
 
-        commits = []
-        for partition in self._partitions(_OFFSETS):
+        for partition in self._partitions(topic):
             if partition.partition != number:
                 continue
             try:
                 for record in partition.records(on_damage=SKIP):
-                    key = decode_record(_OFFSETS, record.key, record.value).key
-                    if key is not None and "topic" in key.fields and record.value is not None:
-                        commits.append((record.offset, str(key.fields["group"]), record.timestamp))
+                    if record.value is not None:
+                        yield record, decode_record(topic, record.key, record.value)
             except KafkaLogError:
                 continue
-        return commits
 
     @cached_property
     def transactions(self) -> TransactionalIds | None:

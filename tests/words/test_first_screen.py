@@ -87,6 +87,8 @@ def test_several_directories_have_one_verdict(place: Path) -> None:
     lines = screen("plan", "data", "data-2")
     assert lines[0] == "plan for 2 log directories in mode safe"
     assert len(lines) <= 24
+    partitions = {path.parent.name for path in place.glob("data*/*/partition.metadata")} - {"__cluster_metadata-0"}
+    assert f"out of service until that is mended: {len(partitions)} partitions" in lines
 
 
 def test_a_missing_directory_comes_before_everything(place: Path) -> None:

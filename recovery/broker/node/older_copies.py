@@ -214,16 +214,21 @@ def consequences_of_older_logs(
     of_coordinator = [each for each, _last, _led in older if each.parsed.topic == TRANSACTION_STATE_TOPIC]
     if of_coordinator:
         ids = _ids_going_back(directories, results, coordinators, {each.parsed.partition for each in of_coordinator})
-        more = f" and {len(ids) - _NAMED} more" if len(ids) > _NAMED else ""
-        whose = f"{', '.join(ids[:_NAMED])}{more}" if ids else "ids whose newest epoch is lost with it"
-        detail = (
-            f"transactional ids go back to used epochs ({whose}): their producers fail (OUT_OF_ORDER_SEQUENCE_NUMBER, "
-            "INVALID_PRODUCER_EPOCH) until they have been restarted"
-        )
+        detail = f"transactional ids go back to used epochs {epochs_lost(ids)}"
         names = tuple(each.name for each in of_coordinator)
         file = of_coordinator[0].path
         consequences.append(StartConsequence(kind=ConsequenceKind.OTHER, detail=detail, file=file, names=names))
     return consequences, faults
+
+
+def epochs_lost(ids: Sequence[str]) -> str:
+    """Return what follows "go back to used epochs": the transactional ids, empty if none is known, and what happens."""
+    more = f" and {len(ids) - _NAMED} more" if len(ids) > _NAMED else ""
+    whose = f"{', '.join(ids[:_NAMED])}{more}" if ids else "ids whose newest epoch is lost with it"
+    return (
+        f"({whose}): their producers fail (OUT_OF_ORDER_SEQUENCE_NUMBER, INVALID_PRODUCER_EPOCH) until they have been "
+        "restarted"
+    )
 
 
 def _ids_going_back(

@@ -287,8 +287,9 @@ def _out_of_service(outlooks: Sequence[Outlook], *, are_alone: bool) -> str:
     """
     nodes = dict.fromkeys(outlook.forecast.node for outlook in outlooks
                           if outlook.forecast is not None and outlook.forecast.node is not None)  # fmt: skip
-    down = sum(_is_live(name) for outlook in outlooks if outlook.forecast is not None and _is_down(outlook.forecast)
-               for name in outlook.names)  # fmt: skip
+    down = len({(outlook.forecast.node or outlook.root, name) for outlook in outlooks
+                if outlook.forecast is not None and _is_down(outlook.forecast)
+                for name in outlook.names if _is_live(name)})  # fmt: skip
     elsewhere = len({name for node in nodes if node.never_starts for name in node.unserved})
     down += elsewhere
     if not down and any(node.never_starts for node in nodes):

@@ -226,14 +226,26 @@ def test_older_values_of_a_compacted_topic_return(tmp_path: Path) -> None:
     assert "groups whose newest commits are among what is lost of __consumer_offsets-0 go back" in consequence.detail
 
 
-def test_no_older_values_return_to_a_compacted_log_of_which_nothing_is_left(tmp_path: Path) -> None:
-    path = tmp_path / "__consumer_offsets-0" / f"{0:020}.log"
+@pytest.mark.parametrize(
+    ("topic", "told"),
+    [
+        ("__transaction_state", []),
+        ("__consumer_offsets", ["groups whose commits were in __consumer_offsets-0 have none left"]),
+        ("__share_group_state", ["share groups whose state was in __share_group_state-0 have none left"]),
+    ],
+)
+def test_no_older_values_return_to_a_compacted_log_of_which_nothing_is_left(
+    topic: str, told: list[str], tmp_path: Path
+) -> None:
+    """Nothing goes back to values before, but groups have lost what they had."""
+    path = tmp_path / f"{topic}-0" / f"{0:020}.log"
     path.parent.mkdir()
     path.write_bytes(b"")
-    (tmp_path / "replication-offset-checkpoint").write_text("0\n1\n__consumer_offsets 0 6\n")
+    (tmp_path / "replication-offset-checkpoint").write_text(f"0\n1\n{topic} 0 6\n")
     planned = plan(tmp_path)[0]
     assert planned.choice.own.records_lost == 6
-    assert "older_values_return" not in {consequence.kind for consequence in planned.consequences}
+    details = [each.detail for each in planned.consequences if each.kind == "older_values_return"]
+    assert [detail.partition(":")[0] for detail in details] == told
 
 
 def test_a_high_watermark_of_a_deleted_topic_of_the_same_name_shows_no_loss(tmp_path: Path) -> None:
@@ -264,3 +276,21 @@ def test_groups_of_a_damaged_partition_of_committed_offsets_are_named(hurt: int,
     (told,) = (each.detail for each in plan(tmp_path)[0].consequences if each.kind == "older_values_return")
     sure, perhaps = ["BBAa, BBBB", "BBBB"][hurt - 1], ["AaAa", "AaAa, AaBB"][hurt - 1]
     assert f"({sure}; perhaps {perhaps} and groups of which nothing is left, if they committed after 20" in told
+
+
+@pytest.mark.parametrize(
+    ("hurt", "whose"), [(45, "tx-1"), (51, "op-0"), (54, "ids whose newest epoch is lost with it")]
+)
+def test_transactional_ids_of_damaged_transaction_state_are_named(hurt: int, whose: str, tmp_path: Path) -> None:
+    """At 45 tx-1 has epoch 7 and later 8, and op-0 has no record yet; at 51 op-0 goes from epoch 0 to 1; 54 is the last
+    record. An id of which nothing is left gets a new producer id.
+    """
+    root = own_copy(brokers("4.3.0/txn")[0], tmp_path / "data")
+    (log,) = (root / "__transaction_state-0").glob("*.log")
+    log.chmod(0o600)
+    data = bytearray(log.read_bytes())
+    (position,) = [each.position for each in scan(bytes(data)).batches if each.header.first_offset == hurt]
+    data[position + BATCH.size + 3] ^= 0x3C
+    log.write_bytes(data)
+    (told,) = (each.detail for each in plan(root)[0].consequences if "used epochs" in each.detail)
+    assert f"transactional ids may go back to used epochs ({whose}): their producers fail" in told
