@@ -87,6 +87,8 @@ class LoadedPartition(Struct, frozen=True, kw_only=True):
     emptied: tuple[str, int] | None = None
     """log file and position of the batch that made the loader empty its segment; None if it emptied none"""
     stray: str | None = None
+    refuses_appends: bool = False
+    """whether an index of the active segment has an entry at or above the log end, so that appends fail at it"""
 
 
 class BrokerResult(Struct, kw_only=True):
@@ -309,6 +311,7 @@ class _Directory:
                 cut_at=loaded.cut_at,
                 emptied=loaded.emptied,
                 stray=stray,
+                refuses_appends=name.state is DirectoryState.LIVE and _refuses_appends(loaded),
             )
         )
 
@@ -421,6 +424,12 @@ def read_checkpoints(tree: Tree) -> tuple[Offsets, Offsets] | None:
     except JavaError:
         return None
     return points, starts
+
+
+def _refuses_appends(log: LoadedLog) -> bool:
+    offsets, times = log.segments[-1].offset_index, log.segments[-1].time_index
+    lasts = [offsets.last_offset] if offsets.entries else []
+    return max([*lasts, times.last_entry.offset] if times.entries else lasts, default=-1) >= log.log_end_offset
 
 
 def _delete_marker(tree: Tree) -> None:

@@ -119,6 +119,8 @@ class BrokerForecast:
     """
     strays: tuple[str, ...] = ()
     """partition directories that the start would rename to `-stray`, because the metadata does not place them here"""
+    refusing: tuple[str, ...] = ()
+    """partition directories whose log the start ends too low, below an index entry, so that appends are refused"""
     node: NodeStart | None = None
     """forecast of the whole node's start; None if it was not requested"""
 
@@ -332,6 +334,7 @@ def plan_of(
         kafka.clean,
         compared.lost_by_kafka() if kafka.is_loaded else None,
         tuple(rules.facts.strays(name for name, partition in kafka.partitions.items() if partition.stray is None)),
+        refusing=tuple(name for name, partition in kafka.partitions.items() if partition.refuses_appends),
         logs=None if choice is None else kafka,
     )
     ways = compared.ways

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
+import struct
 import subprocess
 from pathlib import Path
 
@@ -182,6 +183,25 @@ def test_a_partition_whose_consumers_stop_is_not_among_those_that_are_in_service
     assert "nothing here" not in said
     (place / "data" / ".kafka_cleanshutdown").unlink()
     (place / "data" / "recovery-point-offset-checkpoint").unlink()
+    assert "out of service after a start: nothing here" in text("plan", "data")
+
+
+def test_a_log_that_a_start_ends_below_its_index_refuses_writes(place: Path) -> None:
+    """Kafka 4.1.1 ended such a log at its base offset, and threw InvalidOffsetException for records after it."""
+    (log,) = log_of_tens(place / "data", 5)
+    at = log.stat().st_size // 5 * 4
+    (place / "data" / ".kafka_cleanshutdown").write_bytes(b"")
+    for end in (at, 0):
+        with log.open("r+b") as file:
+            file.truncate(end)
+        log.with_suffix(".index").write_bytes(struct.pack(">ii", 49, at))
+        log.with_suffix(".timeindex").write_bytes(struct.pack(">qi", 1_800_000_000_000, 49))
+        said = text("plan", "data")
+        skips = "trusting the clean-shutdown marker, and readers would skip 40 records on disk"
+        assert (skips in said) is bool(end)
+        what = "writes are refused and records skipped" if end else "writes are refused"
+        assert f"served after a start, but {what} in 1 partition ({log.parent.name})" in said
+    (place / "data" / ".kafka_cleanshutdown").unlink()
     assert "out of service after a start: nothing here" in text("plan", "data")
 
 

@@ -111,7 +111,7 @@ class ConsequenceKind(enum.StrEnum):
     """logs do not know a leader epoch in which this node led them: they may come from an older copy"""
     PRODUCER_IDS_REUSED = "producer_ids_reused"
     """metadata is older than the logs and hands out producer ids again that these have: batches of new producers are
-    acknowledged and dropped as duplicates
+    dropped as duplicates though acknowledged, or refused
     """
     UNFORESEEN = "unforeseen"
     """effect that cannot be predicted"""

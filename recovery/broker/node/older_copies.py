@@ -106,9 +106,9 @@ def sentence_of_reused(used: Sequence[tuple[str, int]], next_block: int, page: s
     """
     name, highest = max(used, key=lambda pair: pair[1])
     return (
-        "batches of new producers are acknowledged and dropped as duplicates: the metadata hands out producer ids from "
-        f"{max(next_block, 0)} on, and logs have ids up to {highest} already ({name}); keep clients out until new ids "
-        f"are above that (runbook: {page})"
+        "batches of new producers are dropped as duplicates though acknowledged, or refused: the metadata hands out "
+        f"ids from {max(next_block, 0)} on, and logs have ids up to {highest} already ({name}); keep clients out until "
+        f"new ids are above that (runbook: {page})"
     )
 
 

@@ -116,12 +116,15 @@ def copies_to_keep(forecast: BrokerForecast) -> list[str]:
 
 def how_logs_load(by_kafka: Iterable[Measured] = (), *, is_clean: bool) -> str:
     """Return text to follow "would start on it": whether the broker recovers the logs first. If that drops records that
-    can still be read, by the losses `by_kafka` of the partitions, the text has the whole loss and their number.
+    can still be read, by the losses `by_kafka` of the partitions, the text has the whole loss and their number. With
+    the marker (`is_clean`), the number of records that readers skip follows, if it is not 0.
     """
     how = ", trusting the clean-shutdown marker" if is_clean else ", after its own recovery"
     lost = total(by_kafka)
     of_them = f"of which {lost.sound_lost} can still be read"
-    return f"{how}, which would lose {records_text(lost)}, {of_them}" if lost.sound_lost else how
+    how += f", which would lose {records_text(lost)}, {of_them}" if lost.sound_lost else ""
+    hidden = counted(lost.records_hidden, "record") if is_clean and lost.records_hidden else ""
+    return f"{how}, and readers would skip {hidden} on disk" if hidden else how
 
 
 def first_screen(
@@ -320,14 +323,24 @@ def _out_of_service(outlooks: Sequence[Outlook], *, are_alone: bool) -> str:
 
 
 def _where_consumers_stop(outlooks: Sequence[Outlook]) -> str:
-    """Return a clause about partitions that a broker serves after a start and whose consumers do not get to the end:
-    damage that the start leaves, and transactions that nothing ends. Empty if there are none.
+    """Return a clause about partitions that a broker serves after a start and whose consumers do not get all:
+    damage that the start leaves, transactions that nothing ends, and records that are skipped. Partitions that refuse
+    writes are named too. Empty if there are none.
     """
     at_damage = [name for outlook in outlooks for name, measured in outlook.choice.kafka_by_partition.items()
                  if measured.damage_left > measured.damage_passed]  # fmt: skip
     open_ones = [consequence.partition for outlook in outlooks for consequence in outlook.consequences
                  if consequence.kind in _STOPS]  # fmt: skip
-    places = (("consumers stop at damage in", at_damage), ("read_committed consumers stop in", open_ones))
+    refusing = {name for outlook in outlooks if outlook.forecast is not None for name in outlook.forecast.refusing}
+    skipped = {name for outlook in outlooks if outlook.forecast is not None and outlook.forecast.clean_shutdown
+               for name, measured in outlook.choice.kafka_by_partition.items() if measured.records_hidden}  # fmt: skip
+    places = (
+        ("writes are refused and records skipped in", refusing & skipped),
+        ("writes are refused in", refusing - skipped),
+        ("records are skipped in", skipped - refusing),
+        ("consumers stop at damage in", at_damage),
+        ("read_committed consumers stop in", open_ones),
+    )
     return ", and ".join(f"{what} {first_names(sorted(set(names), key=natural_order))}" for what, names in places
                          if names)  # fmt: skip
 
