@@ -33,8 +33,8 @@ from kafkalog.recovery.broker.node.releases import Release
 from kafkalog.recovery.facts.coordinators import Coordinators
 
 __all__ = [
-    "KRAFT_PAGE", "ZOOKEEPER_PAGE", "consequences_of_older_logs", "consequences_of_older_metadata", "live_entries",
-    "live_producer_ids", "sentence_of_reused", "snapshot_of",
+    "KRAFT_PAGE", "ZOOKEEPER_PAGE", "consequences_of_older_logs", "consequences_of_older_metadata", "epochs_lost",
+    "live_entries", "live_producer_ids", "sentence_of_reused", "snapshot_of",
 ]  # fmt: skip
 
 KRAFT_PAGE, ZOOKEEPER_PAGE = "kraft-files", "zookeeper-lost"
