@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
 from kafkalog.codec.common.sentinels import NO_TIMESTAMP
 
-__all__ = ["NEWER", "counted", "moment_text", "plural"]
+__all__ = ["NEWER", "counted", "first_of", "moment_text", "plural"]
 
 NEWER = "newer than this program"
 """Text about something that is damaged, or from a later version of Kafka."""
@@ -26,6 +27,12 @@ def plural(count: int, noun: str) -> str:
     if noun.endswith("y") and noun[-2] not in "aeiou":
         return f"{noun[:-1]}ies"
     return f"{noun}{'es' if noun.endswith(('ch', 's', 'x')) else 's'}"
+
+
+def first_of(names: Sequence[str], most: int) -> str:
+    """Return the first `most` names, separated by commas, and the number of the others: `a, b and 3 more`."""
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
 
 
 def moment_text(milliseconds: int) -> str:

@@ -427,9 +427,10 @@ def read_checkpoints(tree: Tree) -> tuple[Offsets, Offsets] | None:
 
 
 def _refuses_appends(log: LoadedLog) -> bool:
-    offsets, times = log.segments[-1].offset_index, log.segments[-1].time_index
-    lasts = [offsets.last_offset] if offsets.entries else []
-    return max([*lasts, times.last_entry.offset] if times.entries else lasts, default=-1) >= log.log_end_offset
+    active = log.segments[-1]
+    by_offset = active.offset_index.entries > 0 and active.offset_index.last_offset >= log.log_end_offset
+    by_time = active.time_index.entries > 0 and active.time_index.last_entry.offset >= log.log_end_offset
+    return by_offset or by_time
 
 
 def _delete_marker(tree: Tree) -> None:

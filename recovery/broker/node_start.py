@@ -16,6 +16,7 @@ from msgspec import Struct, field, structs
 from kafkalog.cluster.kraft.metadata_image import MetadataImage, PartitionImage, TopicImage
 from kafkalog.codec.common.errors import KafkaLogError, StorageError
 from kafkalog.codec.files.text import MetaProperties
+from kafkalog.codec.model import ProducerEntry
 from kafkalog.codec.names import META_PROPERTIES, PARTITION_METADATA, DirectoryState
 from kafkalog.recovery.broker.manager import BrokerResult
 from kafkalog.recovery.broker.node.answer import (
@@ -42,6 +43,7 @@ from kafkalog.recovery.broker.node.older_copies import (
     consequences_of_older_logs,
     consequences_of_older_metadata,
     live_producer_ids,
+    snapshot_of,
 )
 from kafkalog.recovery.broker.node.partition_directory import PartitionDirectory
 from kafkalog.recovery.broker.node.partitions import (
@@ -82,6 +84,7 @@ from kafkalog.recovery.broker.node.with_zookeeper import (
     consequences_without_directory,
     zookeeper_facts,
 )
+from kafkalog.recovery.facts.coordinators import Coordinators
 
 __all__ = ["node_start"]
 
@@ -169,6 +172,8 @@ class _Context(Struct, kw_only=True):
     """complete replays of the newest snapshot and the log, without a contradiction"""
     _loaded: dict[str, BrokerResult] = field(default_factory=dict)
     _unserved: dict[str, list[Unserved]] = field(default_factory=dict)
+    _producers: dict[str, Sequence[ProducerEntry]] = field(default_factory=dict)
+    _coordinators: Coordinators | None = None
 
     def logs(self, roots: Sequence[str]) -> dict[str, BrokerResult]:
         """Return the results of loading the logs of these log directories, by directory. Results that the caller gave
@@ -193,6 +198,21 @@ class _Context(Struct, kw_only=True):
         if root not in self._unserved:
             self._unserved[root] = unserved_partitions(root, result)
         return self._unserved[root]
+
+    def producers(self, directory: PartitionDirectory) -> Sequence[ProducerEntry]:
+        """Return the entries of the newest producer snapshot of a live log after its loading; empty for other logs.
+        Cached.
+        """
+        if directory.path not in self._producers:
+            is_live = directory.parsed.state is DirectoryState.LIVE
+            tree = self.logs([directory.root])[directory.root].tree
+            self._producers[directory.path] = snapshot_of(tree, directory.name) if is_live else ()
+        return self._producers[directory.path]
+
+    def coordinators(self) -> Coordinators:
+        """Return the coordinators' topics in the node's log directories. Cached."""
+        self._coordinators = self._coordinators or Coordinators(self.files.roots)
+        return self._coordinators
 
     def metadata(self) -> LoadedMetadata:
         """Return the node's own metadata log, loaded once. Raises `StartEndsError` at every call if loading it ends the
@@ -442,7 +462,8 @@ def _with_lost_directories(context: _Context, answer: NodeAnswer) -> NodeAnswer:
     lost = [root for root in listable if root in files.missing or not list_partitions(files, [root])]
     if not lost or node is None:
         return answer
-    ids = {meta.directory_id for meta in files.meta.values() if isinstance(meta, MetaProperties)}
+    properties = (meta for meta in files.meta.values() if isinstance(meta, MetaProperties))
+    ids = {meta.directory_id for meta in properties if meta.directory_id is not None}
     there = list_partitions(files, _readable(files))
     consequence = of_lost_directories(context.best().image, node, there, ids, lost)
     return answer if consequence is None else structs.replace(answer, consequences=(*answer.consequences, consequence))
@@ -471,7 +492,7 @@ def _with_zookeeper(context: _Context, release: Release) -> NodeAnswer:
     unknown = consequences_of_unknown(directories, facts)
     unserved_names = {name for consequence in (*other, *unknown) for name in consequence.names}
     served = [directory for directory in directories if directory.name not in unserved_names]
-    ids = live_producer_ids(files, served, results, release, context.now_ms)
+    ids = live_producer_ids(files, served, context.producers, release, context.now_ms)
     older = consequences_of_older_metadata(
         files, served, lambda each: facts.partitions.get(each.partition), ids, facts.next_producer_id,
         page=ZOOKEEPER_PAGE,
@@ -957,7 +978,7 @@ class _Start:
             if consequence.kind is ConsequenceKind.STRAY
         }
         if image is not None:
-            self._compare_ages(directories, results, image, node, strays)
+            self._compare_ages(directories, image, node, strays)
         for root in results.keys() & online:
             unserved = [entry for entry in self.context.unserved(root, results[root]) if entry.name not in strays]
             self._note(*consequences_of_unserved(unserved, self.release))
@@ -965,7 +986,6 @@ class _Start:
     def _compare_ages(
         self,
         directories: Sequence[PartitionDirectory],
-        results: Mapping[str, BrokerResult],
         image: MetadataImage,
         node: int,
         strays: set[str],
@@ -980,10 +1000,13 @@ class _Start:
 
         if self._leads or self._is_led:
             served = [directory for directory in directories if directory.name not in strays]
-            ids = live_producer_ids(self.files, served, results, self.release, self.context.now_ms)
+            ids = live_producer_ids(self.files, served, self.context.producers, self.release, self.context.now_ms)
             next_id = image.next_producer_id
             self._note(consequences_of_older_metadata(self.files, directories, replica_of, ids, next_id), [])
-        self._note(*consequences_of_older_logs(self.files, directories, results, replica_of, node))
+        producers_of, coordinators = self.context.producers, self.context.coordinators()
+        self._note(
+            *consequences_of_older_logs(self.files, directories, producers_of, replica_of, node, coordinators)
+        )
 
     def _of_partitions(
         self,

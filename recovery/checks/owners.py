@@ -11,7 +11,7 @@ import stat
 from collections.abc import Iterable, Iterator, Mapping
 
 from kafkalog.codec.common.findings import Finding, FindingCode, Severity
-from kafkalog.codec.common.wording import counted
+from kafkalog.codec.common.wording import counted, first_of
 from kafkalog.codec.names import parse_partition_directory
 from kafkalog.log.disk.files import scan_directory
 from kafkalog.recovery.facts.owners import closed_files
@@ -35,11 +35,10 @@ def other_owners(root: str, facts: TopicFacts) -> list[Finding]:
     if found is None:
         return []
     user, closed = found.user, found.paths
-    named = ", ".join(os.path.relpath(path, root) for path in closed[:_NAMED])
-    more = f" and {len(closed) - _NAMED} more" if len(closed) > _NAMED else ""
+    named = first_of([os.path.relpath(path, root) for path in closed], _NAMED)
     detail = (
         f"{counted(len(closed), 'path')} may not be opened or changed by user "
-        f"{user[0]}, to whom the broker's other directories belong: {named}{more}; a broker that runs as this user "
+        f"{user[0]}, to whom the broker's other directories belong: {named}; a broker that runs as this user "
         f"takes the log directory offline: give all of it to user {user[0]} and group {user[1]}{found.warning}"
     )
     return [Finding.of(FindingCode.OWNER_MISMATCH, None, None, detail, root)]

@@ -18,8 +18,8 @@ from kafkalog.codec.common.errors import FormatError
 from kafkalog.codec.common.findings import Finding, FindingCode
 from kafkalog.codec.common.shell import shell_word
 from kafkalog.codec.common.source import Source
-from kafkalog.codec.common.wording import counted, moment_text
-from kafkalog.codec.files.index_files import TIME_ENTRY, decode_producer_snapshot
+from kafkalog.codec.common.wording import counted, first_of, moment_text
+from kafkalog.codec.files.index_files import TIME_ENTRY
 from kafkalog.codec.files.text import decode_leader_epochs
 from kafkalog.codec.model import ProducerEntry
 from kafkalog.codec.names import (
@@ -41,7 +41,7 @@ from kafkalog.log.storage.producers.snapshots import snapshot_offsets
 from kafkalog.log.storage.tree import Tree
 from kafkalog.log.walk.lookup import start_position
 from kafkalog.recovery.broker.manager import LoadedPartition
-from kafkalog.recovery.broker.node.older_copies import epochs_lost
+from kafkalog.recovery.broker.node.older_copies import epochs_lost, snapshot_entries
 from kafkalog.recovery.decide.ways import LostRange, Measured
 from kafkalog.recovery.decide.written_end import start_of_empty_log
 from kafkalog.recovery.facts.cleaner_settings import known_settings
@@ -114,17 +114,13 @@ def consequences(
         if is_hurt or coordinators.has_few_commits:
             yield from _of_groups(result.name, result.log_end_offset, name, coordinators)
         yield from _of_transactions(before, after, result, name, coordinators, is_hurt=is_hurt)
-        if is_hurt and counts is not None and counts.records_kept == 0 and name.topic in _STATE_LOST:
-            yield _of_lost_state(name.topic, [result.name], coordinators)
-        elif is_hurt and counts is not None and counts.records_kept != 0 and topics.is_compacted(name.topic):
-            detail = _older_values(result.name, name, counts.lost, coordinators)
-            yield LossConsequence(kind="older_values_return", partition=result.name, detail=detail)
-        if is_hurt and counts is not None and counts.records_kept != 0 and name.topic == SHARE_GROUP_STATE_TOPIC:
-            detail = (
-                f"share groups whose newest state is among what is lost of {result.name} go back to the state before: "
-                f"their members get records again, or none if no state is left, until {RESET_SHARE_OFFSETS}"
-            )
-            yield LossConsequence(kind="older_values_return", partition=result.name, detail=detail)
+        if is_hurt and counts is not None:
+            has_state = name.topic == SHARE_GROUP_STATE_TOPIC or topics.is_compacted(name.topic)
+            if counts.records_kept == 0 and name.topic in _STATE_LOST:
+                yield _of_lost_state(name.topic, [result.name], coordinators)
+            elif counts.records_kept != 0 and has_state:
+                detail = _older_values(result.name, name, counts.lost, coordinators)
+                yield LossConsequence(kind="older_values_return", partition=result.name, detail=detail)
         yield from _of_retention(after, result, name, rules)
         yield from _of_deleted_records(before, result)
 
@@ -132,7 +128,9 @@ def consequences(
 def _older_values(
     directory: str, name: PartitionName, lost: Sequence[LostRange], coordinators: Coordinators
 ) -> str:
-    """Return a sentence about the keys of a compacted partition whose newest records are among what it loses."""
+    """Return a sentence about the keys of a compacted partition, or one of `__share_group_state`, whose newest records
+    are among what it loses.
+    """
     if name.topic == CONSUMER_OFFSETS_TOPIC:
         return (
             f"groups whose newest commits are among what is lost of {directory} go back to the commits before"
@@ -142,6 +140,11 @@ def _older_values(
     if name.topic == TRANSACTION_STATE_TOPIC:
         ids = _ids_of(lost, coordinators.epochs_in(name.partition))
         return f"by what is lost of {directory} transactional ids may go back to used epochs {epochs_lost(ids)}"
+    if name.topic == SHARE_GROUP_STATE_TOPIC:
+        return (
+            f"share groups whose newest state is among what is lost of {directory} go back to the state before: "
+            f"their members get records again, or none if no state is left, until {RESET_SHARE_OFFSETS}"
+        )
     return (
         f"{name.topic} is compacted: of a key whose newest record is among what is lost, readers get the "
         "record before it, and a key that was deleted may come back"
@@ -333,7 +336,8 @@ def of_missing(names: Iterable[str], coordinators: Coordinators) -> Iterator[Los
 def _of_lost_state(topic: str, directories: Sequence[str], coordinators: Coordinators) -> LossConsequence:
     """Return the consequence of partitions of an internal topic, one of `_STATE_LOST`, of which no record is left."""
     groups = coordinators.share_groups_in(directories) if topic == SHARE_GROUP_STATE_TOPIC else []
-    detail = _STATE_LOST[topic].format(_first(directories) + (f" ({_first(groups)})" if groups else ""))
+    whose = f" ({first_of(groups, _NAMED)})" if groups else ""
+    detail = _STATE_LOST[topic].format(first_of(directories, _NAMED) + whose)
     return LossConsequence(kind="older_values_return", partition=directories[0], detail=detail)
 
 
@@ -346,11 +350,11 @@ def _groups_of(lost: Sequence[LostRange], commits: Sequence[tuple[int, str, int]
         return ""
     sure = {group for offset, group, _time in commits if _is_lost(offset, lost)}
     perhaps = {group for _offset, group, _time in commits} - sure
-    words = [_first(sorted(sure), _GROUPS)] if sure else []
+    words = [first_of(sorted(sure), _GROUPS)] if sure else []
     if perhaps:
         when = max((time for offset, _group, time in commits if offset < lost[0].first), default=None)
         after = "" if when is None else f", if they committed after {moment_text(when)}"
-        words.append(f"perhaps {_first(sorted(perhaps), _GROUPS)} and groups of which nothing is left{after}")
+        words.append(f"perhaps {first_of(sorted(perhaps), _GROUPS)} and groups of which nothing is left{after}")
     return f" ({'; '.join(words)})"
 
 
@@ -367,10 +371,6 @@ def _is_lost(offset: int, lost: Sequence[LostRange]) -> bool:
     return any(each.first <= offset and (each.last is None or offset <= each.last) for each in lost)
 
 
-def _first(names: Sequence[str], most: int = _NAMED) -> str:
-    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
-
-
 def _of_groups(
     directory: str, end: int, name: PartitionName, coordinators: Coordinators
 ) -> Iterator[LossConsequence]:
@@ -378,7 +378,7 @@ def _of_groups(
     beyond = sorted((commit for commit in commits if commit.offset > end), key=lambda commit: -commit.offset)
     if not beyond:
         return
-    names = _first([f"{commit.key.group} at {commit.offset}" for commit in beyond])
+    names = first_of([f"{commit.key.group} at {commit.offset}" for commit in beyond], _NAMED)
     detail = (
         f"{counted(len(beyond), 'group')} stand{'s' if len(beyond) == 1 else ''} beyond the end {end} of "
         f"{directory} ({names}): consumers there reset by auto.offset.reset, or skip the records that get "
@@ -495,7 +495,7 @@ def _last_snapshot(tree: Tree, directory: str) -> _Snapshot | None:
     if offset is None:
         return None
     path = f"{directory}/{segment_file(offset, FileKind.PRODUCER_SNAPSHOT)}"
-    return _Snapshot(offset, path) if _entries(tree, path) is not None else None
+    return _Snapshot(offset, path) if snapshot_entries(tree, path) is not None else None
 
 
 def _decided(
@@ -530,16 +530,4 @@ def _open_at_end(after: Tree, path: str) -> Sequence[ProducerEntry]:
     """Return the producers with an open transaction according to the producer snapshot at `path`, in its order; empty
     if it is missing, too large or cannot be parsed. Raises `StorageError` if it cannot be read.
     """
-    return [entry for entry in _entries(after, path) or () if entry.current_txn_first_offset >= 0]
-
-
-def _entries(tree: Tree, path: str) -> Sequence[ProducerEntry] | None:
-    """Return the entries of the producer snapshot at `path`; None if it is missing, too large or cannot be parsed.
-    Raises `StorageError` if it cannot be read.
-    """
-    if path not in tree.files:
-        return None
-    try:
-        return decode_producer_snapshot(tree.read(path))
-    except (FormatError, TooLargeError):
-        return None
+    return [entry for entry in snapshot_entries(after, path) or () if entry.current_txn_first_offset >= 0]

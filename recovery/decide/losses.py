@@ -6,8 +6,8 @@ import os
 from collections.abc import Callable, Collection, Iterable, Sequence
 
 from kafkalog.codec.common.findings import Finding, FindingCode
-from kafkalog.codec.common.wording import counted
-from kafkalog.recovery.broker.node.answer import OLDER_LOG, ConsequenceKind, LostDirectoryConsequence, NodeStart
+from kafkalog.codec.common.wording import counted, first_of
+from kafkalog.recovery.broker.node.answer import ConsequenceKind, LostDirectoryConsequence, NodeStart
 from kafkalog.recovery.decide.ways import Measured
 
 __all__ = [
@@ -142,14 +142,8 @@ def lost_beside(
         words.append("all of the metadata, by the broker's start: topics, settings and access control entries")
     elif kinds & {ConsequenceKind.METADATA_GOES_BACK, ConsequenceKind.METADATA_MAY_GO_BACK}:
         words.append("the end of the metadata log, by the broker's start, if it had more")
-    older = {
-        os.path.basename(fault.file): fault.lacks
-        for start in starts
-        for answer in start.answers
-        for fault in answer.faults
-        if fault.kind == OLDER_LOG
-    }
-    older = {name: lacks for name, lacks in older.items() if name not in counted_already}
+    faults = {os.path.basename(fault.file): fault.lacks for start in starts for fault in start.older_logs}
+    older = {name: lacks for name, lacks in faults.items() if name not in counted_already}
     if older:
         lacks = sum(older.values())
         much = f"at least {counted(lacks, 'offset')}" if lacks else "an unknown number of records, perhaps none,"
@@ -161,5 +155,4 @@ def lost_beside(
 
 def first_names(names: Sequence[str]) -> str:
     """Number of partitions, followed by the names of the first three and the number of the others, as text."""
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return f"{counted(len(names), 'partition')} ({', '.join(names[:_NAMED])}{more})"
+    return f"{counted(len(names), 'partition')} ({first_of(names, _NAMED)})"

@@ -1,21 +1,23 @@
 """Read the coordinators' topics beside a damaged partition: committed offsets, and how transactions ended.
 
-Each topic is read at most once, and only if it is small enough to be worth a sentence; the limit is lower if a plan
-loses nothing.
+Each topic is read at most once for each question, and only if it is small enough to be worth a sentence; the limit is
+lower if a plan loses nothing.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from kafkalog.codec.common.errors import KafkaLogError
+from kafkalog.codec.names import CONSUMER_OFFSETS_TOPIC, SHARE_GROUP_STATE_TOPIC, TRANSACTION_STATE_TOPIC
 from kafkalog.log.walk.on_damage import SKIP
 
 if TYPE_CHECKING:
     from kafkalog.cluster.groups.offsets import CommittedOffset
+    from kafkalog.cluster.groups.share_lost import Initialized
     from kafkalog.cluster.records.coordinator_records import CoordinatorRecord
     from kafkalog.cluster.transactions.transactions import TransactionalIds
     from kafkalog.codec.model import Record
@@ -23,7 +25,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Coordinators"]
 
-_OFFSETS, _TRANSACTIONS, _SHARE = "__consumer_offsets", "__transaction_state", "__share_group_state"
 _MOST_BYTES = 256 << 20
 """Most bytes of logs of one coordinator's topic that are read."""
 _MOST_FOR_SOUND_LOGS = 16 << 20
@@ -34,17 +35,20 @@ TopicPartition = tuple[str, int]
 
 class Coordinators:
     """Topics of the coordinators (`__consumer_offsets`, `__transaction_state`) in some log directories of one broker;
-    each is read when it is first needed.
+    each is read when it is first needed. `share_state_partitions` is the number of partitions of
+    `__share_group_state`, 0 if unknown.
     """
 
     def __init__(self, roots: Iterable[str], share_state_partitions: int = 0) -> None:
         self._share_state_partitions = share_state_partitions
         self._roots = tuple(dict.fromkeys(roots))
+        self._commits_in: dict[int, list[tuple[int, str, int]]] = {}
+        self._epochs_in: dict[int, list[tuple[int, str, tuple[int, int]]]] = {}
 
     @cached_property
     def has_few_commits(self) -> bool:
         """Whether the topic of committed offsets is small enough to be read for a log that loses nothing."""
-        return sum(partition.size for partition in self._open(_OFFSETS)) <= _MOST_FOR_SOUND_LOGS
+        return sum(partition.size for partition in self._open(CONSUMER_OFFSETS_TOPIC)) <= _MOST_FOR_SOUND_LOGS
 
     @cached_property
     def commits(self) -> dict[TopicPartition, list[CommittedOffset]]:
@@ -56,7 +60,7 @@ class Coordinators:
 
         commits: dict[TopicPartition, list[CommittedOffset]] = {}
         try:
-            committed = read_offsets(self._partitions(_OFFSETS)).committed
+            committed = read_offsets(self._partitions(CONSUMER_OFFSETS_TOPIC)).committed
         except KafkaLogError:
             return {}
         for commit in committed:
@@ -66,25 +70,29 @@ class Coordinators:
 
     def commits_in(self, number: int) -> list[tuple[int, str, int]]:
         """Return (offset, group, timestamp in ms) of the commits in this partition of `__consumer_offsets`, those
-        behind damage too; empty if it cannot be read or the topic is too large (256 MiB).
+        behind damage too; empty if it cannot be read or the topic is too large (256 MiB). Read once and cached.
         """
-        return [
-            (record.offset, str(decoded.key_field("group")), record.timestamp)
-            for record, decoded in self._records(_OFFSETS, number)
-            if decoded.key is not None and "topic" in decoded.key.fields
-        ]
+        if number not in self._commits_in:
+            self._commits_in[number] = [
+                (record.offset, str(decoded.key_field("group")), record.timestamp)
+                for record, decoded in self._records(CONSUMER_OFFSETS_TOPIC, number)
+                if decoded.key is not None and "topic" in decoded.key.fields
+            ]
+        return self._commits_in[number]
 
     def epochs_in(self, number: int) -> list[tuple[int, str, tuple[int, int]]]:
         """Return (offset, transactional id, (producer id, epoch)) of the records in this partition of
         `__transaction_state` in offset order, those behind damage too, without tombstones; empty if it cannot be read
-        or the topic is too large (256 MiB).
+        or the topic is too large (256 MiB). Read once and cached.
         """
-        return [
-            (record.offset, str(decoded.key_field("transactional_id")),
-             (decoded.value.fields["producer_id"], decoded.value.fields["producer_epoch"]))
-            for record, decoded in self._records(_TRANSACTIONS, number)
-            if decoded.understood and decoded.value is not None
-        ]  # fmt: skip
+        if number not in self._epochs_in:
+            self._epochs_in[number] = [
+                (record.offset, str(decoded.key_field("transactional_id")),
+                 (decoded.value.fields["producer_id"], decoded.value.fields["producer_epoch"]))
+                for record, decoded in self._records(TRANSACTION_STATE_TOPIC, number)
+                if decoded.understood and decoded.value is not None
+            ]  # fmt: skip
+        return self._epochs_in[number]
 
     def _records(self, topic: str, number: int) -> Iterator[tuple[Record, CoordinatorRecord]]:
         """Yield the records of one partition of a coordinator's topic that can be read, without tombstones."""
@@ -107,7 +115,7 @@ class Coordinators:
         """
         from kafkalog.cluster.transactions.transactions import read_transactions
 
-        partitions = self._partitions(_TRANSACTIONS)
+        partitions = self._partitions(TRANSACTION_STATE_TOPIC)
         try:
             return read_transactions(partitions) if partitions else None
         except KafkaLogError:
@@ -118,14 +126,20 @@ class Coordinators:
         directories of `__share_group_state`, according to `__consumer_offsets`. Empty if the number of these partitions
         is unknown, or if `__consumer_offsets` is missing, unreadable or too large.
         """
+        count = self._share_state_partitions
+        if not count:
+            return []
+        lost = {number for number in range(count) if f"{SHARE_GROUP_STATE_TOPIC}-{number}" in directories}
+        return sorted({each.group for each in self._initialized if each.place(count) in lost})
+
+    @cached_property
+    def _initialized(self) -> Sequence[Initialized]:
         from kafkalog.cluster.groups.groups import read_groups
 
         try:
-            initialized = read_groups(self._partitions(_OFFSETS)).initialized
+            return read_groups(self._partitions(CONSUMER_OFFSETS_TOPIC)).initialized
         except KafkaLogError:
-            return []
-        count = self._share_state_partitions
-        return sorted({each.group for each in initialized if count and f"{_SHARE}-{each.place(count)}" in directories})
+            return ()
 
     def highest_commit(self, topic: str, partition: int) -> int:
         """Highest committed offset of a partition; 0 if none is known."""

@@ -311,6 +311,12 @@ class NodeStart(Struct, frozen=True, kw_only=True):
         return tuple(sorted({name for consequence in consequences for name in consequence.lost}))
 
     @property
+    def older_logs(self) -> tuple[Fault, ...]:
+        """One fault for each log that is older than the metadata; of several answers, that of the last."""
+        faults = (fault for answer in self.answers for fault in answer.faults if fault.kind == OLDER_LOG)
+        return tuple({fault.file: fault for fault in faults}.values())
+
+    @property
     def unserved(self) -> tuple[str, ...]:
         """Partition directories that are not served after a start, by one of the answers in `judged`; sorted. If the
         start fails, only those in log directories that are missing or empty.

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 
 from kafkalog.cluster.kraft.metadata_image import PartitionImage
 from kafkalog.codec.common.errors import FormatError
-from kafkalog.codec.common.wording import counted
+from kafkalog.codec.common.wording import counted, first_of
 from kafkalog.codec.files.index_files import decode_producer_snapshot
 from kafkalog.codec.files.text import LeaderEpoch, decode_leader_epochs
 from kafkalog.codec.model import BatchHeader, ProducerEntry
@@ -15,7 +15,6 @@ from kafkalog.codec.names import (
     LEADER_EPOCH_CHECKPOINT,
     REPLICATION_OFFSET_CHECKPOINT,
     TRANSACTION_STATE_TOPIC,
-    DirectoryState,
     FileKind,
     segment_file,
 )
@@ -25,7 +24,6 @@ from kafkalog.log.storage.checkpoint_file import read_offset_checkpoint
 from kafkalog.log.storage.java import JavaError, TooLargeError
 from kafkalog.log.storage.producers.snapshots import snapshot_offsets
 from kafkalog.log.storage.tree import Tree
-from kafkalog.recovery.broker.manager import BrokerResult
 from kafkalog.recovery.broker.node.answer import OLDER_LOG, ConsequenceKind, Fault, Part, StartConsequence
 from kafkalog.recovery.broker.node.node_files import NodeFiles
 from kafkalog.recovery.broker.node.partition_directory import PartitionDirectory
@@ -34,7 +32,7 @@ from kafkalog.recovery.facts.coordinators import Coordinators
 
 __all__ = [
     "KRAFT_PAGE", "ZOOKEEPER_PAGE", "consequences_of_older_logs", "consequences_of_older_metadata", "epochs_lost",
-    "live_entries", "live_producer_ids", "sentence_of_reused", "snapshot_of",
+    "live_entries", "live_producer_ids", "sentence_of_reused", "snapshot_entries", "snapshot_of",
 ]  # fmt: skip
 
 KRAFT_PAGE, ZOOKEEPER_PAGE = "kraft-files", "zookeeper-lost"
@@ -50,39 +48,36 @@ _OLD_EXPIRATION = "transactional.id.expiration.ms", 7 * _DAY_MS
 
 ReplicaOf = Callable[[PartitionDirectory], PartitionImage | None]
 """function that returns the partition of a directory in the metadata; None if the metadata does not have it"""
+ProducersOf = Callable[[PartitionDirectory], Sequence[ProducerEntry]]
+"""function that returns the entries of a live log's newest producer snapshot after its loading; empty for other logs"""
 
 
 def live_producer_ids(
     files: NodeFiles,
-    directories: Sequence[PartitionDirectory],
-    results: Mapping[str, BrokerResult],
+    directories: Iterable[PartitionDirectory],
+    producers_of: ProducersOf,
     release: Release,
     now_ms: int,
 ) -> Iterator[tuple[str, int]]:
-    """Yield (partition directory, producer id) for the producers that a start of `release` knows from live logs: those
-    of the newest producer snapshot, by log, that have not expired at `now_ms` (ms since 1970). `results` are the
-    results of loading the logs, by log directory. Snapshots that a broker discards are skipped. Raises `StorageError`
-    if a file cannot be read.
+    """Yield (partition directory, producer id) for the producers that a start of `release` knows from these
+    directories: those of `producers_of` that have not expired at `now_ms` (ms since 1970). Raises `StorageError` if a
+    file cannot be read.
     """
     for directory in directories:
-        result = results.get(directory.root)
-        if result is None or directory.parsed.state is not DirectoryState.LIVE:
-            continue
-        for entry in live_entries(result.tree, directory.name, files.properties, now_ms, release):
+        for entry in live_entries(producers_of(directory), files.properties, now_ms, release):
             yield directory.name, entry.producer_id
 
 
 def live_entries(
-    tree: Tree, directory: str, properties: Mapping[str, str], now_ms: int, release: Release
+    entries: Iterable[ProducerEntry], properties: Mapping[str, str], now_ms: int, release: Release
 ) -> Iterator[ProducerEntry]:
-    """Yield the entries of the newest producer snapshot of a partition directory that a start of `release` with these
-    server properties keeps at `now_ms` (ms since 1970): those with an open transaction, and those that have not
-    expired. Raises `StorageError` if the snapshot cannot be read.
+    """Yield the entries of a producer snapshot that a start of `release` with these server properties keeps at `now_ms`
+    (ms since 1970): those with an open transaction, and those that have not expired.
     """
     name, default = _EXPIRATION[::2] if release.at_least(_EXPIRATION[1]) else _OLD_EXPIRATION
     text = properties.get(name, "").strip()
     since = now_ms - (int(text) if text.isdecimal() else default)
-    for entry in snapshot_of(tree, directory):
+    for entry in entries:
         if entry.timestamp > since or entry.current_txn_first_offset >= 0:
             yield entry
 
@@ -94,10 +89,19 @@ def snapshot_of(tree: Tree, directory: str) -> list[ProducerEntry]:
     newest = max(snapshot_offsets(tree.names(directory)), default=None)
     if newest is None:
         return []
+    return snapshot_entries(tree, f"{directory}/{segment_file(newest, FileKind.PRODUCER_SNAPSHOT)}") or []
+
+
+def snapshot_entries(tree: Tree, path: str) -> list[ProducerEntry] | None:
+    """Return the entries of the producer snapshot at `path`, in file order; None if it is missing, too large or cannot
+    be parsed, so that a broker discards it. Raises `StorageError` if it cannot be read.
+    """
+    if path not in tree.files:
+        return None
     try:
-        return decode_producer_snapshot(tree.read(f"{directory}/{segment_file(newest, FileKind.PRODUCER_SNAPSHOT)}"))
+        return decode_producer_snapshot(tree.read(path))
     except (FormatError, TooLargeError):
-        return []
+        return None
 
 
 def sentence_of_reused(used: Sequence[tuple[str, int]], next_block: int, page: str) -> str:
@@ -171,16 +175,17 @@ def consequences_of_older_metadata(
 def consequences_of_older_logs(
     files: NodeFiles,
     directories: Sequence[PartitionDirectory],
-    results: Mapping[str, BrokerResult],
+    producers_of: ProducersOf,
     replica_of: ReplicaOf,
     node_id: int,
+    coordinators: Coordinators,
 ) -> tuple[list[StartConsequence], list[Fault]]:
     """Return one OLDER_LOGS consequence if the `leader-epoch-checkpoint` of some logs ends before the last epoch in
     which node `node_id` led them, by the metadata (`replica_of`), and a fault for each of these logs, which counts what
     the log lacks by committed offsets and high watermarks; else two empty lists. A leader writes its epoch into this
     file before it serves clients, so in this case the log was restored from an older copy. If a log of
-    `__transaction_state` is older, a consequence about its transactional ids follows. `results` are the results of
-    loading the logs, by log directory.
+    `__transaction_state` is older, a consequence about its transactional ids follows. `coordinators` are
+    those of the node's log directories.
 
     Only live logs with epochs in the file count, and only if this node has the only replica. A log directory that was
     not stopped in order is left out, because a crash may lose the file. A log whose epoch a recovery has removed from
@@ -208,12 +213,12 @@ def consequences_of_older_logs(
         "(runbook: backup)"
     )
     names = tuple(directory.name for directory, _last, _led in older)
-    coordinators = Coordinators(files.roots)
     faults = [_of_older_log(files, *each, coordinators) for each in older]
     consequences = [StartConsequence(kind=ConsequenceKind.OLDER_LOGS, detail=detail, file=first.path, names=names)]
     of_coordinator = [each for each, _last, _led in older if each.parsed.topic == TRANSACTION_STATE_TOPIC]
     if of_coordinator:
-        ids = _ids_going_back(directories, results, coordinators, {each.parsed.partition for each in of_coordinator})
+        partitions = {each.parsed.partition for each in of_coordinator}
+        ids = _ids_going_back(directories, producers_of, coordinators, partitions)
         detail = f"transactional ids go back to used epochs {epochs_lost(ids)}"
         names = tuple(each.name for each in of_coordinator)
         file = of_coordinator[0].path
@@ -223,8 +228,7 @@ def consequences_of_older_logs(
 
 def epochs_lost(ids: Sequence[str]) -> str:
     """Return what follows "go back to used epochs": the transactional ids, empty if none is known, and what happens."""
-    more = f" and {len(ids) - _NAMED} more" if len(ids) > _NAMED else ""
-    whose = f"{', '.join(ids[:_NAMED])}{more}" if ids else "ids whose newest epoch is lost with it"
+    whose = first_of(ids, _NAMED) if ids else "ids whose newest epoch is lost with it"
     return (
         f"({whose}): their producers fail (OUT_OF_ORDER_SEQUENCE_NUMBER, INVALID_PRODUCER_EPOCH) until they have been "
         "restarted"
@@ -233,7 +237,7 @@ def epochs_lost(ids: Sequence[str]) -> str:
 
 def _ids_going_back(
     directories: Sequence[PartitionDirectory],
-    results: Mapping[str, BrokerResult],
+    producers_of: ProducersOf,
     coordinators: Coordinators,
     partitions: Collection[int],
 ) -> list[str]:
@@ -242,10 +246,8 @@ def _ids_going_back(
     """
     epochs: dict[int, int] = {}
     for directory in directories:
-        result = results.get(directory.root)
-        if result is not None and directory.parsed.state is DirectoryState.LIVE:
-            for entry in snapshot_of(result.tree, directory.name):
-                epochs[entry.producer_id] = max(epochs.get(entry.producer_id, -1), entry.producer_epoch)
+        for entry in producers_of(directory):
+            epochs[entry.producer_id] = max(epochs.get(entry.producer_id, -1), entry.producer_epoch)
     known = coordinators.transactions
     return sorted(
         str(each.transactional_id)

@@ -16,7 +16,7 @@ from msgspec import Struct, field, structs
 
 from kafkalog.cluster.kraft.metadata_image import MetadataImage, PartitionImage
 from kafkalog.codec.common.errors import StorageError
-from kafkalog.codec.common.wording import counted
+from kafkalog.codec.common.wording import counted, first_of
 from kafkalog.codec.names import (
     CLEAN_SHUTDOWN_FILE,
     CLUSTER_METADATA_TOPIC,
@@ -515,8 +515,7 @@ def made_again(
 
 
 def _some(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return f"{counted(len(names), 'partition')} ({', '.join(names[:_NAMED])}{more})"
+    return f"{counted(len(names), 'partition')} ({first_of(names, _NAMED)})"
 
 
 def _names(partitions: Iterable[tuple[str, int]]) -> tuple[str, ...]:
@@ -590,45 +589,40 @@ def _without_leader(
         brokers = ", ".join(map(str, sorted(set().union(*held.values()))))
         detail = (
             f"{_OF_A_LOST_DIRECTORY}, and other brokers ({brokers}) have them in sync by the metadata: "
-            f"{_first_of(list(held))}"
+            f"{first_of(list(held), 1)}"
         )
         consequences.append(StartConsequence(kind=ConsequenceKind.OTHER, detail=detail, names=tuple(held)))
     if gone:
-        detail = f"{_OF_A_LOST_DIRECTORY}, are in none of them, and have no leader: {_first_of(gone)}"
+        detail = f"{_OF_A_LOST_DIRECTORY}, are in none of them, and have no leader: {first_of(gone, 1)}"
         consequences.append(
             LostDirectoryConsequence(kind=ConsequenceKind.NOT_SERVING, detail=detail, names=gone, lost=gone)
         )
     if names:
         kind = ConsequenceKind.UNFORESEEN if release.at_least("4.0") else ConsequenceKind.NOT_SERVING
         may = "may have" if release.at_least("4.0") else "have"
-        detail = f"{_OF_A_LOST_DIRECTORY}, and {may} no leader: {_first_of(names)}"
+        detail = f"{_OF_A_LOST_DIRECTORY}, and {may} no leader: {first_of(names, 1)}"
         consequences.append(LostDirectoryConsequence(kind=kind, detail=detail, names=names))
     return consequences
 
 
 def of_lost_directories(
-    image: MetadataImage, node_id: int, there: Sequence[PartitionDirectory], ids: Collection[str | None],
-    lost: Sequence[str],
+    image: MetadataImage, node_id: int, there: Sequence[PartitionDirectory], ids: Collection[str], lost: Sequence[str]
 ) -> LostDirectoryConsequence | None:  # fmt: skip
     """Return the consequence for the partitions that the metadata places on this broker, that are not in `there`, and
     that are not assigned to one of the directory ids `ids`: they are in the log directories `lost`, which are missing
     or empty. None if there are no such partitions.
     """
     nowhere = _nowhere(image, node_id, {directory.partition for directory in there})
-    gone = {key: replica for key, replica in nowhere.items() if _directory_of(replica, node_id) not in {*ids} - {None}}
+    gone = {key: replica for key, replica in nowhere.items() if _directory_of(replica, node_id) not in ids}
     if not gone:
         return None
-    where = f"{lost[0]}{f' and {len(lost) - 1} more' if lost[1:] else ''}, of which nothing is left here"
+    where = f"{first_of(lost, 1)}, of which nothing is left here"
     return LostDirectoryConsequence(
         kind=ConsequenceKind.NOT_SERVING,
-        detail=f"the metadata places {counted(len(gone), 'partition')} in {where}: {_first_of(_names(gone))}",
+        detail=f"the metadata places {counted(len(gone), 'partition')} in {where}: {first_of(_names(gone), 1)}",
         names=_names(gone),
         lost=_alone(gone, node_id),
     )  # fmt: skip
-
-
-def _first_of(names: Sequence[str]) -> str:
-    return names[0] + (f" and {len(names) - 1} more" if len(names) > 1 else "")
 
 
 def _of_another_topic(
@@ -653,7 +647,7 @@ def _of_another_topic(
     if not wrong:
         return [], []
     names = tuple(directory.name for directory, _id in wrong)
-    listed = ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
+    listed = first_of(names, _NAMED)
     detail = (
         f"partitions whose {PARTITION_METADATA} names another topic are not served, nor are others that the broker "
         f"would lead (InconsistentTopicIdException; without that file `recover` writes the right one): {listed}"

@@ -136,12 +136,6 @@ class Replay(Struct, kw_only=True):
         if before is not None:
             self.image.topic_names.setdefault(before.id, before.name)
 
-    def _of_controller(self, record: FramedRecord) -> _Words | None:
-        if record.name == "FeatureLevelRecord":
-            name, level = self.features[-1]
-            return _of_feature(name, level, self.release, accepts_unreleased=self.accepts_unreleased)
-        return _of_controller(record, self.image)
-
     def _feature_words(self, name: str, level: int, release: Release) -> _Words | None:
         refusal = unknown_metadata_version(level, release) if name == _METADATA_VERSION else None
         return refusal or _of_feature(name, level, release, accepts_unreleased=self.accepts_unreleased)
@@ -154,7 +148,7 @@ class Replay(Struct, kw_only=True):
         refusal = _of_transactions(record, self) or _of_loader(record, self.image, self.release)
         of_controller = False
         if refusal is None:
-            refusal = self._of_controller(record)
+            refusal = _of_controller(record, self.image, self.release, accepts_unreleased=self.accepts_unreleased)
             of_controller = refusal is not None
         if refusal is None:
             return None
@@ -267,10 +261,11 @@ def unknown_metadata_version(level: int, release: Release) -> _Words | None:
     return _ILLEGAL_ARGUMENT, f"No MetadataVersion with {words} {level}"
 
 
-def _of_controller(record: FramedRecord, image: MetadataImage) -> _Words | None:
+def _of_controller(
+    record: FramedRecord, image: MetadataImage, release: Release, *, accepts_unreleased: bool
+) -> _Words | None:
     """Return the exception class and message with which a controller (its `*ControlManager`) refuses a record that the
-    broker accepts, such as a second TopicRecord of one name; None if the controller accepts it too. Feature levels are
-    not checked.
+    broker accepts, such as a second TopicRecord of one name; None if the controller accepts it too.
     """
     fields = {} if record.decoded is None else record.decoded.fields
     match record.name:
@@ -287,6 +282,8 @@ def _of_controller(record: FramedRecord, image: MetadataImage) -> _Words | None:
         case "RemoveUserScramCredentialRecord":
             if (fields["mechanism"], fields["name"]) not in image.scram:
                 return RUNTIME, "Unable to find credential to delete"
+        case "FeatureLevelRecord":
+            return _of_feature(fields["name"], fields["feature_level"], release, accepts_unreleased=accepts_unreleased)
     return None
 
 

@@ -9,7 +9,6 @@ from kafkalog.codec.common.wording import counted
 from kafkalog.log.storage.java import as_printed
 from kafkalog.recovery.broker.manager import StartResult
 from kafkalog.recovery.broker.node.answer import (
-    OLDER_LOG,
     ConsequenceKind,
     NodeAnswer,
     NodeStart,
@@ -161,7 +160,6 @@ def node_findings(start: NodeStart) -> list[Finding]:
     file is the first one that the answer names, else the first log directory.
     """
     findings = []
-    older = {fault.file: fault for answer in start.answers for fault in answer.faults if fault.kind == OLDER_LOG}
     for releases, answer in start.grouped:
         is_open = answer.outcome in (StartOutcome.STARTS, StartOutcome.UNKNOWN)
         if is_open and not any(consequence.kind in _DOUBTFUL for consequence in answer.consequences):
@@ -175,6 +173,6 @@ def node_findings(start: NodeStart) -> list[Finding]:
         places = [*(fault.file for fault in answer.faults), *(consequence.file for consequence in answer.consequences)]
         file = answer.file or next((place for place in places if place is not None), start.roots[0])
         findings.append(Finding(code, severity, None, None, detail, file))
-    findings += [Finding.of(FindingCode.METADATA_INCONSISTENT, None, None, each.detail, file)
-                 for file, each in older.items()]  # fmt: skip
+    findings += [Finding.of(FindingCode.METADATA_INCONSISTENT, None, None, fault.detail, fault.file)
+                 for fault in start.older_logs]  # fmt: skip
     return findings

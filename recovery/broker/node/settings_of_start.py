@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from kafkalog.cluster.kraft.metadata_image import MetadataImage
+from kafkalog.codec.common.wording import first_of
 from kafkalog.recovery.broker.node.answer import REFUSED_SETTING, ConsequenceKind, Fault, Part, Role, StartConsequence
 from kafkalog.recovery.broker.node.ending import ends
 from kafkalog.recovery.broker.node.metadata_log import LoadedMetadata
@@ -21,7 +22,7 @@ __all__ = ["accepts_unreleased", "consequences_of_migration", "consequences_with
 _MIGRATION, _PRE_MIGRATION = 1, 2
 _SYSTEM, _TOPIC = "remote.log.storage.system.enable", "remote.storage.enable"
 _UNRELEASED = ("unstable.feature.versions.enable", "unstable.metadata.versions.enable")
-"""the second is the name before 3.8"""
+"""the second is an older name, which 3.9.1 no longer has"""
 _NAMED = 3
 _ROLES, _NODE, _LISTENERS = "process.roles", "node.id", "controller.listener.names"
 _QUORUM = ("controller.quorum.bootstrap.servers", "controller.quorum.voters")
@@ -146,6 +147,6 @@ def consequences_without_tier(files: NodeFiles, image: MetadataImage) -> Sequenc
     )
     if not names:
         return ()
-    shown = ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
+    shown = first_of(names, _NAMED)
     detail = f"the broker has no remote tier ({_SYSTEM} is not true): of {shown} only what is local is served"
     return (StartConsequence(kind=ConsequenceKind.OTHER, detail=detail),)

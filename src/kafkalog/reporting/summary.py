@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from kafkalog.codec.common.finding_codes import Trait, codes_with
 from kafkalog.codec.common.findings import FindingCode
-from kafkalog.codec.common.wording import counted
+from kafkalog.codec.common.wording import counted, first_of
 from kafkalog.inspect.facts import ReportFacts
 from kafkalog.recovery.broker.node.answer import NodeStart
 from kafkalog.recovery.decide.choice import ranges_text
@@ -46,9 +46,7 @@ def summary_of(facts: ReportFacts) -> list[tuple[str, str]]:
 
 
 def _listed(names: dict[str, None], nothing: str) -> str:
-    shown = list(names)
-    more = f" and {len(shown) - _NAMED} more" if len(shown) > _NAMED else ""
-    return f"{', '.join(shown[:_NAMED])}{more}" if shown else nothing
+    return first_of(list(names), _NAMED) if names else nothing
 
 
 def _brokers(facts: ReportFacts) -> Iterator[str]:

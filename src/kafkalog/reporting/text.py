@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from itertools import islice
 
 from kafkalog.codec.common.findings import FindingCode
-from kafkalog.codec.common.shell import shell_line
 from kafkalog.codec.common.wording import counted
 from kafkalog.inspect.facts import Planned, ReportFacts
 from kafkalog.reporting.losses import loss_rows
@@ -14,7 +13,7 @@ from kafkalog.reporting.recommended import given_in, why_no_plan
 from kafkalog.reporting.section_runs import undo_line
 from kafkalog.reporting.summary import summary_of
 from kafkalog.reporting.verdict import verdict_of
-from kafkalog.words.commands import Given
+from kafkalog.words.commands import Given, plan_again
 from kafkalog.words.escapes import escape_controls
 from kafkalog.words.fields import explain_command
 from kafkalog.words.finding_lines import finding_lines
@@ -42,7 +41,7 @@ def screen_of(facts: ReportFacts) -> FirstScreen:
     planned = [each for each in facts.planned if each.forecast is not None]
     title = f"{verdict.word}: {paths_text(facts.paths)}"
     given = given_in(facts)
-    again = shell_line(["kafkalog", "plan", *facts.paths, *given.words])
+    again = plan_again(facts.paths, given)
     return first_screen(title, [_outlook(each, given) for each in planned], problems, again)
 
 

@@ -15,7 +15,7 @@ from kafkalog.recovery.decide.ways import RecoveryWay
 from kafkalog.words.order import natural_order
 from kafkalog.words.ways import needs_of
 
-__all__ = ["NOTHING_GIVEN", "Given", "PlannedFor", "commands_for", "paths_of", "with_identity"]
+__all__ = ["NOTHING_GIVEN", "Given", "PlannedFor", "commands_for", "paths_of", "plan_again", "with_identity"]
 
 
 class PlannedFor(Protocol):
@@ -78,6 +78,11 @@ _META_PROPERTIES = "--meta-properties"
 _SELECTING = ("--topic", "--partition", "--exclude")
 _ABOUT_EVERY_PATH = (*_SELECTING, "--cluster-metadata", "--mark-clean", _META_PROPERTIES)
 """Options that select partitions of all paths, need whole log directories, or concern the metadata log itself."""
+
+
+def plan_again(paths: Sequence[str], given: Given) -> str:
+    """Return the command that plans for these paths, with the options in `given`."""
+    return shell_line(["kafkalog", "plan", *paths, *given.words])
 
 
 def commands_for(way: RecoveryWay, plan: PlannedFor, given: Given = NOTHING_GIVEN) -> list[str]:

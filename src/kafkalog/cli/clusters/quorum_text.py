@@ -12,7 +12,7 @@ from kafkalog.cli.tables import Column, Kind, print_table
 from kafkalog.cluster.kraft.quorum import KnownVoter, LeftOut, Quorum, QuorumSurvivor
 from kafkalog.cluster.kraft.quorum_log import QuorumLog
 from kafkalog.codec.common.shell import shell_line, shell_word
-from kafkalog.codec.common.wording import counted
+from kafkalog.codec.common.wording import counted, first_of
 from kafkalog.codec.names import DELETED
 from kafkalog.jobs.quorum.planned import DirectoryChange, QuorumPlan
 from kafkalog.jobs.quorum.run import QuorumResult
@@ -125,10 +125,10 @@ def print_quorum(quorum: Quorum) -> None:
             for sentence in _start_sentences(survivor.log):
                 writer.write(f"{escape_controls(survivor.log.root)}: {escape_controls(sentence)}")
         if quorum.beside:
-            others = f"{quorum.beside[0]}{f' and {len(quorum.beside) - 1} more' if quorum.beside[1:] else ''}"
             what = "a further log directory of these nodes" if len(quorum.beside) == 1 else (
                 "further log directories of these nodes"
             )  # fmt: skip
+            others = first_of(quorum.beside, 1)
             writer.write(escape_controls(f"{others}: {what}, compared with the metadata by partitions and epochs"))
         if quorum.committed_at_least:
             writer.write(f"committed for certain, by a snapshot: everything below offset {quorum.committed_at_least}")
@@ -213,8 +213,7 @@ def _expiry_lines(plan: QuorumPlan) -> Iterator[str]:
         reason = f"{expiry.detail} ({expiry.setting}={expiry.value}, {expiry.origin})"
         names_by_reason.setdefault((expiry.kind.replace("_", " "), reason), []).append(f"{expiry.name}{number}")
     for (kind, reason), names in list(names_by_reason.items())[:_SHOWN]:
-        more = f" and {len(names) - _FEW} more" if len(names) > _FEW else ""
-        yield f"  {kind} {', '.join(names[:_FEW])}{more}: {reason}"
+        yield f"  {kind} {first_of(names, _FEW)}: {reason}"
     if len(names_by_reason) > _SHOWN:
         yield f"  and {len(names_by_reason) - _SHOWN} more reasons (--json lists all)"
 

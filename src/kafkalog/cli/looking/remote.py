@@ -16,7 +16,7 @@ from kafkalog.cli.output import print_json, report_findings
 from kafkalog.cli.shapes.remote_lines import rebuilt_line, segment_line, summary_line
 from kafkalog.cli.tables import Column, Kind, print_table, size_text
 from kafkalog.codec.common.errors import UsageError
-from kafkalog.codec.common.wording import counted
+from kafkalog.codec.common.wording import counted, first_of
 from kafkalog.codec.names import REMOTE_LOG_METADATA_TOPIC
 from kafkalog.inspect.remote import RemoteView, inspect_remote
 from kafkalog.inspect.remote_rows import RemotePartition, RemoteRow
@@ -184,8 +184,7 @@ def _print(view: RemoteView, rows: list[RemoteRow]) -> None:
     for partition in view.partitions:
         click.echo(escape_controls(_sentence(partition)))
     if view.others:
-        shown = ", ".join(view.others[:3]) + (f" and {len(view.others) - 3} more" if len(view.others) > 3 else "")
-        click.echo(escape_controls(f"not of this layout: {shown}"))
+        click.echo(escape_controls(f"not of this layout: {first_of(view.others, 3)}"))
 
 
 def _title(view: RemoteView) -> str:

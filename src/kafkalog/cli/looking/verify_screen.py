@@ -72,10 +72,10 @@ def _worst_first(hurt: Sequence[PartitionReport]) -> list[PartitionReport]:
 
 
 def _loss(partition: PartitionReport, is_read: bool, several: bool) -> Loss:
-    """Return the line about one partition, which must have a warning or an error. It has the number of
-    sound records after the damage, the offsets that cannot be read or else the first missing one, if known, the time of
-    the damaged batch, and the codes of the findings; a narrow screen cuts it at its end. If no batch is damaged, it
-    says what a wrong transaction index means for consumers. At most `_CODES` codes are named, the others are counted.
+    """Return the line about one partition, which must have a warning or an error. It has the number of sound
+    records after the damage, the offsets that cannot be read or else the first missing one, if known, the time of the
+    damaged batch, and the codes of the findings; a narrow screen cuts it at its end. If no batch is damaged, it says
+    what a wrong transaction index means for consumers. At most `_CODES` codes are named, the others are counted.
 
     With `is_read` the damaged bytes are read to find offset and time. With `several` (log directories) the line begins
     with the whole path, otherwise with the directory's name.

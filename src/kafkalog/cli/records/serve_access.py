@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from kafkalog.codec.common.errors import FormatError, RecoveryRefused, StorageError, UsageError
 from kafkalog.codec.common.limits import DEFAULT_LIMITS
-from kafkalog.codec.common.wording import counted
+from kafkalog.codec.common.wording import counted, first_of
 from kafkalog.codec.parsing.properties import decode_properties
 from kafkalog.log.disk.files import read_small, status_of
 
@@ -62,7 +62,7 @@ def check_access(
     """
     if _is_loopback(host) or (with_tls and with_users):
         return
-    named = ", ".join(topics[:_NAMED]) + (f" and {len(topics) - _NAMED} more" if len(topics) > _NAMED else "")
+    named = first_of(topics, _NAMED)
     if not with_users:
         what = f"everybody who reaches {host} can read {counted(len(topics), 'topic')}: {named}"
     else:

@@ -21,7 +21,6 @@ from kafkalog.cli.shapes.plan_lines import plan_line
 from kafkalog.codec.common.errors import KafkaLogError, RecoveryRefused, StorageError, UsageError
 from kafkalog.codec.common.findings import Finding
 from kafkalog.codec.common.shapes import shaped
-from kafkalog.codec.common.shell import shell_line
 from kafkalog.log.directories.inventory import is_missing, lost_directories, missing_directory
 from kafkalog.log.directories.zookeeper_directories import without_zookeeper
 from kafkalog.log.disk.files import unreadable
@@ -36,11 +35,11 @@ from kafkalog.recovery.facts.recovery_request import Recovery
 from kafkalog.recovery.run import log_directory_of, plan_one, together
 from kafkalog.recovery.settled_rules import rules_for_each
 from kafkalog.words.advice import in_options
-from kafkalog.words.commands import NOTHING_GIVEN, Given
+from kafkalog.words.commands import NOTHING_GIVEN, Given, plan_again
 from kafkalog.words.escapes import escape_controls
 from kafkalog.words.exit_codes import ExitCode, sentence_of
 
-__all__ = ["ask_again", "command", "make_all", "show"]
+__all__ = ["command", "make_all", "show"]
 
 
 def make_all(paths: Sequence[str], request: Recovery, jobs: int) -> list[Plan | Unplanned]:
@@ -132,7 +131,8 @@ def show(
             full=frozenset(plan.root for plan in whole if has_no_room_to_start(plan)),
         )
         problems = [made.sentence for made in made_all if isinstance(made, Unplanned)]
-        print_plans(whole, words, every=every, problems=problems, ask_again=ask_again(made_all, words))
+        again = plan_again([made.root for made in made_all], words)
+        print_plans(whole, words, every=every, problems=problems, ask_again=again)
     for made in made_all:
         stands = stands_of[made.root]
         if as_json:
@@ -142,11 +142,6 @@ def show(
             remark(made.sentence)
         outcome = max(outcome, _outcome(made, stands))
     return outcome
-
-
-def ask_again(made_all: Sequence[Plan | Unplanned], words: Given) -> str:
-    """Return the command that plans again for the same directories, with the options `words`."""
-    return shell_line(["kafkalog", "plan", *(made.root for made in made_all), *words.words])
 
 
 def _outcome(plan: Plan | Unplanned, stands: Standing) -> ExitCode:

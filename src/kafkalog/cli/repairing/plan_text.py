@@ -207,8 +207,7 @@ def print_plans(plans: Sequence[Plan], given: Given = NOTHING_GIVEN, *, every: b
 
     `given` has the options that recommended commands repeat. With `every` the tables have all partitions. `problems`
     are sentences about directories for which there is no plan, `ask_again` the command that asks about all of them
-    again. `acts` says that the plans are carried out next. May
-    read metadata logs; raises `StorageError` if that fails.
+    again. `acts` says that the plans are carried out next. May read metadata logs; raises `StorageError` if that fails.
     """
     is_one = len(plans) == 1 and not problems
     given = given if problems else of_all_together(plans, given)

@@ -37,7 +37,7 @@ from kafkalog.recovery.facts.recovery_request import Recovery
 from kafkalog.recovery.modes.table import Mode
 from kafkalog.recovery.results import nothing_done, refuse_any_declined, result_json
 from kafkalog.recovery.run import in_place, log_directory_of, recover, recover_into
-from kafkalog.words.commands import Given
+from kafkalog.words.commands import Given, plan_again
 from kafkalog.words.escapes import escape_controls
 from kafkalog.words.exit_codes import ExitCode, exit_code_of_change
 
@@ -219,7 +219,7 @@ class _Together:
         is_agreed = all(plan.refusal is None and (self._accepts_loss or not plan.needs_consent) for plan in plans)
         acts = is_agreed and not (self._acting.asks or problems) and len(plans) >= self.expected
         if plans and not self._acting.as_json:
-            again = plan_command.ask_again(made_all, self._words)
+            again = plan_again([made.root for made in made_all], self._words)
             print_plans(plans, self._words, every=self._every, problems=problems, ask_again=again, acts=acts)
 
     @contextmanager

@@ -17,6 +17,7 @@ from kafkalog.cluster.groups.group_types import RESET_SHARE_OFFSETS
 from kafkalog.cluster.groups.share_state import SharePartition
 from kafkalog.cluster.rules.java import coordinator_partition
 from kafkalog.codec.common.findings import Finding, FindingCode
+from kafkalog.codec.common.wording import first_of
 from kafkalog.codec.names import SHARE_GROUP_STATE_TOPIC
 
 __all__ = ["Initialized", "initialized_by", "without_state"]
@@ -53,23 +54,23 @@ def initialized_by(group: str, value: Mapping[str, Any]) -> list[Initialized]:
 def without_state(
     initialized: Iterable[Initialized], share: Iterable[SharePartition], logs: CoordinatorLogs
 ) -> list[Finding]:
-    """Return a warning for each group with initialized partitions whose state is lost.
+    """Return a warning for each group with initialized partitions whose state is lost, in the order of `initialized`.
     `share` are the states that were read. `logs` are the partitions of `__share_group_state`; those that were not read
     and are not known to be missing do not count, and none counts if their number is unknown.
     """
     known = {(state.group, state.topic_id, state.partition) for state in share}
-    count = logs.count
+    if not logs.count:
+        return []
     lost: dict[str, list[str]] = {}
-    for each in initialized if count is not None else ():
-        place = each.place(count or 1)
+    for each in initialized:
+        place = each.place(logs.count)
         is_lost = place in logs.lost or logs.is_whole(place)
         if is_lost and (each.group, each.topic_id, each.partition) not in known:
             lost.setdefault(each.group, []).append(f"{each.topic}-{each.partition}")
     findings = []
     for group, names in lost.items():
-        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
         detail = (
-            f"share group {group} has initialized {', '.join(names[:_NAMED])}{more}, and {SHARE_GROUP_STATE_TOPIC} has "
+            f"share group {group} has initialized {first_of(names, _NAMED)}, and {SHARE_GROUP_STATE_TOPIC} has "
             f"no state of that: its members get no record from there until {RESET_SHARE_OFFSETS}"
         )
         findings.append(Finding.of(FindingCode.SHARE_STATE_MISSING, None, None, detail))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kafkalog.cluster.kraft.metadata_image import MetadataImage
 from kafkalog.codec.common.findings import Finding, FindingCode, Severity
-from kafkalog.codec.common.wording import counted
+from kafkalog.codec.common.wording import counted, first_of
 
 __all__ = ["unregistered_brokers"]
 
@@ -33,8 +33,7 @@ def unregistered_brokers(image: MetadataImage, path: str) -> list[Finding]:
         (replicas, "is a replica of", Severity.WARNING),
     ):
         for broker, names in sorted(known.items()):
-            more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-            listed = ", ".join(sorted(names)[:_NAMED]) + more
+            listed = first_of(sorted(names), _NAMED)
             count = counted(len(names), "partition")
             detail = f"broker {broker} {what} {count} ({listed}), and no such broker is registered"
             findings.append(Finding(FindingCode.METADATA_INCONSISTENT, severity, None, None, detail, path))

@@ -20,7 +20,7 @@ from kafkalog.cluster.records.coordinator_records import CoordinatorRecord
 from kafkalog.cluster.records.entries import Entry, Marker, entries
 from kafkalog.codec.common.findings import Finding, FindingCode
 from kafkalog.codec.common.limits import DEFAULT_LIMITS, Limits
-from kafkalog.codec.common.wording import counted
+from kafkalog.codec.common.wording import counted, first_of
 from kafkalog.codec.names import CLEANER_OFFSET_CHECKPOINT
 from kafkalog.log.directories.deleted import deleted_segments
 from kafkalog.log.directories.partition import Partition
@@ -186,8 +186,7 @@ def _words(later: list[Entry]) -> str:
             places.append(f"{fields['topic']}-{fields['partition']}")
     what = []
     if places:
-        more = f" and {len(places) - _NAMED} more" if len(places) > _NAMED else ""
-        what.append(f"the offset committed for {', '.join(sorted(places)[:_NAMED])}{more}")
+        what.append(f"the offset committed for {first_of(sorted(places), _NAMED)}")
     if len(places) < len(later):
         what.append("its state")
     return f"{' and '.join(what)} at that moment may have been removed by the cleaner since, and is not known"

@@ -32,7 +32,7 @@ from kafkalog.recovery.broker.forecast import load_directory
 from kafkalog.recovery.broker.identity import with_identity
 from kafkalog.recovery.broker.manager import LoadedPartition, StartResult
 from kafkalog.recovery.broker.node.answer import ConsequenceKind, StartConsequence, StartOutcome
-from kafkalog.recovery.broker.node.older_copies import live_entries
+from kafkalog.recovery.broker.node.older_copies import live_entries, snapshot_of
 from kafkalog.recovery.broker.node.releases import NEWEST, release_of
 from kafkalog.recovery.broker.node.sentences import node_findings, node_sentences
 from kafkalog.recovery.broker.node_start import node_start
@@ -224,7 +224,8 @@ def _read(disks: BrokerDisks, log_dir: LogDir, rules: Rules, workers: Workers, f
                 continue
             key = name.topic, name.partition
             cut = _cut_bytes(before.get(partition.name, {}), after.get(partition.name, {}), partition.log_end_offset)
-            producers = live_entries(result.tree, partition.name, rules.server, rules.at or 0, release_of(NEWEST))
+            entries = snapshot_of(result.tree, partition.name)
+            producers = live_entries(entries, rules.server, rules.now_ms, release_of(NEWEST))
             log = _log(disks.node, log_dir, key, partition, result.tree, cut, producers)
             if name.state is DirectoryState.FUTURE:
                 disks.futures[os.path.join(listed.root, partition.name)] = key, log

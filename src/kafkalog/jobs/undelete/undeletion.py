@@ -46,9 +46,9 @@ def undelete(
     Raises `RecoveryRefused`, with nothing changed, if there is nothing to restore, if a partition was deleted several
     times and the request chooses none, if a directory is locked, if the place is occupied, if a log is damaged, if the
     cluster does not know the topic, if an execution was interrupted, or if `expected` no longer fits. Raises
-    `UsageError` for a path that is not a log directory, an impossible name, another
-    name for segments of a live partition, or an expected plan of a directory that is not among the paths. Raises
-    `StorageError` if a file cannot be read or written; directories that were done before stay changed.
+    `UsageError` for a path that is not a log directory, an impossible name, another name for
+    segments of a live partition, or an expected plan of a directory that is not among the paths. Raises `StorageError`
+    if a file cannot be read or written; directories that were done before stay changed.
 
     * `request`: which topic, and as what it is restored
     * `paths`: log directories or their parents
