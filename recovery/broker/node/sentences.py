@@ -9,6 +9,7 @@ from kafkalog.codec.common.wording import counted
 from kafkalog.log.storage.java import as_printed
 from kafkalog.recovery.broker.manager import StartResult
 from kafkalog.recovery.broker.node.answer import (
+    DISPLACED,
     ConsequenceKind,
     NodeAnswer,
     NodeStart,
@@ -114,6 +115,9 @@ def sentence_of_answer(answer: NodeAnswer, how: str = "") -> str:
         before = _sentences(answer, _BEFORE_IT_FAILS)
         already = f"; but before it fails, {'; and '.join(before)}" if before else ""
         later = "".join(f"; {text}" for text in _sentences(answer, (ConsequenceKind.STRAY_ONCE_STARTED,)))
+        displaced = next((fault for fault in answer.faults if fault.kind == DISPLACED), None)
+        if displaced is not None:
+            return f"would NOT get ready: {displaced.detail} ({words}){already}{later}{condition}"
         return f"would NOT START on it: {words}{file}{already}{later}{condition}"
     if answer.outcome is StartOutcome.UNKNOWN:
         starts = any(consequence.kind is ConsequenceKind.UNFORESEEN for consequence in answer.consequences)

@@ -24,7 +24,7 @@ from kafkalog.recovery.decide.ways import Measured, RecoveryWay, total
 from kafkalog.recovery.facts.metadata_copies import IN_PLACE_OF_A_WAY
 from kafkalog.recovery.modes.table import Mode
 from kafkalog.words.advice import told
-from kafkalog.words.commands import Given, PlannedFor, commands_for, identity_command, paths_of, with_identity
+from kafkalog.words.commands import NOTHING_GIVEN, Given, PlannedFor, commands_for, identity_command, paths_of, with_identity
 from kafkalog.words.node import Mend, mends
 from kafkalog.words.ways import label_of, mode_words, needs_copies
 
@@ -132,7 +132,7 @@ def _next_step(plan: Outlined, given: Given) -> tuple[str, list[str]]:
         return f"{note}, and then ask again:", [f"mv {shell_line(paths)}" for paths in moves]
     if plan.choice.loses_metadata:
         return f"recommended: none of the ways below; {IN_PLACE_OF_A_WAY}", []
-    mended = list(mends_of(plan))
+    mended = list(mends_of(plan, given))
     if mended and mended[0].is_first and plan.changes:
         return f"{mended[0].words}, and then ask again:", [mended[0].command]
     if plan.lost_in_deleted and not plan.copies and given.original is None:
@@ -211,9 +211,9 @@ def _beside_the_logs(
     return "this mode changes nothing" if _serves(plan.node) else _not_in_the_logs(plan.node), []
 
 
-def mends_of(plan: Outlined) -> Iterator[Mend]:
+def mends_of(plan: Outlined, given: Given = NOTHING_GIVEN) -> Iterator[Mend]:
     """Yield advice for faults of the node's start that the plan does not repair."""
-    return mends(plan.node, plan.names)
+    return mends(plan.node, plan.names, given.words)
 
 
 def _note_of_own(best: RecoveryWay | None, *, drops: bool) -> str:
