@@ -109,7 +109,7 @@ class FirstScreen(Struct, frozen=True, kw_only=True):
         title = escape_controls(self.title)
         problems = _cut(self.problems, _PROBLEMS, width)
         head = [
-            *_cut(self.start, _START - bool(self.problems), width),
+            *_starts(self.start, _START - bool(self.problems), width),
             *_cut([self.out_of_service] if self.out_of_service else [], _OUT_OF_SERVICE, width),
             *_cut([self.lost] if self.lost else [], _SUM, width),
         ]
@@ -159,6 +159,22 @@ def paths_text(paths: Sequence[str]) -> str:
     """Text of paths for a title: all of them, or the first and the number of others if they are too long together."""
     text = ", ".join(paths)
     return text if len(paths) == 1 or len(text) <= _PATHS else f"{paths[0]} and {len(paths) - 1} more"
+
+
+def _starts(sentences: Sequence[str], most: int, width: int) -> list[str]:
+    """Wrap sentences about starts into at most `most` lines: what starts or not as `_cut` does, and then as many whole
+    sentences that begin with `and` as fit. If some do not fit, the last line counts them.
+    """
+    more = [sentence for sentence in sentences if sentence.startswith("and ")]
+    first = [sentence for sentence in sentences if not sentence.startswith("and ")]
+    lines = _cut(first, most - bool(more), width)
+    for number, sentence in enumerate(more):
+        left = len(more) - number
+        parts = wrapped(escape_controls(sentence), width)
+        if len(lines) + len(parts) + (left > 1) > most:
+            return [*lines, f"and {left} more, below"]
+        lines += parts
+    return lines
 
 
 def _cut(sentences: Sequence[str], most: int, width: int) -> list[str]:

@@ -53,7 +53,7 @@ def mends(start: NodeStart | None, recovered: Iterable[str] = (), words: Sequenc
         return
     never = start.never_starts
     yield from (_without_copy(fault.file, never) for fault in start.faults if fault.part is Part.FUTURE)
-    has_log = CLUSTER_METADATA_DIRECTORY in recovered
+    has_log = CLUSTER_METADATA_DIRECTORY in recovered or "--cluster-metadata" in words
     kinds = {consequence.kind for answer in start.judged for consequence in answer.consequences}
     damaged = (DISPLACED, "corrupt", "unreadable", *(["cut"] if kinds & _LOSING_METADATA else []))
     faults = (
