@@ -16,6 +16,7 @@ from typing import Any
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from kafkalog.cluster.kraft.displaced import FromDisplaced, displaced_of
 from kafkalog.cluster.kraft.metadata_image import MetadataImage
 from kafkalog.cluster.records.framed_records import FramedRecord, decode_control, decode_metadata
 from kafkalog.codec.common.errors import FormatError, StorageError, UsageError
@@ -116,12 +117,18 @@ class MetadataLog:
 
     def events(self, findings: list[Finding], start_offset: int | None = None) -> Iterator[MetadataEvent]:
         """Yield all records of the log from `start_offset` on, control records included. Reading stops at damage, and
-        findings about it are then appended to `findings`. Raises `StorageError` if a file cannot be read.
+        findings about it are then appended to `findings`; a batch with only a wrong base offset is read. Raises
+        `StorageError` if a file cannot be read.
         """
         reader = self.partition.records(
             RecordFilter(start_offset=start_offset), include_control=True, on_damage=STOP, limits=self.limits
         )
         yield from _events(reader, findings)
+        displaced = displaced_of(reader.findings)
+        if displaced is not None:
+            for event in _events(FromDisplaced(self.partition, displaced, self.limits), findings):
+                if start_offset is None or event.offset >= start_offset:
+                    yield event
 
     def snapshot_events(self, path: str, findings: list[Finding]) -> list[MetadataEvent]:
         """Return the records of the snapshot at `path` up to the first damage, control records included. Findings about
