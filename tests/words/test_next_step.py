@@ -103,6 +103,27 @@ def test_a_start_that_fails_has_changed_the_metadata_before(root: Path) -> None:
     assert typed(planned.out) == [f"kafkalog plan --cluster-metadata {root}"]
 
 
+def test_a_damaged_metadata_log_is_planned_before_the_logs(tmp_path: Path) -> None:
+    """Kafka 4.1.1 renamed these partitions `-stray`; a recovery of the logs does not prevent it."""
+    root = own_copy(brokers("4.1.1/compact")[0], tmp_path / "data")
+    log = root / METADATA / "00000000000000000000.log"
+    data = bytearray(log.read_bytes())
+    data[2500] ^= 0x10
+    log.write_bytes(data)
+    settings = tmp_path / "broker.properties"
+    settings.write_text(f"log.dirs={root}\n")
+    printed = kafkalog("plan", "--server-properties", settings, columns=80).out.split("\n\n")[0]
+    assert "the start renames -stray partitions that the metadata does not place on broker 1: __transaction_state-0, " \
+        "__transaction_state-1, quotes-3-0, trades-4-0 and the only voter's" in words(printed)  # fmt: skip
+    assert [line.split()[0] for line in printed.splitlines()[1:] if line.startswith(("Kafka", "and"))] == [
+        "Kafka", "and", "and",
+    ]  # fmt: skip
+    assert " ..." not in printed
+    assert "kafkalog recover" not in printed
+    command = f"kafkalog plan --cluster-metadata {root} --server-properties {settings}"
+    assert words(printed.replace("\\\n", "")).endswith(command)
+
+
 def test_what_is_left_is_said_after_the_logs_are_recovered(tmp_path: Path) -> None:
     """The start of a log is not in these files, and the node does not start for its lost meta.properties."""
     root = own_copy(brokers("4.1.1/compact")[0], tmp_path / "data")
