@@ -13,8 +13,8 @@ from msgspec import Struct, field
 from kafkalog.recovery.broker.node.releases import Release, named
 
 __all__ = [
-    "DISPLACED", "NEWER_FILES", "OLDER_LOG", "REFUSED_SETTING", "AnswerJson", "ConsequenceKind", "EmptiedConsequence", "Fault",
-    "LostDirectoryConsequence", "NodeAnswer", "NodeStart", "NodeStartJson", "Part", "Role", "ServedConsequence",
+    "DISPLACED", "NEWER_FILES", "OLDER_LOG", "REFUSED_SETTING", "AnswerJson", "ConsequenceKind", "EmptiedConsequence",
+    "Fault", "LostDirectoryConsequence", "NodeAnswer", "NodeStart", "NodeStartJson", "Part", "Role", "ServedConsequence",
     "StartConsequence", "StartOutcome",
 ]  # fmt: skip
 

@@ -127,7 +127,9 @@ class LoadedMetadata:
     def _indexed(self, start: int) -> int:
         """Position in the whole log from which a reader looks for offset `start` (`OffsetIndex.lookup`)."""
         place = position = 0
-        for base, path in () if self.tree is None or not start else self.tree.logs(_NAME):
+        if self.tree is None or not start:
+            return place
+        for base, path in self.tree.logs(_NAME):
             if base > start:
                 break
             place = position + _position_in(self.tree, path, start - base)

@@ -24,7 +24,15 @@ from kafkalog.recovery.decide.ways import Measured, RecoveryWay, total
 from kafkalog.recovery.facts.metadata_copies import IN_PLACE_OF_A_WAY
 from kafkalog.recovery.modes.table import Mode
 from kafkalog.words.advice import told
-from kafkalog.words.commands import NOTHING_GIVEN, Given, PlannedFor, commands_for, identity_command, paths_of, with_identity
+from kafkalog.words.commands import (
+    NOTHING_GIVEN,
+    Given,
+    PlannedFor,
+    commands_for,
+    identity_command,
+    paths_of,
+    with_identity,
+)
 from kafkalog.words.node import Mend, mends
 from kafkalog.words.ways import label_of, mode_words, needs_copies
 

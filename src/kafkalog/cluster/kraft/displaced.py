@@ -1,5 +1,6 @@
-"""Read a metadata log on from a batch with a wrong base offset. Kafka's readers take batches by their place in the file,
-so all records are read there (`RecordsIterator`), and no checksum covers the offset.
+"""Read a metadata log on from a batch with a wrong base offset, which no checksum covers.
+
+Kafka's readers take the batches in the order of the file, so all records are read (`RecordsIterator`).
 """
 
 from __future__ import annotations

@@ -98,10 +98,10 @@ def test_one_of_several_voters_can_follow(tmp_path: Path) -> None:
 def test_a_controller_that_reads_records_twice_ends(node: Path, past_end: int) -> None:
     """A reader of the log's end finds the batch instead, and reads on from it. Kafka 4.1.1 ended so at a RemoveTopicRecord."""
     metadata = MetadataLog(open_partition(node / METADATA))
-    late = [event for event in metadata.events([], LATE) if event.record.name == "PartitionChangeRecord"]
-    changed = next(event for event in late if event.record.decoded is not None)
+    changed = next(each for each in metadata.events([], LATE) if each.record.name == "PartitionChangeRecord")
     assert changed.record.decoded is not None
-    append_metadata(node / LOG, ("RemoveTopicRecord", 0, {"topic_id": changed.record.decoded.fields["topic_id"]}))
+    topic_id = changed.record.decoded.fields["topic_id"]
+    append_metadata(node / LOG, ("RemoveTopicRecord", 0, {"topic_id": topic_id}))
     assert answer(node).outcome is not StartOutcome.FAILS
     displace(node / LOG, LATE, past_end)
     found = answer(node)
@@ -132,7 +132,8 @@ def test_every_command_says_that_the_node_does_not_get_ready(node: Path) -> None
         "listeners=PLAINTEXT://localhost:2,CONTROLLER://localhost:1\n"
     )
     asked = "--server-properties", node.parent / "server.properties"
-    why = f"would NOT get ready: its controller gives up its leadership again and again, {2**20 - 1} times, and forgets"
+    times = 2**20 - 1
+    why = f"would NOT get ready: its controller gives up its leadership again and again, {times} times, and forgets"
     for command in (
         ["plan", *asked], ["verify", *asked], ["triage", *asked], ["quorum", "show", node], ["plan", node / METADATA],
         ["plan", "--cluster-metadata", *asked],
