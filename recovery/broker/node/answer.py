@@ -14,8 +14,8 @@ from kafkalog.recovery.broker.node.releases import Release, named
 
 __all__ = [
     "DISPLACED", "NEWER_FILES", "OLDER_LOG", "REFUSED_SETTING", "AnswerJson", "ConsequenceKind", "EmptiedConsequence",
-    "Fault", "LostDirectoryConsequence", "NodeAnswer", "NodeStart", "NodeStartJson", "Part", "Role", "ServedConsequence",
-    "StartConsequence", "StartOutcome",
+    "Fault", "LostDirectoryConsequence", "NodeAnswer", "NodeStart", "NodeStartJson", "Part", "Role",
+    "ServedConsequence", "StartConsequence", "StartOutcome",
 ]  # fmt: skip
 
 

@@ -96,7 +96,7 @@ def test_one_of_several_voters_can_follow(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("past_end", [0, 1, 2**20])
 def test_a_controller_that_reads_records_twice_ends(node: Path, past_end: int) -> None:
-    """A reader of the log's end finds the batch instead, and reads on from it. Kafka 4.1.1 ended so at a RemoveTopicRecord."""
+    """A reader of the log's end finds the batch, and reads on from it. Kafka 4.1.1 ended at a RemoveTopicRecord."""
     metadata = MetadataLog(open_partition(node / METADATA))
     changed = next(each for each in metadata.events([], LATE) if each.record.name == "PartitionChangeRecord")
     assert changed.record.decoded is not None
