@@ -12,8 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from kafkalog.cluster.kraft.batch_columns import BatchColumns
-from kafkalog.cluster.kraft.displaced import FromDisplaced, displaced_of
-from kafkalog.cluster.kraft.metadata_log import UNCOMMITTED_TAILS, gap
+from kafkalog.cluster.kraft.metadata_log import UNCOMMITTED_TAILS, FromDisplaced, displaced_of, gap
 from kafkalog.cluster.kraft.quorum_snapshots import (
     LogEnd,
     MetadataSnapshot,
