@@ -27,7 +27,7 @@ from kafkalog.recovery.broker.node.releases import release_of
 from kafkalog.recovery.decide.choice import RecoveryChoice
 from kafkalog.recovery.decide.ways import Measured, RecoveryWay
 from kafkalog.words.commands import NOTHING_GIVEN
-from kafkalog.words.next_step import done_of, what_to_type
+from kafkalog.words.next_step import NextStep, StepKind, done_of, what_to_type
 from kafkalog.words.outlook import Outlook, first_screen
 from testkit.judging.trees import first_difference, stamps
 from testkit.recorded.broker_dirs import brokers, own_copy
@@ -200,17 +200,18 @@ def test_a_recommended_replica_and_its_plan_are_not_told_as_opposites(tmp_path: 
         (made,) = plan(volume)
         assert made.choice.recommended is not None
         assert (str(made.choice.recommended.way), made.needs_consent) == ("replica", "drop" in otherwise)
-        note, commands = what_to_type(made, NOTHING_GIVEN)
-        assert note == f"recommended is replica, below; type this only {otherwise}:"
-        assert commands
+        step = what_to_type(made, NOTHING_GIVEN)
+        assert step.note == f"recommended is replica, below; type this only {otherwise}:"
+        assert step.commands
 
 
-def outlook(root: str, note: str, *commands: str) -> Outlook:
-    return Outlook(root=root, forecast=None, choice=RecoveryChoice(), note=note, commands=commands)
+def outlook(root: str, step: NextStep, choice: RecoveryChoice = RecoveryChoice()) -> Outlook:
+    return Outlook(root=root, forecast=None, choice=choice, step=step)
 
 
 def test_the_directory_in_which_something_is_to_be_done_comes_first() -> None:
-    screen = first_screen("title", [outlook("/a", "nothing to do; more"), outlook("/b", "look for the newer copy")])
+    calm = NextStep("nothing to do; more", kind=StepKind.NONE)
+    screen = first_screen("title", [outlook("/a", calm), outlook("/b", NextStep("look for the newer copy"))])
     assert screen.note == "/b: look for the newer copy (1 more directory is below)"
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from msgspec import structs
+
 from kafkalog.cli.output import LineWriter
 from kafkalog.cli.repairing.ways_text import (
     print_ways,
@@ -24,9 +26,9 @@ from kafkalog.words.commands import NOTHING_GIVEN, Given
 from kafkalog.words.escapes import escape_controls
 from kafkalog.words.finding_lines import finding_lines
 from kafkalog.words.insides import NOT_EXAMINED
-from kafkalog.words.next_step import NOTHING_TO_DO, mends_of, of_all_together, what_to_type
+from kafkalog.words.next_step import DONE_NEXT, NOTHING_TO_DO, mends_of, of_all_together, what_to_type
 from kafkalog.words.order import natural_order
-from kafkalog.words.outlook import DONE_NEXT, NEEDS_ROOM, Outlook, first_screen
+from kafkalog.words.outlook import NEEDS_ROOM, Outlook, first_screen
 
 __all__ = ["print_plan", "print_plans"]
 
@@ -155,7 +157,7 @@ def _write_apart(writer: LineWriter, plan: Plan) -> None:
     become `-stray`, logs whose start is beyond their end, partitions that begin empty after their remote part, and
     partitions that are left unchanged. May read the metadata log; raises `StorageError` if that fails.
     """
-    _, typed = what_to_type(plan, NOTHING_GIVEN)
+    typed = what_to_type(plan, NOTHING_GIVEN).commands
     for mend in mends_of(plan):
         if mend.command not in typed:
             writer.write(escape_controls(mend.sentence))
@@ -176,9 +178,9 @@ def outlook_of(plan: Plan, given: Given = NOTHING_GIVEN, *, acts: bool = False) 
     changes nothing. May read the metadata log; raises `StorageError` if that fails.
     """
     is_done_next = acts and plan.changes and plan.refusal is None
-    note, commands = (DONE_NEXT, []) if is_done_next else what_to_type(plan, given)
-    if note == NOTHING_TO_DO:
-        note = f"{note}; {NOT_EXAMINED}"
+    step = DONE_NEXT if is_done_next else what_to_type(plan, given)
+    if step == NOTHING_TO_DO:
+        step = structs.replace(step, text=f"{step.text}; {NOT_EXAMINED}")
     others = "; other partitions were not examined" if plan.survey.is_partial else ""
     return Outlook(
         root=plan.root,
@@ -188,8 +190,7 @@ def outlook_of(plan: Plan, given: Given = NOTHING_GIVEN, *, acts: bool = False) 
         names=plan.names,
         made_stray=plan.made_stray,
         others=f"{others}; {NEEDS_ROOM}" if plan.root in given.full else others,
-        note=note,
-        commands=commands,
+        step=step,
         findings=plan.findings,
     )
 
