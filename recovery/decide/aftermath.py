@@ -398,8 +398,8 @@ class _Stop(Struct, frozen=True, kw_only=True):
     ended: str
     """how it ended, to follow "the transaction"
     """
-    is_committed: bool = False
-    """whether the coordinator has committed it"""
+    is_committed: bool | None = None
+    """whether it was committed, else aborted; None if that is unknown"""
 
 
 def _of_transactions(
@@ -417,13 +417,21 @@ def _of_transactions(
     for stop in _stops(before, after, result, name, coordinators, is_hurt=is_hurt):
         whose = f" ({stop.transactional_id})" if stop.transactional_id is not None else ""
         where = "lost" if is_hurt else "missing"
-        way_out = f"; the next commit of {stop.transactional_id or 'its id'} there ends it, an abort hides its records"
         detail = (
             f"read_committed consumers stop at offset {stop.offset} of {result.name}: the transaction of producer "
-            f"{stop.producer_id}{whose} {stop.ended}, but its end marker is {where}"
-            f"{way_out if stop.is_committed else ''} (runbook: lost-marker)"
+            f"{stop.producer_id}{whose} {stop.ended}, but its end marker is {where}{_way_out(stop)}"
         )
         yield LossConsequence(kind="marker_lost", partition=result.name, detail=detail)
+
+
+def _way_out(stop: _Stop) -> str:
+    """Return what ends a transaction without its marker, to follow the sentence about it; empty if it was aborted, for
+    which `kafkalog transactions` prints the command.
+    """
+    if stop.is_committed is False:
+        return ""
+    way_out = f"; the next commit of {stop.transactional_id or 'its id'} there ends it, an abort hides its records"
+    return f"{way_out if stop.is_committed else ''} (runbook: lost-marker)"
 
 
 def held_back(

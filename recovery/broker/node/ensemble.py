@@ -180,11 +180,11 @@ def _refuse_other_metadata(files: NodeFiles, roots: list[str]) -> None:
 
 
 def _moved_log(files: NodeFiles, root: str) -> str:
-    """Return the cure for a metadata log in `root`, which is not the directory that the node has its metadata log in."""
+    """Return the cure for a metadata log in `root`, in which the node does not look for it."""
     if files.metadata_directory is not None:
         return (
-            f"{files.metadata_directory} is there too: if one of the two directories is another node's, put it into that "
-            "node's log.dirs; else `kafkalog quorum show` of both tells which log is older, to be moved away"
+            f"{files.metadata_directory} is there too: if one of the two directories is another node's, put it into "
+            "that node's log.dirs; else `kafkalog quorum show` of both tells which log is older, to be moved away"
         )
     return (
         f"the metadata log is looked for in {files.metadata_root}: if the mounts of the two directories were "

@@ -71,7 +71,7 @@ class StepKind(enum.Enum):
     OTHER = enum.auto()
 
 
-class NextStep(Struct, frozen=True):
+class NextStep(Struct, frozen=True, kw_only=True):
     """What the user should do next about one log directory."""
 
     text: str = ""
@@ -87,8 +87,8 @@ class NextStep(Struct, frozen=True):
         return self.before + self.text
 
 
-DONE_NEXT: Final = NextStep("this is done next, and it can be undone", kind=StepKind.NEXT)
-NOTHING_TO_DO: Final = NextStep(_NOTHING_TO_DO, kind=StepKind.NONE)
+DONE_NEXT: Final = NextStep(text="this is done next, and it can be undone", kind=StepKind.NEXT)
+NOTHING_TO_DO: Final = NextStep(text=_NOTHING_TO_DO, kind=StepKind.NONE)
 
 
 class Outlined(PlannedFor, Protocol):
@@ -175,7 +175,7 @@ def _look_first(node: NodeStart | None) -> str:
 def _next_step(plan: Outlined, given: Given) -> NextStep:
     if plan.waits_for_a_run:
         ending = [f"kafkalog {verb} {shell_line([plan.root])}" for verb in ("recover", "undo")]
-        return NextStep(FIRST_END_THE_RUN, ending)
+        return NextStep(text=FIRST_END_THE_RUN, commands=ending)
     if plan.choice.better_copies:
         first, *more = plan.choice.better_copies
         named = os.path.basename if first.is_in_one_directory else os.fspath
@@ -183,12 +183,14 @@ def _next_step(plan: Outlined, given: Given) -> NextStep:
         rest = f"; {len(more)} more of this kind" if more else ""
         note = f"type this to keep {named(first.best.path)}, which holds more ({first.best.text}; {others}{rest})"
         moves = [paths for better in plan.choice.better_copies for paths in better.moves]
-        return NextStep(f"{note}, and then ask again:", [f"mv {shell_line(paths)}" for paths in moves])
+        return NextStep(
+            text=f"{note}, and then ask again:", commands=[f"mv {shell_line(paths)}" for paths in moves]
+        )
     if plan.choice.loses_metadata:
-        return NextStep(f"recommended: none of the ways below; {IN_PLACE_OF_A_WAY}")
+        return NextStep(text=f"recommended: none of the ways below; {IN_PLACE_OF_A_WAY}")
     mended = list(mends_of(plan))
     if mended and mended[0].is_first and plan.changes:
-        return NextStep(f"{mended[0].words}, and then ask again:", [mended[0].command])
+        return NextStep(text=f"{mended[0].words}, and then ask again:", commands=[mended[0].command])
     if plan.lost_in_deleted and not plan.copies and given.original is None:
         return _from_deleted(plan, given)
     best = plan.choice.recommended
@@ -196,11 +198,12 @@ def _next_step(plan: Outlined, given: Given) -> NextStep:
     if best is not None and is_choice and not is_done(best, plan):
         commands = commands_for(best, plan, given)
         if commands:
-            return NextStep(note_of_ways([(best, plan.choice.own)]), commands, StepKind.WAY)
+            note = note_of_ways([(best, plan.choice.own)])
+            return NextStep(text=note, commands=commands, kind=StepKind.WAY)
     if plan.refusal is not None:
-        return NextStep(f"refused: {told(plan.refusal)}")
+        return NextStep(text=f"refused: {told(plan.refusal)}")
     if plan.is_not_needed:
-        return NextStep(_NOT_NEEDED, kind=StepKind.NONE)
+        return NextStep(text=_NOT_NEEDED, kind=StepKind.NONE)
     if plan.changes or plan.needs_full:
         own = mode_words(plan.mode)
         consent = ["--accept-loss"] if plan.needs_consent else []
@@ -209,24 +212,25 @@ def _next_step(plan: Outlined, given: Given) -> NextStep:
         if plan.root in paths:
             paths, words = with_identity(plan, words, paths)
         typed = f"kafkalog recover {shell_line([*paths, *words, *own, *copies, *consent])} --yes"
-        note = _note_of_own(best if is_choice else None, drops=bool(consent))
-        return NextStep(note, [typed], StepKind.PLAN if note is _TYPE_THIS else StepKind.OTHER)
+        return _own_step(typed, best if is_choice else None, drops=bool(consent))
     return _beside_the_logs(plan, given, mended, best if is_choice else None)
 
 
-def note_of_ways(ways: Sequence[tuple[RecoveryWay, Measured]], what: str = "this") -> str:
-    """Return the sentence before the commands of recommended ways, at least one; it begins with "type" and `what`. Each
-    way is given with the loss of its directory's own plan. The sentence names the ways, and says what all commands lose
-    together, which of it they need consent for, and what the ways bring back into logs that are not damaged.
+def note_of_ways(ways: Sequence[tuple[RecoveryWay, Measured]], each_of: str = "") -> str:
+    """Return the sentence before the commands of recommended ways, at least one. Each way is given with the loss of its
+    directory's own plan. The sentence names the ways, and says what all commands lose together, which of it they need
+    consent for, and what the ways bring back into logs that are not damaged. `each_of` says how several commands belong
+    to the directories; it is empty if one command is for all.
     """
     instead = " instead of this plan" if any(way.measured != own for way, own in ways) else ""
     labels = " and ".join(dict.fromkeys(label_of(way) for way, _own in ways))
     measured = total(way.measured for way, _own in ways)
     asks = any(way.needs_consent or (way.rest is not None and way.rest.needs_consent) for way, _own in ways)
-    who = "it loses" if len(ways) == 1 or what == "this" else "together they lose"
+    who = "together they lose" if each_of else "it loses"
     loses = f"{who} {sentence_of_lost(measured)}{from_copies_text(measured)}"
     effect = "; ".join(filter(None, [loses, readable_text(measured) if asks else ""]))
-    return f"type {what}{instead} ({labels}; {effect}):"
+    what = f"these{instead}, {each_of}" if each_of else f"this{instead}"
+    return f"type {what} ({labels}; {effect}):"
 
 
 def _from_deleted(plan: Outlined, given: Given) -> NextStep:
@@ -241,7 +245,7 @@ def _from_deleted(plan: Outlined, given: Given) -> NextStep:
     undeletes = [f"kafkalog undelete {shell_line([plan.root, '--topic', topic, '--into', directory])}"
                  for topic, directory in into.items()]  # fmt: skip
     again = f"kafkalog plan {shell_line([*paths_of(plan, given), *given.words, *copies])}"
-    return NextStep(note, [*undeletes, again])
+    return NextStep(text=note, commands=[*undeletes, again])
 
 
 def _beside_the_logs(
@@ -253,18 +257,18 @@ def _beside_the_logs(
     if plan.note_of_identity is not None:
         identity = identity_command(plan, given.words)
         if identity is None:
-            return NextStep(f"what is left: {plan.note_of_identity}")
-        return NextStep(_TYPE_THIS, [identity], StepKind.PLAN)
+            return NextStep(text=f"what is left: {plan.note_of_identity}")
+        return NextStep(text=_TYPE_THIS, commands=[identity], kind=StepKind.PLAN)
     if mended:
-        return NextStep(f"{mended[0].words}:", [mended[0].command])
+        return NextStep(text=f"{mended[0].words}:", commands=[mended[0].command])
     look = _look_first(plan.node)
     if look:
-        return NextStep(f"{look}; recover has nothing to do here")
+        return NextStep(text=f"{look}; recover has nothing to do here")
     if best is not None:
-        return NextStep(done_of(best, plan.node))
+        return NextStep(text=done_of(best, plan.node))
     if not plan.is_worth_a_look:
         return NOTHING_TO_DO
-    return NextStep("this mode changes nothing" if _serves(plan.node) else _not_in_the_logs(plan.node))
+    return NextStep(text="this mode changes nothing" if _serves(plan.node) else _not_in_the_logs(plan.node))
 
 
 def mends_of(plan: Outlined) -> Iterator[Mend]:
@@ -272,15 +276,17 @@ def mends_of(plan: Outlined) -> Iterator[Mend]:
     return mends(plan.node, plan.names)
 
 
-def _note_of_own(best: RecoveryWay | None, *, drops: bool) -> str:
-    """Return the sentence before the command of the plan itself. `drops` says that it drops records with a right
-    checksum. `best` is the recommended way, None if there is no choice.
+def _own_step(command: str, best: RecoveryWay | None, *, drops: bool) -> NextStep:
+    """Return the step with the command of the plan itself. `drops` says that it drops records with a right checksum.
+    `best` is the recommended way, None if there is no choice.
     """
     drop = "to drop records whose checksum is right"
     if best is not None and best.how is None:
         instead = drop if drops else "if that is not possible"
-        return f"recommended is {label_of(best)}, below; type this only {instead}:"
-    return f"type this {drop} here:" if drops else _TYPE_THIS
+        return NextStep(text=f"recommended is {label_of(best)}, below; type this only {instead}:", commands=[command])
+    if drops:
+        return NextStep(text=f"type this {drop} here:", commands=[command])
+    return NextStep(text=_TYPE_THIS, commands=[command], kind=StepKind.PLAN)
 
 
 def of_all_together(plans: Sequence[Outlined], given: Given) -> Given:

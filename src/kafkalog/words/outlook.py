@@ -210,8 +210,8 @@ def _note_of_each(outlooks: Sequence[Outlook]) -> str:
     carries out a recommended way or the plan itself. The note names the ways and says what they lose together.
     """
     before, ways = outlooks[0].step.before, _ways(outlooks)
-    these = f"these, {'one' if all(len(each.step.commands) == 1 for each in outlooks) else 'some'} for each directory"
-    return f"{before}{note_of_ways(ways, these)}" if ways else f"{before}type {these}:"
+    each_of = f"{'one' if all(len(each.step.commands) == 1 for each in outlooks) else 'some'} for each directory"
+    return before + (note_of_ways(ways, each_of) if ways else f"type these, {each_of}:")
 
 
 def _ways(outlooks: Sequence[Outlook]) -> list[tuple[RecoveryWay, Measured]]:

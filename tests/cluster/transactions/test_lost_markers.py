@@ -52,7 +52,11 @@ def test_a_recorded_log_that_loses_its_marker(version: str, kind: ControlType, t
     (root / "replication-offset-checkpoint").write_text(f"0\n1\n{name.replace('-', ' ')} {offset + 1}\n")
     (root / ".kafka_cleanshutdown").unlink(missing_ok=True)
     told = [each for each in plan(root)[0].consequences if each.kind == "marker_lost"]
-    assert any(each.partition == name and f"producer {producer_id}" in each.detail for each in told)
+    (detail,) = [each.detail for each in told if each.partition == name and f"producer {producer_id} " in each.detail]
+    assert ("there ends it, an abort hides its records" in detail) == (kind is ControlType.COMMIT)
+    assert detail.endswith("(runbook: lost-marker)") == (kind is ControlType.COMMIT)
+    (said,) = [each.sentence for each in opened if each is lost]
+    assert ("The next commit of the same transactional id" in said) == (kind is ControlType.COMMIT)
 
 
 @pytest.mark.parametrize("version", ["3.9.1", "4.1.1"])

@@ -212,10 +212,12 @@ def print_plans(plans: Sequence[Plan], given: Given = NOTHING_GIVEN, *, every: b
     """
     is_one = len(plans) == 1 and not problems
     given = given if problems else of_all_together(plans, given)
+    said = {finding.detail for plan in plans for finding in plan.findings}
     if plans and not is_one:
         outlooks = [outlook_of(each, given, acts=acts) for each in plans]
-        print_screen(first_screen(title_of(plans), outlooks, problems, ask_again))
-    said = {finding.detail for plan in plans for finding in plan.findings}
+        screen = first_screen(title_of(plans), outlooks, problems, ask_again)
+        print_screen(screen)
+        said |= screen.commands_shown(text_width())
     for plan in plans:
         print_plan(plan, given, every=every, with_screen=is_one, acts=acts, said=said)
 
@@ -227,14 +229,16 @@ def print_plan(plan: Plan, given: Given = NOTHING_GIVEN, *, every: bool = False,
 
     `given` has the options that recommended commands repeat. With `every` the tables have all partitions, and every
     finding has a sentence. Without `with_screen` a title replaces the screen. `acts` says that the plan is carried out
-    next, unless it is refused. `said` has texts that the details of this or another plan have in full: a long sentence
-    that is among them is not repeated, and others are added. May read the metadata log; raises `StorageError` if that
-    fails.
+    next, unless it is refused. `said` has texts that the screen of all plans or the details of a plan have in full: a
+    long sentence or a recommended command that is among them is not repeated, and others are added. May read the
+    metadata log; raises `StorageError` if that fails.
     """
     changing = sorted((each for each in plan.partitions if each.changes), key=lambda each: natural_order(each.name))
     screen = first_screen(title_of([plan]), [outlook_of(plan, given, acts=acts)])
+    told_before = set() if said is None else said
     if with_screen:
         print_screen(screen)
+        told_before |= screen.commands_shown(text_width())
     with SentenceWriter() as writer:
         writer.write("" if with_screen else f"\n{title_of([plan])}")
     _print_changing(plan, changing, every=every)
@@ -245,7 +249,6 @@ def print_plan(plan: Plan, given: Given = NOTHING_GIVEN, *, every: bool = False,
         for line, _alike in finding_lines(plan.findings, every=every):
             writer.write(escape_controls(line))
         in_full = (*screen.start, *screen.beyond_end, *screen.looks)
-        told_before = set() if said is None else said
         for sentence in screen.left_out(text_width()) if with_screen else in_full:
             if len(sentence) < _LONG or sentence not in told_before:
                 writer.write(escape_controls(sentence))
@@ -268,4 +271,4 @@ def print_plan(plan: Plan, given: Given = NOTHING_GIVEN, *, every: bool = False,
             writer.write(escape_controls(f"refused: {told(plan.refusal)}"))
         elif plan.changes:
             _write_changes(writer, plan, changing)
-    print_ways(plan, given, every=every)
+    print_ways(plan, given, every=every, said=told_before, is_note_said=with_screen)

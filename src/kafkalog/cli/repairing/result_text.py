@@ -59,10 +59,12 @@ def print_result(result: RecoveryResult, said: set[str] | None = None) -> None:
         outlook = Outlook(root=plan.root, forecast=None, choice=plan.choice, findings=plan.findings)
         for sentence in looks_in_quarantine(outlook, result.quarantine or ""):
             writer.write(escape_controls(sentence))
-        for sentence in consequence_sentences(plan.consequences)[:_CONSEQUENCES]:
+        consequences = consequence_sentences(each for each in plan.consequences if each.way is None)
+        for sentence in consequences[:_CONSEQUENCES]:
             writer.write(escape_controls(sentence))
-        if len(plan.consequences) > _CONSEQUENCES:
-            writer.write(f"and {len(plan.consequences) - _CONSEQUENCES} more consequences, in the plan above")
+        left = len(consequences) - _CONSEQUENCES
+        if left > 0:
+            writer.write(f"and {counted(left, 'more consequence')}, in the plan above")
         writer.write(_broker(result, told_before))
         for mend in mends(result.node, (partition.name for partition in result.plan.partitions)):
             writer.write(escape_controls(mend.sentence))

@@ -217,8 +217,8 @@ class OpenTransaction(Struct, frozen=True, kw_only=True):
         text = f"producer {producer.producer_id} holds a transaction open from offset {producer.transaction_start} on"
         if self.decision is None:
             return (
-                f"{text}, and its coordinator has none: consumers of committed data stop there. If the log was cut or put "
-                "back, it may have been committed (runbook: lost-marker)"
+                f"{text}, and its coordinator has none: consumers of committed data stop there. If the log was cut or "
+                "put back, it may have been committed (runbook: lost-marker)"
             )
         decided, source = self.decision.decided, self.decision.source
         name = "COMMIT" if decided is Decided.COMMIT else "ABORT"
