@@ -109,8 +109,8 @@ def node_start(
 
     If `release` is None and the metadata was written by a release that is not known yet, the only answer is UNKNOWN. If
     all releases give a broker with ZooKeeper the same answer, it is returned once, for the newest of them. Raises
-    `UsageError` if `release` is not a version number or not a known release, `StorageError` if the metadata log cannot
-    be read. If other files cannot be read, the answers are UNKNOWN.
+    `UsageError` if `release` is not a version number or not a known release, `StorageError` if the metadata log, a
+    snapshot of it or `quorum-state` cannot be read. If other files cannot be read, the answers are UNKNOWN.
 
     * `properties`: the node's server properties
     * `release`: ask about this release only; by default, every group of releases from the lowest that can have written
