@@ -195,7 +195,7 @@ class _RecoveryJob(Job[Recovery, _Planned, RecoveryResult]):
             drops=plan.choice.own.drops_sound,
             lost=losses_of(plan.choice),
         )
-        node = plan.broker.node if done.run_id is None else start_now(opened.root, planned.rules)
+        node = plan.broker.node if done.run_id is None else start_now(opened.root, planned.rules, plan.broker.node)
         return RecoveryResult(
             plan=plan,
             run_id=done.run_id,
@@ -229,7 +229,7 @@ def _as_now(planned: _Planned, result: RecoveryResult) -> RecoveryResult:
     is_of_logs = forecast.outcome != StartResult.LOADED and not forecast.is_of_node
     if result.node is None or (result.run_id is None and is_of_logs):
         return result
-    return structs.replace(result, node=start_now(planned.root, planned.rules))
+    return structs.replace(result, node=start_now(planned.root, planned.rules, forecast.node))
 
 
 def recover_places(

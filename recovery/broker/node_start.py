@@ -26,6 +26,7 @@ from kafkalog.recovery.broker.node.answer import (
     Fault,
     NodeAnswer,
     NodeStart,
+    OlderCopyConsequence,
     Part,
     Role,
     StartConsequence,
@@ -33,7 +34,7 @@ from kafkalog.recovery.broker.node.answer import (
 )
 from kafkalog.recovery.broker.node.bootstrap import Bootstrap, bootstrap_of_start
 from kafkalog.recovery.broker.node.ending import RUNTIME, StartEndsError, ends
-from kafkalog.recovery.broker.node.ensemble import Identity, identity_of_start, identity_with_zookeeper
+from kafkalog.recovery.broker.node.ensemble import Identity, exchanged, identity_of_start, identity_with_zookeeper
 from kafkalog.recovery.broker.node.internal_topics import Unserved, consequences_of_unserved, unserved_partitions
 from kafkalog.recovery.broker.node.leader import Leaders, continues, followed
 from kafkalog.recovery.broker.node.metadata_log import LoadedMetadata, Snapshot, load_metadata_log
@@ -110,8 +111,8 @@ def node_start(
 
     If `release` is None and the metadata was written by a release that is not known yet, the only answer is UNKNOWN. If
     all releases give a broker with ZooKeeper the same answer, it is returned once, for the newest of them. Raises
-    `UsageError` if `release` is not a version number or not a known release, `StorageError` if the metadata log cannot
-    be read. If other files cannot be read, the answers are UNKNOWN.
+    `UsageError` if `release` is not a version number or not a known release, `StorageError` if the metadata log, a
+    snapshot of it or `quorum-state` cannot be read. If other files cannot be read, the answers are UNKNOWN.
 
     * `properties`: the node's server properties
     * `release`: ask about this release only; by default, every group of releases from the lowest that can have written
@@ -662,7 +663,7 @@ class _Start:
             self._goes_back(loaded.directory, f"{goes_back}; what came after it, if anything, is lost")
         elif loaded.end < loaded.written_end:
             what = f"it went to {loaded.written_end}: look for a newer copy of it before"
-            self._goes_back(loaded.directory, f"{goes_back}; {what}")
+            self._goes_back(loaded.directory, f"{goes_back}; {what}", OlderCopyConsequence)
         if replay.is_empty:
             return self._begun_anew(replay, bootstrap)
         cut = self._damaged_snapshot()
@@ -682,7 +683,8 @@ class _Start:
                 if is_other and identifier is not None and identifier in (registered.directories or ()):
                     path = os.path.join(root, META_PROPERTIES)
                     message = f"Broker {broker} is already registered with directory {identifier}"
-                    raise ends(Part.META_PROPERTIES, "mismatch", path, _INVALID_REGISTRATION, message)
+                    cure = exchanged(root, f"node {broker}", f"node {self.files.node_id}")
+                    raise ends(Part.META_PROPERTIES, "mismatch", path, _INVALID_REGISTRATION, message, cure=cure)
 
     def _serves_no_partition(self) -> None:
         """Add a NOT_SERVING consequence if the directories have partitions. Called for a node whose properties make it
@@ -954,15 +956,16 @@ class _Start:
         """Path of the snapshot that was used, if it is cut, empty or damaged; else None. Known after the replay."""
         return next((fault.file for fault in self.faults if fault.part is Part.METADATA_SNAPSHOT), None)
 
-    def _goes_back(self, file: str, detail: str) -> None:
-        """Add the consequence that the only voter starts with less metadata than it had, with the sentence `detail`.
+    def _goes_back(self, file: str, detail: str, of_class: type[StartConsequence] = StartConsequence) -> None:
+        """Add the consequence, of class `of_class`, that the only voter starts with less metadata than it had, with the
+        sentence `detail`.
 
         On a node that is a broker too, the partitions show whether something is lost. On a controller alone nothing
         shows it.
         """
         is_alone = self.role is Role.CONTROLLER
         kind = ConsequenceKind.METADATA_GOES_BACK if is_alone else ConsequenceKind.METADATA_MAY_GO_BACK
-        self.consequences.append(StartConsequence(kind=kind, detail=detail, file=file))
+        self.consequences.append(of_class(kind=kind, detail=detail, file=file))
 
     def _begun_anew(self, replay: Replay, bootstrap: Bootstrap) -> Replay:
         """Return the metadata that a leading controller has after it found its metadata empty and appended its

@@ -258,7 +258,8 @@ def transactions_staying_open(
             first = entry.current_txn_first_offset
             detail = (
                 f"read_committed consumers stop at offset {first} of {result.name}: nothing ends the transaction of "
-                f"producer {entry.producer_id}; abort it after the start: "
+                f"producer {entry.producer_id}; if it was not committed (runbook: lost-marker), abort it after the "
+                "start: "
                 f"{abort_command_at(name.topic, name.partition, first)}"
             )
             yield LossConsequence(kind="transaction_stays_open", partition=result.name, detail=detail)
@@ -397,6 +398,8 @@ class _Stop(Struct, frozen=True, kw_only=True):
     ended: str
     """how it ended, to follow "the transaction"
     """
+    is_committed: bool | None = None
+    """whether it was committed, else aborted; None if that is unknown"""
 
 
 def _of_transactions(
@@ -416,9 +419,19 @@ def _of_transactions(
         where = "lost" if is_hurt else "missing"
         detail = (
             f"read_committed consumers stop at offset {stop.offset} of {result.name}: the transaction of producer "
-            f"{stop.producer_id}{whose} {stop.ended}, but its end marker is {where}"
+            f"{stop.producer_id}{whose} {stop.ended}, but its end marker is {where}{_way_out(stop)}"
         )
         yield LossConsequence(kind="marker_lost", partition=result.name, detail=detail)
+
+
+def _way_out(stop: _Stop) -> str:
+    """Return what ends a transaction without its marker, to follow the sentence about it; empty if it was aborted, for
+    which `kafkalog transactions` prints the command.
+    """
+    if stop.is_committed is False:
+        return ""
+    way_out = f"; the next commit of {stop.transactional_id or 'its id'} there ends it, an abort hides its records"
+    return f"{way_out if stop.is_committed else ''} (runbook: lost-marker)"
 
 
 def held_back(
@@ -505,7 +518,7 @@ def _decided(
     known = coordinators.transactions if opened else None
     if known is None:
         return
-    from kafkalog.cluster.transactions.lost_markers import decided_by  # most logs have nothing open
+    from kafkalog.cluster.transactions.lost_markers import Decided, decided_by  # most logs have nothing open
 
     for opened_here in opened:
         producer_id = opened_here.producer_id
@@ -523,6 +536,7 @@ def _decided(
             producer_id=producer_id,
             transactional_id=whose,
             ended=f"was {ended.word}",
+            is_committed=ended is Decided.COMMIT,
         )
 
 

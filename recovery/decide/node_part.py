@@ -88,7 +88,10 @@ def _with_node(plan: Plan, rules: Rules, start: NodeStart) -> Plan:
     of_start = node_findings(start) if plan.survey.is_partial else findings_for(start, plan.root, together)
     findings = [finding.in_file(os.path.relpath(finding.file or plan.root, plan.root)) for finding in of_start]
     if facts.apart:
-        detail = f"it names another broker or cluster than {facts.apart[0]}: a broker that has both starts with neither"
+        detail = (
+            f"it names another broker or cluster than {facts.apart[0]}: a broker that has both starts with neither; "
+            "mount it at its own broker, or take it out of log.dirs in server.properties"
+        )
         findings.append(Finding(FindingCode.IDENTITY_MISMATCH, Severity.WARNING, None, None, detail, META_PROPERTIES))
     known = {(finding.code, finding.file, finding.position) for finding in plan.findings}
     of_metadata = [
@@ -166,17 +169,17 @@ def _of_metadata_log(root: str, rules: Rules) -> list[Finding]:
     return [finding.in_file(os.path.relpath(finding.file or path, root)) for finding in worse]
 
 
-def start_now(root: str, rules: Rules) -> NodeStart | None:
-    """Predict the node's start on the directory as it is now, after a recovery. The logs, which the recovery has
-    verified, are not loaded again. None if the metadata log cannot be read; if another file cannot be read, the answers
-    are UNKNOWN.
+def start_now(root: str, rules: Rules, before: NodeStart | None) -> NodeStart | None:
+    """Predict the node's start on the directory as it is now, after a recovery. `before` is the plan's prediction. The
+    logs, which the recovery has verified, are not loaded again if the start changes nothing according to `before`.
+    None if the metadata log cannot be read; if another file cannot be read, the answers are UNKNOWN.
     """
     try:
         return node_start(
             directories_of_node(root, rules.facts.directories),
             properties=rules.server or None,
             release=rules.release,
-            loads_others=False,
+            loads_others=before is None or not before.changes_nothing,
             controllers=rules.facts.controllers,
             now_ms=rules.at,
         )

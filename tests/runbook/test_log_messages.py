@@ -14,6 +14,7 @@ NOT_PRINTED = {
     "dead-cluster": "no broker runs",
     "ephemeral-quarantine": "a recovery wrote into the wrong place; no broker reads it",
     "log-into-cluster": "records are taken over on purpose, while nothing fails",
+    "lost-marker": "a broker that waits for a marker prints nothing of it",
     "moved-controllers": "the controllers were moved on purpose, while they were stopped",
     "no-controller": "the brokers' lines are those of lost-controllers",
     "one-broker-left": "the broker that is left is sound, and prints what every broker does that loses its followers",

@@ -25,9 +25,9 @@ from kafkalog.recovery.broker.node.answer import (
 )
 from kafkalog.recovery.broker.node.releases import release_of
 from kafkalog.recovery.decide.choice import RecoveryChoice
-from kafkalog.recovery.decide.ways import Measured, RecoveryWay
+from kafkalog.recovery.decide.ways import Measured, RecoveryRequest, RecoveryWay
 from kafkalog.words.commands import NOTHING_GIVEN
-from kafkalog.words.next_step import done_of, what_to_type
+from kafkalog.words.next_step import NextStep, StepKind, done_of, what_to_type
 from kafkalog.words.outlook import Outlook, first_screen
 from testkit.judging.trees import first_difference, stamps
 from testkit.recorded.broker_dirs import brokers, own_copy
@@ -219,40 +219,99 @@ def test_a_recommended_replica_and_its_plan_are_not_told_as_opposites(tmp_path: 
         (made,) = plan(volume)
         assert made.choice.recommended is not None
         assert (str(made.choice.recommended.way), made.needs_consent) == ("replica", "drop" in otherwise)
-        note, commands = what_to_type(made, NOTHING_GIVEN)
-        assert note == f"recommended is replica, below; type this only {otherwise}:"
-        assert commands
+        step = what_to_type(made, NOTHING_GIVEN)
+        assert step.note == f"recommended is replica, below; type this only {otherwise}:"
+        assert step.commands
 
 
-def outlook(root: str, note: str, *commands: str) -> Outlook:
-    return Outlook(root=root, forecast=None, choice=RecoveryChoice(), note=note, commands=commands)
+def outlook(root: str, step: NextStep) -> Outlook:
+    return Outlook(root=root, forecast=None, choice=RecoveryChoice(), step=step)
 
 
 def test_the_directory_in_which_something_is_to_be_done_comes_first() -> None:
-    screen = first_screen("title", [outlook("/a", "nothing to do; more"), outlook("/b", "look for the newer copy")])
+    calm = NextStep(text="nothing to do; more", kind=StepKind.NONE)
+    screen = first_screen("title", [outlook("/a", calm), outlook("/b", NextStep(text="look for the newer copy"))])
     assert screen.note == "/b: look for the newer copy (1 more directory is below)"
 
 
 def test_one_command_for_several_directories_is_said_with_what_it_loses_in_all(tmp_path: Path) -> None:
     """The first batch of a log is damaged in each: salvage keeps all other batches, mode safe leaves the damage."""
-    logs = {tmp_path / topic: topic for topic in ("equal", "tale")}
-    source = unpack_replicas(tmp_path / "all") / f"broker-{replica_roles()['behind']}"
-    for volume, topic in logs.items():
-        volume.mkdir()
-        (source / f"{topic}-0").rename(volume / f"{topic}-0")
-    before = sum(len(list(open_directory(root)[topic, 0].records())) for root, topic in logs.items())
-    for root, topic in logs.items():
-        log = min((root / f"{topic}-0").glob("*.log"))
-        data = bytearray(log.read_bytes())
-        size = scan(bytes(data)).batches[0].size
-        data[BATCH.size + 2 : size - 2] = bytes(size - 4 - BATCH.size)
-        log.write_bytes(data)
+    logs = volumes_with_damage(tmp_path)
+    sound = unpack_replicas(tmp_path / "sound") / f"broker-{replica_roles()['behind']}"
+    before = sum(len(list(open_directory(sound)[topic, 0].records())) for topic in logs.values())
     screen = kafkalog("plan", *logs, columns=500).out.partition("\n\n")[0]
     (typed,) = [line for line in screen.split("\n") if line.startswith("  kafkalog recover ")]
     assert kafkalog(*shlex.split(typed)[1:]).code == 2
     lost = before - sum(len(list(open_directory(root)[topic, 0].records())) for root, topic in logs.items())
     assert lost
     assert f"type this instead of this plan (salvage; it loses {lost} records):" in screen
+
+
+def volumes_with_damage(place: Path) -> dict[Path, str]:
+    """Two log directories, each with one log whose first batch is damaged, and its topic."""
+    logs = {place / topic: topic for topic in ("equal", "tale")}
+    source = unpack_replicas(place / "all") / f"broker-{replica_roles()['behind']}"
+    for volume, topic in logs.items():
+        volume.mkdir()
+        (source / f"{topic}-0").rename(volume / f"{topic}-0")
+        log = min((volume / f"{topic}-0").glob("*.log"))
+        data = bytearray(log.read_bytes())
+        size = scan(bytes(data)).batches[0].size
+        data[BATCH.size + 2 : size - 2] = bytes(size - 4 - BATCH.size)
+        log.write_bytes(data)
+    return logs
+
+
+def test_commands_of_several_directories_are_said_with_what_they_lose_together(tmp_path: Path) -> None:
+    """Of one log there is a copy, of the other none: one is merged, the other salvaged."""
+    logs = volumes_with_damage(tmp_path)
+    copies = {topic: tmp_path / f"copy-{topic}" for topic in logs.values()}
+    source = tmp_path / "all" / f"broker-{replica_roles()['new_leader']}"
+    for topic, copy in copies.items():
+        copy.mkdir()
+        (source / f"{topic}-0").rename(copy / f"{topic}-0")
+    for given, way in (({"equal"}, "merge and salvage"), ({"equal", "tale"}, "merge")):
+        named = [word for topic in given for word in ("--copy", copies[topic])]
+        screen = kafkalog("plan", *logs, *named, columns=1000).out.partition("\n\n")[0]
+        note, *commands = screen.splitlines()[-3:]
+        assert all(command.startswith("  kafkalog recover ") for command in commands)
+        loses = "4 records" if "and" in way else "nothing"
+        assert note == f"type these instead of this plan, one for each directory ({way}; together they lose {loses}):"
+
+
+def test_ways_with_other_names_and_one_command_are_said_together() -> None:
+    measured = Measured(records_kept=3, records_lost=2)
+    step = NextStep(text="x", commands=["kafkalog recover /a /b --yes"], kind=StepKind.WAY, before="stop; ")
+    choices = [
+        RecoveryChoice(ways=[RecoveryWay(way=way, measured=measured, how=RecoveryRequest())])
+        for way in ("safe", "salvage")
+    ]
+    screen = first_screen("title", [Outlook(root="/a", forecast=None, choice=each, step=step) for each in choices])
+    assert screen.note == "stop; type this instead of this plan (safe and salvage; it loses 4 records):"
+
+
+def test_an_older_copy_is_looked_for_before_a_command_is_typed(tmp_path: Path) -> None:
+    """The metadata log of the only voter is cut: what a newer copy has is gone with the start."""
+    root = own_copy(brokers("4.1.1/compact")[0], tmp_path / "data")
+    log = max((root / METADATA).glob("*.log"))
+    os.truncate(log, log.stat().st_size - 30)
+    note, command = kafkalog("plan", "--cluster-metadata", root, columns=1000).out.split("\n\n")[0].splitlines()[-2:]
+    assert note.startswith("before a start, look for a newer copy of the metadata (runbook: kraft-files); type this (")
+    assert command.startswith("  kafkalog recover")
+
+
+def test_a_command_is_printed_once(tmp_path: Path) -> None:
+    root = own_copy(brokers("4.1.1/compact")[0], tmp_path / "data")
+    log = max((root / METADATA).glob("*.log"))
+    data = log.read_bytes()
+    log.write_bytes(data[:-30])
+    printed = kafkalog("plan", "--cluster-metadata", root, columns=1000).out
+    assert printed.count(f"kafkalog recover {root} --cluster-metadata --yes") == 1
+    assert "what to type for it is at the top" in printed
+    log.write_bytes(data)
+    inverted(log)
+    printed = kafkalog("plan", "--cluster-metadata", root, columns=1000).out
+    assert printed.count("every controller and broker has a copy of the metadata log: give them all to") == 1
 
 
 def test_what_a_start_loses_is_not_told_as_lost_by_the_plan(tmp_path: Path) -> None:

@@ -14,8 +14,8 @@ from kafkalog.recovery.broker.node.releases import Release, named
 
 __all__ = [
     "DISPLACED", "NEWER_FILES", "OLDER_LOG", "REFUSED_SETTING", "AnswerJson", "ConsequenceKind", "EmptiedConsequence",
-    "Fault", "LostDirectoryConsequence", "NodeAnswer", "NodeStart", "NodeStartJson", "Part", "Role",
-    "ServedConsequence", "StartConsequence", "StartOutcome",
+    "Fault", "LostDirectoryConsequence", "NodeAnswer", "NodeStart", "NodeStartJson", "OlderCopyConsequence", "Part",
+    "Role", "ServedConsequence", "StartConsequence", "StartOutcome",
 ]  # fmt: skip
 
 
@@ -132,6 +132,8 @@ class Fault(Struct, frozen=True, kw_only=True):
     """one sentence"""
     lacks: int = 0
     """least number of offsets that a log from an older copy lacks; 0 if unknown"""
+    cure: str = ""
+    """what to do about it, as a clause; empty if the detail tells that"""
 
 
 class StartConsequence(Struct, frozen=True, kw_only=True):
@@ -151,6 +153,10 @@ class StartConsequence(Struct, frozen=True, kw_only=True):
 
 class LostDirectoryConsequence(StartConsequence, frozen=True):
     """A consequence for partitions that the metadata assigns to a log directory that the node no longer has."""
+
+
+class OlderCopyConsequence(StartConsequence, frozen=True):
+    """A consequence of metadata or logs that are older than others: a newer copy is to be looked for before a start."""
 
 
 class ServedConsequence(StartConsequence, frozen=True):

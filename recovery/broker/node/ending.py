@@ -21,12 +21,12 @@ class StartEndsError(PortableError):
 
 
 def ends(
-    part: Part, kind: str, file: str, exception: str, message: str, *, detail: str | None = None
+    part: Part, kind: str, file: str, exception: str, message: str, *, detail: str | None = None, cure: str = ""
 ) -> StartEndsError:
     """Return a `StartEndsError` for a start that fails because of one file; the caller raises it. `detail` is a
-    sentence of kafkalog about the fault in the file (None: the broker's message).
+    sentence of kafkalog about the fault in the file (None: the broker's message), `cure` a clause that says what to do.
     """
-    fault = Fault(part=part, kind=kind, file=file, detail=detail or message)
+    fault = Fault(part=part, kind=kind, file=file, detail=detail or message, cure=cure)
     return StartEndsError(
         NodeAnswer(outcome=StartOutcome.FAILS, exception=exception, message=message, file=file, faults=(fault,))
     )

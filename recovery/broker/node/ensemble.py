@@ -24,7 +24,7 @@ from kafkalog.recovery.broker.node.ending import RUNTIME, StartEndsError, ends
 from kafkalog.recovery.broker.node.node_files import NodeFiles
 from kafkalog.recovery.broker.node.releases import Release
 
-__all__ = ["Identity", "identity_of_start", "identity_with_zookeeper"]
+__all__ = ["Identity", "exchanged", "identity_of_start", "identity_with_zookeeper"]
 
 _KAFKA = "org.apache.kafka.common.KafkaException"
 _UUID_BYTES, _RESERVED_IDS = 16, 100
@@ -58,9 +58,9 @@ def identity_with_zookeeper(files: NodeFiles, release: Release, cluster: str | N
     writes missing files again. Directories with an unreadable file go offline. Return the directories that stay online,
     their directory ids, and consequences for the others. `cluster` is the cluster id in ZooKeeper; None if unknown.
 
-    Raises `StartEndsError` if all files are unreadable, or if the ids contradict each other, `cluster` or the
-    properties. Before 3.7 it is also raised if the files differ in a property; from 3.7 on, if a file has KRaft's
-    version.
+    Raises `StartEndsError` if all files are unreadable, if a directory id is reserved, or if ids contradict each other,
+    `cluster` or the properties. Before 3.7 it is also raised if the files differ in a property; from 3.7 on, if a file
+    has KRaft's version.
     """
     if not release.at_least("3.7.0"):
         _refuse_different_properties(files)
@@ -95,8 +95,19 @@ def _file(root: str) -> str:
     return os.path.join(root, META_PROPERTIES)
 
 
-def _end(kind: str, root: str, message: str, exception: str = RUNTIME) -> StartEndsError:
-    return ends(Part.META_PROPERTIES, kind, _file(root), exception, message)
+def _end(kind: str, root: str, message: str, exception: str = RUNTIME, cure: str = "") -> StartEndsError:
+    return ends(Part.META_PROPERTIES, kind, _file(root), exception, message, cure=cure)
+
+
+def exchanged(root: str, whose: str, started: str) -> str:
+    """Return the cure for a log directory that names another node or cluster, `whose`, than the one that is to start,
+    `started`.
+    """
+    return (
+        f"{root} is {whose}'s directory, or has its meta.properties: give {started} its own directory in this place "
+        f"(the mount, or the entry of log.dirs in server.properties) and {whose} this one; if only the files were "
+        "exchanged, exchange them back"
+    )
 
 
 def _ensemble(files: NodeFiles, release: Release) -> Identity:
@@ -141,12 +152,14 @@ def _verify(files: NodeFiles, release: Release, known: dict[str, MetaProperties]
             cluster = cluster or meta.cluster_id
             if meta.cluster_id != cluster:
                 message = f"Invalid cluster.id in: {_file(root)}. Expected {cluster}, but read {meta.cluster_id}"
-                raise _end("mismatch", root, message)
+                cure = exchanged(root, f"a node of cluster {meta.cluster_id}", f"this node of cluster {cluster}")
+                raise _end("mismatch", root, message, cure=cure)
         if meta.node_id is not None:
             node = meta.node_id if node is None else node
             if meta.node_id != node:
                 message = f"Stored node id {meta.node_id} doesn't match previous node id {node} in {_file(root)}"
-                raise _end("mismatch", root, message)
+                cure = exchanged(root, f"node {meta.node_id}", f"node {node}")
+                raise _end("mismatch", root, message, cure=cure)
         if meta.directory_id is None:
             continue
         if _is_reserved(meta.directory_id):
@@ -154,7 +167,8 @@ def _verify(files: NodeFiles, release: Release, known: dict[str, MetaProperties]
             raise _end("reserved", root, f"Invalid {word} directory ID {meta.directory_id} found in {root}")
         other = seen.setdefault(meta.directory_id, root)
         if other != root:
-            raise _end("duplicate", root, f"found. It was the ID of {other}, but also of {root}")
+            cure = "one of the two is a copy of the other: leave it out of log.dirs in server.properties"
+            raise _end("duplicate", root, f"found. It was the ID of {other}, but also of {root}", cure=cure)
 
 
 def _refuse_other_metadata(files: NodeFiles, roots: list[str]) -> None:
@@ -162,7 +176,20 @@ def _refuse_other_metadata(files: NodeFiles, roots: list[str]) -> None:
         path = os.path.join(root, CLUSTER_METADATA_DIRECTORY)
         if root != files.metadata_root and os.path.lexists(path):
             message = f"Found unexpected metadata location in data directory `{path}`"
-            raise ends(Part.META_PROPERTIES, "second_metadata_log", path, _KAFKA, message)
+            raise ends(Part.META_PROPERTIES, "second_metadata_log", path, _KAFKA, message, cure=_moved_log(files, root))
+
+
+def _moved_log(files: NodeFiles, root: str) -> str:
+    """Return the cure for a metadata log in `root`, in which the node does not look for it."""
+    if files.metadata_directory is not None:
+        return (
+            f"{files.metadata_directory} is there too: if one of the two directories is another node's, put it into "
+            "that node's log.dirs; else `kafkalog quorum show` of both tells which log is older, to be moved away"
+        )
+    return (
+        f"the metadata log is looked for in {files.metadata_root}: if the mounts of the two directories were "
+        f"exchanged, exchange them back; else set metadata.log.dir={root} in server.properties"
+    )
 
 
 def _refuse_incomplete(root: str, meta: MetaProperties | None) -> None:
@@ -194,13 +221,16 @@ def _checkpoints(files: NodeFiles) -> Identity:
             raise _end("incomplete", root, f"Failed to find required property {lacking}.")
     identities = {(meta.cluster_id, meta.node_id) for meta in known.values()}
     if len(identities) > 1:
-        raise _inconsistent(next(reversed(known)))
+        first, last = next(iter(known.values())), next(reversed(known))
+        cure = exchanged(last, f"node {known[last].node_id}", f"node {first.node_id}")
+        raise _inconsistent(last, cure if known[last].node_id != first.node_id else "")
     _refuse_other_metadata(files, [*known])
     root, meta = next(iter(known.items()))
     if files.stated_node_id is not None and meta.node_id != files.stated_node_id:
         exception = "kafka.common.InconsistentNodeIdException"
         message = f"Configured node.id `{files.stated_node_id}` doesn't match stored node.id `{meta.node_id}'"
-        raise _end("mismatch", root, message, exception)
+        cure = exchanged(root, f"node {meta.node_id}", f"node {files.stated_node_id}")
+        raise _end("mismatch", root, message, exception, cure)
     return Identity(online=tuple(known), directory_ids=tuple((root, meta.directory_id) for root, meta in known.items()))
 
 
@@ -223,9 +253,9 @@ def _refuse_different_properties(files: NodeFiles) -> None:
         raise _inconsistent(other)
 
 
-def _inconsistent(root: str) -> StartEndsError:
+def _inconsistent(root: str, cure: str = "") -> StartEndsError:
     message = "BrokerMetadata is not consistent across log.dirs."
-    return _end("mismatch", root, message, "kafka.common.InconsistentBrokerMetadataException")
+    return _end("mismatch", root, message, "kafka.common.InconsistentBrokerMetadataException", cure)
 
 
 def _wrong_directory_id(meta: MetaProperties | None) -> str | None:

@@ -24,7 +24,14 @@ from kafkalog.log.storage.checkpoint_file import read_offset_checkpoint
 from kafkalog.log.storage.java import JavaError, TooLargeError
 from kafkalog.log.storage.producers.snapshots import snapshot_offsets
 from kafkalog.log.storage.tree import Tree
-from kafkalog.recovery.broker.node.answer import OLDER_LOG, ConsequenceKind, Fault, Part, StartConsequence
+from kafkalog.recovery.broker.node.answer import (
+    OLDER_LOG,
+    ConsequenceKind,
+    Fault,
+    OlderCopyConsequence,
+    Part,
+    StartConsequence,
+)
 from kafkalog.recovery.broker.node.node_files import NodeFiles
 from kafkalog.recovery.broker.node.partition_directory import PartitionDirectory
 from kafkalog.recovery.broker.node.releases import Release
@@ -141,7 +148,7 @@ def consequences_of_older_metadata(
         last = _later_epoch(files.surveyed(directory.root).tree(), directory, replica.leader_epoch)
         if last is not None:
             later.append((directory, last, replica.leader_epoch))
-    consequences = []
+    consequences: list[StartConsequence] = []
     why = []
     file = files.metadata_directory
     used = []
@@ -168,7 +175,7 @@ def consequences_of_older_metadata(
         )
         names = tuple(directory.name for directory, _last, _known in later) or consequences[0].names
         kind = ConsequenceKind.METADATA_MAY_GO_BACK
-        consequences.append(StartConsequence(kind=kind, detail=detail, file=file, names=names))
+        consequences.append(OlderCopyConsequence(kind=kind, detail=detail, file=file, names=names))
     return consequences
 
 
@@ -214,7 +221,10 @@ def consequences_of_older_logs(
     )
     names = tuple(directory.name for directory, _last, _led in older)
     faults = [_of_older_log(files, *each, coordinators) for each in older]
-    consequences = [StartConsequence(kind=ConsequenceKind.OLDER_LOGS, detail=detail, file=first.path, names=names)]
+    kind = ConsequenceKind.OLDER_LOGS
+    consequences: list[StartConsequence] = [
+        OlderCopyConsequence(kind=kind, detail=detail, file=first.path, names=names)
+    ]
     of_coordinator = [each for each, _last, _led in older if each.parsed.topic == TRANSACTION_STATE_TOPIC]
     if of_coordinator:
         partitions = {each.parsed.partition for each in of_coordinator}

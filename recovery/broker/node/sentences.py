@@ -106,8 +106,8 @@ def start_fails(node: NodeStart | None, outcome: str | None) -> bool:
 def sentence_of_answer(answer: NodeAnswer, how: str = "") -> str:
     """Return the text after `Kafka RELEASES` about one answer. It says whether the node starts, and names the
     consequences that matter in order of gravity. If there are none, it is `would start on it` and `how`. If the start
-    fails, it names the exception, the file, the changes before the failure, and the directories that become stray once
-    the node starts. The condition of the answer, if any, follows in parentheses.
+    fails, it names the exception, the file, the cure, the changes before the failure, and the directories that become
+    stray once the node starts. The condition of the answer, if any, follows in parentheses.
 
     If the outcome is unknown, the text is `would start on it, but` or `may or may not start on it:`, and the reason,
     without a condition.
@@ -122,7 +122,8 @@ def sentence_of_answer(answer: NodeAnswer, how: str = "") -> str:
         displaced = next((fault for fault in answer.faults if fault.kind == DISPLACED), None)
         if displaced is not None:
             return f"would NOT get ready: {displaced.detail} ({words}){already}{later}{condition}"
-        return f"would NOT START on it: {words}{file}{already}{later}{condition}"
+        cures = "".join(f"; {fault.cure}" for fault in answer.faults if fault.cure)
+        return f"would NOT START on it: {words}{file}{cures}{already}{later}{condition}"
     if answer.outcome is StartOutcome.UNKNOWN:
         starts = any(consequence.kind is ConsequenceKind.UNFORESEEN for consequence in answer.consequences)
         return f"{'would start on it, but' if starts else 'may or may not start on it:'} {answer.message}"

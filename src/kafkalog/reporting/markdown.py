@@ -24,7 +24,7 @@ from kafkalog.words.advice import told
 from kafkalog.words.commands import Given
 from kafkalog.words.escapes import escape_controls
 from kafkalog.words.fields import explain_command
-from kafkalog.words.next_step import what_to_type
+from kafkalog.words.next_step import NextStep, what_to_type
 from kafkalog.words.ways import label_of, needs_of, needs_text
 from kafkalog.words.wrapping import REPORT_WIDTH
 
@@ -202,13 +202,13 @@ def _ways(planned: Planned, given: Given, *, is_one_of_several: bool) -> Iterato
             yield (
                 f"| {name} | {kept_text(way.measured)} | {lost_text(way.measured)} | {_text(_cut(lost))} | {needs} |"
             )
-    note, commands = what_to_type(planned, given) if is_one_of_several else ("", [])
-    if commands:
+    step = what_to_type(planned, given) if is_one_of_several else NextStep()
+    if step.commands:
         yield ""
-        yield _text(note)
+        yield _text(step.note)
         yield ""
         yield "```console"
-        yield from (f"$ {escape_controls(line)}" for line in commands)
+        yield from (f"$ {escape_controls(line)}" for line in step.commands)
         yield "```"
 
 

@@ -18,8 +18,8 @@ from kafkalog.reporting.recommended import given_in, why_no_plan
 from kafkalog.reporting.section import Section, section
 from kafkalog.reporting.wording import shortened
 from kafkalog.words.advice import told
-from kafkalog.words.commands import Given, commands_for
-from kafkalog.words.next_step import what_to_type
+from kafkalog.words.commands import Given
+from kafkalog.words.next_step import StepKind, what_to_type
 from kafkalog.words.outlook import forecast_sentences, renaming_text
 from kafkalog.words.ways import label_of, needs_of, needs_text
 
@@ -82,8 +82,8 @@ def _planned(planned: Planned, given: Given, *, is_one_of_several: bool) -> Mark
 
 
 def _recommendation(planned: Planned, given: Given) -> Markup | None:
-    note, commands = what_to_type(planned, given)
-    note = f"{note[:1].upper()}{note[1:]}"
+    step = what_to_type(planned, given)
+    note, commands = f"{step.note[:1].upper()}{step.note[1:]}", step.commands
     if not commands:
         return None if planned.refusal is not None else element("p", prose(f"{note}."))
     line = element(
@@ -93,7 +93,7 @@ def _recommendation(planned: Planned, given: Given) -> Markup | None:
         class_="command",
     )
     best = planned.choice.recommended
-    if best is None or not planned.is_choice or commands != commands_for(best, planned, given):
+    if best is None or step.kind is not StepKind.WAY or step.before:
         return element("div", element("p", prose(note), class_="note"), line, class_="tidy")
     return element(
         "div",

@@ -20,6 +20,7 @@ from kafkalog.reporting.losses import (
     total_for_good,
     with_skipped,
 )
+from kafkalog.words.outlook import partitions_that_lose
 from kafkalog.words.ways import label_of
 
 __all__ = ["summary_of"]
@@ -70,13 +71,8 @@ def _losses(facts: ReportFacts) -> Iterator[tuple[str, str]]:
     """
     told = [(planned, way) for planned in facts.planned if (way := recommended_of(planned)) is not None]
     unknown = [each for each in facts.planned if each.forecast is None]
-    counted_already = [
-        name
-        for planned in facts.planned
-        for name, measured in planned.choice.own_by_partition.items()
-        if measured.lost
-    ]
-    beside = "; ".join(lost_beside(_nodes(facts), facts.findings, counted_already))
+    hurt = [name for planned in facts.planned for name in partitions_that_lose(planned.choice)]
+    beside = "; ".join(lost_beside(_nodes(facts), facts.findings, hurt))
     if beside:
         yield "Lost beside these logs", beside
     declined = [each for each in facts.planned

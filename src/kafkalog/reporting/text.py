@@ -46,7 +46,6 @@ def screen_of(facts: ReportFacts) -> FirstScreen:
 
 
 def _outlook(planned: Planned, given: Given) -> Outlook:
-    note, commands = what_to_type(planned, given)
     return Outlook(
         root=planned.root,
         forecast=planned.forecast,
@@ -55,8 +54,7 @@ def _outlook(planned: Planned, given: Given) -> Outlook:
         names=planned.names,
         made_stray=planned.made_stray,
         others=f"; {NEEDS_ROOM}" if planned.has_no_room_to_start else "",
-        note=note,
-        commands=commands,
+        step=what_to_type(planned, given),
         findings=planned.damages,
     )
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import enum
 import os
 import shlex
 from collections.abc import Iterator, Sequence
 from typing import Final, Protocol
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from kafkalog.codec.common.shell import shell_line
@@ -16,9 +18,12 @@ from kafkalog.recovery.broker.node.answer import (
     ConsequenceKind,
     LostDirectoryConsequence,
     NodeStart,
+    OlderCopyConsequence,
+    Role,
     StartConsequence,
     StartOutcome,
 )
+from kafkalog.recovery.broker.node.older_copies import KRAFT_PAGE, ZOOKEEPER_PAGE
 from kafkalog.recovery.decide.losses import from_copies_text, readable_text, sentence_of_lost
 from kafkalog.recovery.decide.ways import Measured, RecoveryWay, total
 from kafkalog.recovery.facts.metadata_copies import IN_PLACE_OF_A_WAY
@@ -37,18 +42,17 @@ from kafkalog.words.node import Mend, mends
 from kafkalog.words.ways import label_of, mode_words, needs_copies
 
 __all__ = [
-    "FIRST_END_THE_RUN", "NOTHING_TO_DO", "NOT_NEEDED", "TYPE_THIS", "Outlined", "done_of", "is_done", "mends_of",
-    "note_of_ways", "of_all_together", "what_to_type",
+    "DONE_NEXT", "FIRST_END_THE_RUN", "NOTHING_TO_DO", "NextStep", "Outlined", "StepKind", "done_of", "is_done",
+    "mends_of", "note_of_ways", "of_all_together", "what_to_type",
 ]  # fmt: skip
 
-TYPE_THIS: Final = "type this:"
+_TYPE_THIS = "type this:"
 FIRST_END_THE_RUN: Final = (
     "first end the run that was cut short, and then ask again: the first command completes it and does no more, the "
     "second takes it back; if a broker was started since, the first sets the run aside, and the second refuses:"
 )
-NOT_NEEDED: Final = "the broker was stopped cleanly and would start on this as it is: a recovery is not needed"
-NOTHING_TO_DO: Final = "nothing to do"
-_LOOK_FIRST = "before a start, look for the newer copy that is spoken of above; recover has nothing to do here"
+_NOT_NEEDED = "the broker was stopped cleanly and would start on this as it is: a recovery is not needed"
+_NOTHING_TO_DO = "nothing to do"
 _STOP_FIRST = "stop the broker, or wait for the recovery, that holds the lock; then look at the plan again, and "
 _DONE = "nothing is left to do here: what is missing is not in these files; another copy may have it"
 _NOT_IN_THE_LOGS = (
@@ -59,6 +63,40 @@ _LOST_DIRECTORY = (
     "has its partitions served again, empty (runbook: lost-directory)"
 )
 _ONLY_SKIPPED = "nothing is left to do here: no record is missing, and no way here makes the skipped ones readable"
+
+
+class StepKind(enum.Enum):
+    """Kinds of next steps that are put together if there are several directories."""
+
+    PLAN = enum.auto()
+    """the command of the plan itself, without a condition"""
+    WAY = enum.auto()
+    """the commands of the recommended way"""
+    NEXT = enum.auto()
+    """none, because the plan is about to be carried out"""
+    NONE = enum.auto()
+    """none: nothing is to be done, or a recovery is not needed"""
+    OTHER = enum.auto()
+
+
+class NextStep(Struct, frozen=True, kw_only=True):
+    """What the user should do next about one log directory."""
+
+    text: str = ""
+    """a sentence, which ends in a colon if there are commands; empty if nothing is known"""
+    commands: Sequence[str] = ()
+    kind: StepKind = StepKind.OTHER
+    before: str = ""
+    """what is to be done before the commands, to precede `text`"""
+
+    @property
+    def note(self) -> str:
+        """The whole sentence."""
+        return self.before + self.text
+
+
+DONE_NEXT: Final = NextStep(text="this is done next, and it can be undone", kind=StepKind.NEXT)
+NOTHING_TO_DO: Final = NextStep(text=_NOTHING_TO_DO, kind=StepKind.NONE)
 
 
 class Outlined(PlannedFor, Protocol):
@@ -113,23 +151,39 @@ class Outlined(PlannedFor, Protocol):
         """Whether an interrupted execution has to be completed first."""
 
 
-def what_to_type(plan: Outlined, given: Given) -> tuple[str, list[str]]:
-    """Return a sentence and the commands that the user should type next. If an execution is unfinished, the commands
-    are the two that end it, to choose from. The list is empty if there is nothing to type: lost metadata must be found
-    first, the recovery is refused or not needed, or nothing is wrong. The sentence then says which. If there are
-    commands and the directory is in use (`given.locked`), the sentence begins with the advice to stop the broker. If a
-    file system has too little space (`given.without_room`), that comes before the commands' note. May read the metadata
-    log; raises `StorageError` if that fails.
+def what_to_type(plan: Outlined, given: Given) -> NextStep:
+    """Return what the user should do next, with the commands to type. If an execution is unfinished, the commands are
+    the two that end it, to choose from. There are none if there is nothing to type: lost metadata must be found first,
+    the recovery is refused or not needed, or nothing is wrong. The sentence then says which. If there are commands,
+    these come before them, in this order: the advice to look for a newer copy of the metadata or the logs, if the
+    node's start says so; to stop the broker, if the directory is in use (`given.locked`); and that a file system has
+    too little space (`given.without_room`). May read the metadata log; raises `StorageError` if that fails.
     """
-    note, commands = _next_step(plan, given)
-    if commands and plan.root in given.without_room:
-        note = f"{given.without_room[plan.root]}; then {note}"
-    return (f"{_STOP_FIRST}{note}" if commands and plan.root in given.locked else note), commands
+    step = _next_step(plan, given)
+    if not step.commands:
+        return step
+    look = _look_first(plan.node)
+    before = f"{look}; " if look else ""
+    before += _STOP_FIRST if plan.root in given.locked else ""
+    before += f"{given.without_room[plan.root]}; then " if plan.root in given.without_room else ""
+    return replace(step, before=before)
 
 
-def _next_step(plan: Outlined, given: Given) -> tuple[str, list[str]]:
+def _look_first(node: NodeStart | None) -> str:
+    """Return the advice to look for newer copies of the metadata and the logs before a start; empty if nothing shows
+    that they are older than others.
+    """
+    kinds = {each.kind for each in _consequences(node) if isinstance(each, OlderCopyConsequence)}
+    page = ZOOKEEPER_PAGE if node is not None and node.role is Role.ZOOKEEPER_BROKER else KRAFT_PAGE
+    wanted = [f"a newer copy of the metadata (runbook: {page})"] if kinds - {ConsequenceKind.OLDER_LOGS} else []
+    wanted += ["newer copies of the logs (runbook: backup)"] if ConsequenceKind.OLDER_LOGS in kinds else []
+    return f"before a start, look for {' and '.join(wanted)}" if wanted else ""
+
+
+def _next_step(plan: Outlined, given: Given) -> NextStep:
     if plan.waits_for_a_run:
-        return FIRST_END_THE_RUN, [f"kafkalog {verb} {shell_line([plan.root])}" for verb in ("recover", "undo")]
+        ending = [f"kafkalog {verb} {shell_line([plan.root])}" for verb in ("recover", "undo")]
+        return NextStep(text=FIRST_END_THE_RUN, commands=ending)
     if plan.choice.better_copies:
         first, *more = plan.choice.better_copies
         named = os.path.basename if first.is_in_one_directory else os.fspath
@@ -137,12 +191,14 @@ def _next_step(plan: Outlined, given: Given) -> tuple[str, list[str]]:
         rest = f"; {len(more)} more of this kind" if more else ""
         note = f"type this to keep {named(first.best.path)}, which holds more ({first.best.text}; {others}{rest})"
         moves = [paths for better in plan.choice.better_copies for paths in better.moves]
-        return f"{note}, and then ask again:", [f"mv {shell_line(paths)}" for paths in moves]
+        return NextStep(
+            text=f"{note}, and then ask again:", commands=[f"mv {shell_line(paths)}" for paths in moves]
+        )
     if plan.choice.loses_metadata:
-        return f"recommended: none of the ways below; {IN_PLACE_OF_A_WAY}", []
+        return NextStep(text=f"recommended: none of the ways below; {IN_PLACE_OF_A_WAY}")
     mended = list(mends_of(plan, given))
     if mended and mended[0].is_first and plan.changes:
-        return f"{mended[0].words}, and then ask again:", [mended[0].command]
+        return NextStep(text=f"{mended[0].words}, and then ask again:", commands=[mended[0].command])
     if plan.lost_in_deleted and not plan.copies and given.original is None:
         return _from_deleted(plan, given)
     best = plan.choice.recommended
@@ -150,11 +206,12 @@ def _next_step(plan: Outlined, given: Given) -> tuple[str, list[str]]:
     if best is not None and is_choice and not is_done(best, plan):
         commands = commands_for(best, plan, given)
         if commands:
-            return note_of_ways([(best, plan.choice.own)]), commands
+            note = note_of_ways([(best, plan.choice.own)])
+            return NextStep(text=note, commands=commands, kind=StepKind.WAY)
     if plan.refusal is not None:
-        return f"refused: {told(plan.refusal)}", []
+        return NextStep(text=f"refused: {told(plan.refusal)}")
     if plan.is_not_needed:
-        return NOT_NEEDED, []
+        return NextStep(text=_NOT_NEEDED, kind=StepKind.NONE)
     if plan.changes or plan.needs_full:
         own = mode_words(plan.mode)
         consent = ["--accept-loss"] if plan.needs_consent else []
@@ -163,24 +220,28 @@ def _next_step(plan: Outlined, given: Given) -> tuple[str, list[str]]:
         if plan.root in paths:
             paths, words = with_identity(plan, words, paths)
         typed = f"kafkalog recover {shell_line([*paths, *words, *own, *copies, *consent])} --yes"
-        return _note_of_own(best if is_choice else None, drops=bool(consent)), [typed]
+        return _own_step(typed, best if is_choice else None, drops=bool(consent))
     return _beside_the_logs(plan, given, mended, best if is_choice else None)
 
 
-def note_of_ways(ways: Sequence[tuple[RecoveryWay, Measured]]) -> str:
-    """Return the sentence before the commands of recommended ways. Each way is given with the loss of its directory's
-    own plan; all must have the same label. The sentence says what all commands lose together, which of it they need
-    consent for, and what the ways bring back into logs that are not damaged.
+def note_of_ways(ways: Sequence[tuple[RecoveryWay, Measured]], each_of: str = "") -> str:
+    """Return the sentence before the commands of recommended ways, at least one. Each way is given with the loss of its
+    directory's own plan. The sentence names the ways, and says what all commands lose together, which of it they need
+    consent for, and what the ways bring back into logs that are not damaged. `each_of` says how several commands belong
+    to the directories; it is empty if one command is for all.
     """
     instead = " instead of this plan" if any(way.measured != own for way, own in ways) else ""
+    labels = " and ".join(dict.fromkeys(label_of(way) for way, _own in ways))
     measured = total(way.measured for way, _own in ways)
     asks = any(way.needs_consent or (way.rest is not None and way.rest.needs_consent) for way, _own in ways)
-    loses = f"it loses {sentence_of_lost(measured)}{from_copies_text(measured)}"
+    who = "together they lose" if each_of else "it loses"
+    loses = f"{who} {sentence_of_lost(measured)}{from_copies_text(measured)}"
     effect = "; ".join(filter(None, [loses, readable_text(measured) if asks else ""]))
-    return f"type this{instead} ({label_of(ways[0][0])}; {effect}):"
+    what = f"these{instead}, {each_of}" if each_of else f"this{instead}"
+    return f"type {what} ({labels}; {effect}):"
 
 
-def _from_deleted(plan: Outlined, given: Given) -> tuple[str, list[str]]:
+def _from_deleted(plan: Outlined, given: Given) -> NextStep:
     """The next step if `.deleted` files hold lost offsets: to extract them as copies, and to plan with these copies."""
     names = [name for name in map(parse_partition_directory, plan.lost_in_deleted) if name is not None]
     into = {topic: f"{plan.root}.undeleted-{topic}" for topic in dict.fromkeys(name.topic for name in names)}
@@ -189,34 +250,33 @@ def _from_deleted(plan: Outlined, given: Given) -> tuple[str, list[str]]:
         f".deleted files, which a recovery moves away and a start removes, hold lost offsets of "
         f"{counted(len(names), 'partition')}: type this first; the last command plans with them as a copy:"
     )
-    return note, [
-        *(
-            f"kafkalog undelete {shell_line([plan.root, '--topic', topic, '--into', directory])}"
-            for topic, directory in into.items()
-        ),
-        f"kafkalog plan {shell_line([*paths_of(plan, given), *given.words, *copies])}",
-    ]
+    undeletes = [f"kafkalog undelete {shell_line([plan.root, '--topic', topic, '--into', directory])}"
+                 for topic, directory in into.items()]  # fmt: skip
+    again = f"kafkalog plan {shell_line([*paths_of(plan, given), *given.words, *copies])}"
+    return NextStep(text=note, commands=[*undeletes, again])
 
 
 def _beside_the_logs(
     plan: Outlined, given: Given, mended: Sequence[Mend], best: RecoveryWay | None
-) -> tuple[str, list[str]]:
-    """Return the next step (a sentence and commands) for a plan that changes nothing. `mended` is advice for faults of
-    the node's start, `best` the recommended way (None if there is no choice).
+) -> NextStep:
+    """Return the next step for a plan that changes nothing. `mended` is advice for faults of the node's start, `best`
+    the recommended way (None if there is no choice).
     """
     if plan.note_of_identity is not None:
         identity = identity_command(plan, given.words)
-        return (TYPE_THIS, [identity]) if identity is not None else (f"what is left: {plan.note_of_identity}", [])
+        if identity is None:
+            return NextStep(text=f"what is left: {plan.note_of_identity}")
+        return NextStep(text=_TYPE_THIS, commands=[identity], kind=StepKind.PLAN)
     if mended:
-        return f"{mended[0].words}:", [mended[0].command]
-    doubtful = (ConsequenceKind.METADATA_MAY_GO_BACK, ConsequenceKind.OLDER_LOGS)
-    if any(each.kind in doubtful and each.names for each in _consequences(plan.node)):
-        return _LOOK_FIRST, []
+        return NextStep(text=f"{mended[0].words}:", commands=[mended[0].command])
+    look = _look_first(plan.node)
+    if look:
+        return NextStep(text=f"{look}; recover has nothing to do here")
     if best is not None:
-        return done_of(best, plan.node), []
+        return NextStep(text=done_of(best, plan.node))
     if not plan.is_worth_a_look:
-        return NOTHING_TO_DO, []
-    return "this mode changes nothing" if _serves(plan.node) else _not_in_the_logs(plan.node), []
+        return NOTHING_TO_DO
+    return NextStep(text="this mode changes nothing" if _serves(plan.node) else _not_in_the_logs(plan.node))
 
 
 def mends_of(plan: Outlined, given: Given = NOTHING_GIVEN) -> Iterator[Mend]:
@@ -224,15 +284,17 @@ def mends_of(plan: Outlined, given: Given = NOTHING_GIVEN) -> Iterator[Mend]:
     return mends(plan.node, plan.names, given.words)
 
 
-def _note_of_own(best: RecoveryWay | None, *, drops: bool) -> str:
-    """Return the sentence before the command of the plan itself. `drops` says that it drops records with a right
-    checksum. `best` is the recommended way, None if there is no choice.
+def _own_step(command: str, best: RecoveryWay | None, *, drops: bool) -> NextStep:
+    """Return the step with the command of the plan itself. `drops` says that it drops records with a right checksum.
+    `best` is the recommended way, None if there is no choice.
     """
     drop = "to drop records whose checksum is right"
     if best is not None and best.how is None:
         instead = drop if drops else "if that is not possible"
-        return f"recommended is {label_of(best)}, below; type this only {instead}:"
-    return f"type this {drop} here:" if drops else TYPE_THIS
+        return NextStep(text=f"recommended is {label_of(best)}, below; type this only {instead}:", commands=[command])
+    if drops:
+        return NextStep(text=f"type this {drop} here:", commands=[command])
+    return NextStep(text=_TYPE_THIS, commands=[command], kind=StepKind.PLAN)
 
 
 def of_all_together(plans: Sequence[Outlined], given: Given) -> Given:
@@ -245,7 +307,7 @@ def of_all_together(plans: Sequence[Outlined], given: Given) -> Given:
     options = set()
     for plan in plans:
         start = ["kafkalog", "recover", plan.root]
-        for command in what_to_type(plan, replace(given, together=(plan.root,)))[1]:
+        for command in what_to_type(plan, replace(given, together=(plan.root,))).commands:
             words = shlex.split(command)
             options.add(tuple(words[len(start):]) if words[: len(start)] == start else (command,))  # fmt: skip
     does_for_all = len(options) == 1 and not any(each.asked_for for each in plans)

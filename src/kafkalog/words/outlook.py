@@ -28,6 +28,7 @@ from kafkalog.recovery.broker.node.answer import (
     NodeStart,
     Part,
     ServedConsequence,
+    StartConsequence,
     StartOutcome,
 )
 from kafkalog.recovery.broker.node.releases import MODELED
@@ -44,16 +45,16 @@ from kafkalog.recovery.decide.losses import (
     sentence_of_lost,
 )
 from kafkalog.recovery.decide.plan import BrokerForecast
-from kafkalog.recovery.decide.ways import Measured, total
+from kafkalog.recovery.decide.ways import Measured, RecoveryWay, total
 from kafkalog.words.first_screen import FirstScreen, Loss, StartForecast, start_lines
-from kafkalog.words.next_step import NOT_NEEDED, NOTHING_TO_DO, TYPE_THIS, note_of_ways
+from kafkalog.words.next_step import DONE_NEXT, NextStep, StepKind, note_of_ways
 from kafkalog.words.order import natural_order
 from kafkalog.words.quarantine import place_in_quarantine
-from kafkalog.words.ways import label_of
 
 __all__ = [
-    "DONE_NEXT", "NEEDS_ROOM", "Outlook", "copies_to_keep", "first_screen", "forecast_sentences", "how_logs_load",
-    "looks_in_quarantine", "losses_of", "out_of_service_sentence", "renaming_text",
+    "NEEDS_ROOM", "Outlook", "consequence_sentences", "copies_to_keep", "first_screen", "forecast_sentences",
+    "how_logs_load", "looks_in_quarantine", "losses_of", "out_of_service_sentence", "partitions_that_lose",
+    "renaming_text",
 ]  # fmt: skip
 
 _SHOWN = 24
@@ -64,7 +65,6 @@ _STOPS = ("marker_lost", "transaction_stays_open")
 _OUT = (ConsequenceKind.STRAY, ConsequenceKind.DELETED)
 
 NEEDS_ROOM: Final = "but a start writes files, for which its file system has no space"
-DONE_NEXT: Final = "this is done next, and it can be undone"
 
 
 class Outlook(Struct, frozen=True, kw_only=True):
@@ -81,8 +81,7 @@ class Outlook(Struct, frozen=True, kw_only=True):
     """partition directories that the plan takes out of service"""
     others: str = ""
     """text after each forecast, if the plan is not for the whole directory"""
-    note: str = ""
-    commands: Sequence[str] = ()
+    step: NextStep = NextStep()
     findings: Sequence[Finding] = msgspec.field(default=())
     """findings of the plan; their files are relative to the directory"""
 
@@ -136,13 +135,14 @@ def first_screen(
     it is shown if there are problems and no other command.
     """
     several = len(outlooks) > 1
-    commands = list(dict.fromkeys(command for outlook in outlooks for command in outlook.commands))
+    commands = list(dict.fromkeys(command for outlook in outlooks for command in outlook.step.commands))
     losses = [loss for outlook in outlooks for loss in losses_of(outlook, where=outlook.root if several else None)]
-    note = _note(outlooks)
-    outside = _outside(outlooks, loses=bool(losses))
-    if note == DONE_NEXT:
+    note, is_next = _note(outlooks), _is_next(outlooks)
+    outside, then = _outside(outlooks, loses=bool(losses))
+    if is_next:
         losses = [replace(loss, look="") for loss in losses]  # the result has the command that is right then
-        outside = outside.removesuffix("then ").removesuffix("else ")
+    if outside:
+        outside = f"{outside}; {'' if is_next else then}"
     if problems:
         then = note if commands else "ask again:" if ask_again else "ask again"
         note = f"first see to what is said at the top (runbook: lost-directory); then {then}"
@@ -153,7 +153,7 @@ def first_screen(
         out_of_service=_out_of_service(outlooks, are_alone=bool(problems)),
         lost=_lost(outlooks, are_alone=bool(problems)),
         losses=losses,
-        beyond_end=_groups_first(consequence for outlook in outlooks for consequence in outlook.consequences),
+        beyond_end=consequence_sentences(each for outlook in outlooks for each in outlook.consequences),
         note=outside + note,
         commands=commands,
         problems=problems,
@@ -166,44 +166,62 @@ def _note(outlooks: Sequence[Outlook]) -> str:
     about to be carried out. Otherwise it consists of the notes of the directories that have commands, each with the
     name of the directory. If none has a command, it is the first note that says more than that nothing is to be done.
     """
-    typed = [outlook for outlook in outlooks if outlook.commands]
-    if len(typed) > 1 and len({tuple(outlook.commands) for outlook in typed}) == 1:  # one command, for all of them
+    typed = [outlook for outlook in outlooks if outlook.step.commands]
+    if len(typed) > 1 and len({tuple(outlook.step.commands) for outlook in typed}) == 1:  # one command, for all of them
         lossy = [each for each in typed if any(way.measured.may_lose for way in each.choice.ways)]
-        return (lossy or typed)[0].note if len(lossy) < 2 else _note_of_all(lossy)
-    if not typed and len({outlook.note for outlook in outlooks}) == 1:
-        return outlooks[0].note
-    noted = [outlook for outlook in outlooks if outlook.note]
+        return (lossy or typed)[0].step.note if len(lossy) < 2 else _note_of_all(lossy)
+    if not typed and len({outlook.step.note for outlook in outlooks}) == 1:
+        return outlooks[0].step.note
+    noted = [outlook for outlook in outlooks if outlook.step.note]
     if len(outlooks) == 1 or not noted:
-        return noted[0].note if noted else ""
-    if DONE_NEXT in {outlook.note for outlook in noted}:
-        return DONE_NEXT
-    urgent = [outlook for outlook in noted if not outlook.note.startswith((NOTHING_TO_DO, NOT_NEEDED))]
-    shown = [outlook for outlook in noted if outlook.commands] or (urgent or noted)[:1]
+        return noted[0].step.note if noted else ""
+    if _is_next(outlooks):
+        return DONE_NEXT.note
+    urgent = [outlook for outlook in noted if outlook.step.kind is not StepKind.NONE]
+    shown = [outlook for outlook in noted if outlook.step.commands] or (urgent or noted)[:1]
     roots = {outlook.root for outlook in outlooks}
-    if len(typed) == 1 and all(roots.issubset(shlex.split(command)) for command in typed[0].commands):
-        return typed[0].note
-    if len(shown) > 1 and len({outlook.note for outlook in shown}) == 1 and shown[0].note == TYPE_THIS:
-        return "type these, one for each directory:"
-    text = "; ".join(f"{outlook.root}: {outlook.note.removesuffix(':')}" for outlook in shown)
+    if len(typed) == 1 and all(roots.issubset(shlex.split(command)) for command in typed[0].step.commands):
+        return typed[0].step.note
+    is_alike = all(outlook.step.kind in (StepKind.PLAN, StepKind.WAY) for outlook in typed)
+    if len(typed) > 1 and is_alike and len({outlook.step.before for outlook in typed}) == 1:
+        return _note_of_each(typed)
+    text = "; ".join(f"{outlook.root}: {outlook.step.note.removesuffix(':')}" for outlook in shown)
     left = len(noted) - len(shown)
     more = f" ({counted(left, 'more directory')} {'is' if left == 1 else 'are'} below)" if left else ""
-    return f"{text}{more}{':' if shown[0].commands else ''}"
+    return f"{text}{more}{':' if typed else ''}"
+
+
+def _is_next(outlooks: Sequence[Outlook]) -> bool:
+    """Whether the plan of one of several directories, or of the only one, is about to be carried out."""
+    return any(outlook.step.kind is StepKind.NEXT for outlook in outlooks)
 
 
 def _note_of_all(outlooks: Sequence[Outlook]) -> str:
-    """Return the note before a command that all directories have. If each recommends the same way, the note says what
-    that loses in all of them.
+    """Return the note before a command that all directories have. If each recommends a way, the note names these ways
+    and says what they lose in all directories.
     """
-    found = [(outlook, outlook.choice.recommended) for outlook in outlooks]
-    ways = [(way, outlook.choice.own) for outlook, way in found
-            if way is not None and outlook.note.endswith(note_of_ways([(way, outlook.choice.own)]))]  # fmt: skip
-    if len(ways) < len(outlooks) or len({label_of(way) for way, _own in ways}) > 1:
-        return "type this (what it loses in each directory is below):"
-    before = max((outlook.note.partition("type this")[0] for outlook in outlooks), key=len)
+    before, ways = "".join(dict.fromkeys(outlook.step.before for outlook in outlooks)), _ways(outlooks)
+    if len(ways) < len(outlooks):
+        return f"{before}type this (what it loses in each directory is below):"
     return f"{before}{note_of_ways(ways)}"
 
 
-def _groups_first(consequences: Iterable[LossConsequence]) -> list[str]:
+def _note_of_each(outlooks: Sequence[Outlook]) -> str:
+    """Return the note before the commands of several directories with the same advice before them, each of which
+    carries out a recommended way or the plan itself. The note names the ways and says what they lose together.
+    """
+    before, ways = outlooks[0].step.before, _ways(outlooks)
+    each_of = f"{'one' if all(len(each.step.commands) == 1 for each in outlooks) else 'some'} for each directory"
+    return before + (note_of_ways(ways, each_of) if ways else f"type these, {each_of}:")
+
+
+def _ways(outlooks: Sequence[Outlook]) -> list[tuple[RecoveryWay, Measured]]:
+    """Return the recommended ways that the commands carry out, each with the loss of its directory's own plan."""
+    return [(way, outlook.choice.own) for outlook in outlooks
+            if outlook.step.kind is StepKind.WAY and (way := outlook.choice.recommended) is not None]  # fmt: skip
+
+
+def consequence_sentences(consequences: Iterable[LossConsequence]) -> list[str]:
     """Return the details of consequences so that each kind is shown early, because a screen has room for few: first one
     of each kind, then the second of each, and so on. Consumer groups are the first kind, then transactions.
     """
@@ -213,33 +231,33 @@ def _groups_first(consequences: Iterable[LossConsequence]) -> list[str]:
     return [detail for details in zip_longest(*by_kind.values()) for detail in details if detail is not None]
 
 
-def _outside(outlooks: Sequence[Outlook], *, loses: bool) -> str:
-    """Return the beginning of a note about a place that may have the lost records; empty if there is none. The first
-    kind that exists is named: segments with each other's names, a `-future` copy, a compressed segment, a file outside
-    the logs with sound batches. If the plan loses nothing (`loses` is False), only segments with each other's names are
-    considered.
+def _outside(outlooks: Sequence[Outlook], *, loses: bool) -> tuple[str, str]:
+    """Return what is to be done first about a place that may have the lost records, and the word that follows before
+    the rest of the note; both empty if there is none. The first kind that exists is named: segments with each other's
+    names, a `-future` copy, a compressed segment, a file outside the logs with sound batches. If the plan loses nothing
+    (`loses` is False), only segments with each other's names are considered.
     """
     misnamed = [each for outlook in outlooks for each in outlook.findings if each.code is FindingCode.SEGMENT_MISNAMED]
     if misnamed:
-        return f"first {renaming_text(misnamed)}; else "
+        return f"first {renaming_text(misnamed)}", "else "
     if not loses:
-        return ""
+        return "", ""
     futures = dict.fromkeys(path for outlook in outlooks if outlook.forecast is not None
                             for path in copies_to_keep(outlook.forecast))  # fmt: skip
     if futures:
-        return f"first set a copy of {', '.join(futures)} aside, which has more; then "
+        return f"first set a copy of {', '.join(futures)} aside, which has more", "then "
     packed = [file for outlook in outlooks for file in _compressed(outlook)]
     if packed:
         more = f" and {len(packed) - 1} more" if len(packed) > 1 else ""
-        return f"first decompress {packed[0]}{more}, a segment, and ask again; else "
+        return f"first decompress {packed[0]}{more}, a segment, and ask again", "else "
     found = [each for outlook in outlooks for each in outlook.findings if each.code is FindingCode.BATCHES_OUTSIDE]
     if not found:
-        return ""
+        return "", ""
     more = f" and {len(found) - 1} more" if len(found) > 1 else ""
     return (
         f"look at {found[0].file}{more} first: sound batches from offset {found[0].offset} on, perhaps what is lost "
-        "here (batches_outside, below); else "
-    )
+        "here (batches_outside, below)"
+    ), "else "
 
 
 def _compressed(outlook: Outlook) -> Iterator[str]:
@@ -342,8 +360,7 @@ def _where_consumers_stop(outlooks: Sequence[Outlook]) -> str:
         ("consumers stop at damage in", at_damage),
         ("read_committed consumers stop in", open_ones),
     )
-    return ", and ".join(f"{what} {first_names(sorted(set(names), key=natural_order))}" for what, names in places
-                         if names)  # fmt: skip
+    return ", and ".join(f"{what} {_sorted_names(names)}" for what, names in places if names)
 
 
 def _is_live(name: str) -> bool:
@@ -375,31 +392,52 @@ def _is_down(forecast: BrokerForecast) -> bool:
 
 def out_of_service_sentence(nodes: Sequence[NodeStart]) -> str:
     """Return a sentence about what is out of service after a start with any release: partitions, or else a log
-    directory or the node. If nothing is, return a sentence about partitions that are served empty because only this
-    broker had their records. Return an empty string if there are none either.
+    directory or the node. Partitions that are served empty because only this broker had their records follow the
+    partitions, or are named alone if nothing is out of service. Empty if there are none either.
     """
-    start_consequences = [each for node in nodes for answer in node.answers for each in answer.consequences]
-    again = {name for each in start_consequences if each.kind is ConsequenceKind.EMPTY_AGAIN for name in each.names}
-    names = {name for each in start_consequences if each.kind in _OUT and not isinstance(each, ServedConsequence)
-             for name in each.names} - again  # fmt: skip
-    empty = {name for each in start_consequences if each.kind is ConsequenceKind.EMPTY_AGAIN for name in each.lost}
-    is_certain = all(node.not_given == 0 for node in nodes) or not empty
-    empty |= {name for each in start_consequences if isinstance(each, EmptiedConsequence) for name in each.names}
-    unless = "" if is_certain else f", {UNLESS_ELSEWHERE}"
-    emptied = f"served after a start as it is, but empty: {first_names(sorted(empty, key=natural_order))}{unless}"
-    if names:
-        out = f"out of service after a start as it is: {first_names(sorted(names, key=natural_order))}"
-        return f"{out}; {emptied}" if empty else out
-    if any(start_consequence.kind is ConsequenceKind.DIRECTORY_OFFLINE for start_consequence in start_consequences):
-        return "out of service after a start as it is: a log directory, with all its partitions"
+    moved, emptied = _moved(nodes), _emptied(nodes)
+    out = _sorted_names(moved) if moved else _unserved(nodes)
+    told = [f"out of service after a start as it is: {out}"] if out else []
+    if emptied and (moved or not out):
+        told.append(f"served after a start as it is, but empty: {emptied}")
+    return "; ".join(told)
+
+
+def _consequences(nodes: Sequence[NodeStart]) -> list[StartConsequence]:
+    return [each for node in nodes for answer in node.answers for each in answer.consequences]
+
+
+def _moved(nodes: Sequence[NodeStart]) -> set[str]:
+    """Return the partition directories that a start renames -stray or deletes, except those that it makes again."""
+    kept = {name for each in _consequences(nodes) if each.kind is ConsequenceKind.EMPTY_AGAIN for name in each.names}
+    return {name for each in _consequences(nodes) if each.kind in _OUT and not isinstance(each, ServedConsequence)
+            for name in each.names} - kept  # fmt: skip
+
+
+def _unserved(nodes: Sequence[NodeStart]) -> str:
+    """Return what of the log directories or the node does not serve after a start; empty if all does."""
+    if any(each.kind is ConsequenceKind.DIRECTORY_OFFLINE for each in _consequences(nodes)):
+        return "a log directory, with all its partitions"
     unserved = [each for node in nodes for answer in node.answers if answer.outcome is not StartOutcome.FAILS
                 for each in answer.consequences if each.kind is ConsequenceKind.NOT_SERVING]  # fmt: skip
-    names = {name for consequence in unserved for name in consequence.names}
-    if unserved and all(consequence.names for consequence in unserved):
-        return f"out of service after a start as it is: {first_names(sorted(names, key=natural_order))}"
-    if unserved:
-        return "out of service after a start as it is: the node, or a part of it, as said above"
-    return emptied if empty else ""
+    if not all(each.names for each in unserved):
+        return "the node, or a part of it, as said above"
+    return _sorted_names(name for each in unserved for name in each.names) if unserved else ""
+
+
+def _emptied(nodes: Sequence[NodeStart]) -> str:
+    """Return the names of partitions that a start serves empty although only this broker had their records, and the
+    condition for it, if there is one; empty if there are none.
+    """
+    consequences = _consequences(nodes)
+    again = {name for each in consequences if each.kind is ConsequenceKind.EMPTY_AGAIN for name in each.lost}
+    empty = again.union(*(each.names for each in consequences if isinstance(each, EmptiedConsequence)))
+    is_unsure = bool(again) and any(node.not_given != 0 for node in nodes)
+    return f"{_sorted_names(empty)}{f', {UNLESS_ELSEWHERE}' if is_unsure else ''}" if empty else ""
+
+
+def _sorted_names(names: Iterable[str]) -> str:
+    return first_names(sorted(set(names), key=natural_order))
 
 
 def _lost(outlooks: Sequence[Outlook], *, are_alone: bool) -> str:
@@ -413,7 +451,7 @@ def _lost(outlooks: Sequence[Outlook], *, are_alone: bool) -> str:
     unread = sum(_of_metadata(outlook).records_hidden for outlook in planned)  # it has no consumers
     own = replace(own, records_hidden=own.records_hidden - unread)
     nodes = [each.forecast.node for each in planned if each.forecast is not None and each.forecast.node is not None]
-    hurt = [name for outlook in planned for name in _hurt(outlook.choice)]
+    hurt = [name for outlook in planned for name in partitions_that_lose(outlook.choice)]
     beside = lost_beside(nodes, (finding for outlook in planned for finding in outlook.findings), hurt)
     ways = [outlook.choice.recommended for outlook in planned]
     brings = sum(way.measured.from_copies for way in ways if way is not None)
@@ -448,7 +486,7 @@ def _leaves_metadata(node: NodeStart) -> bool:
     return node.worst.outcome is not StartOutcome.STARTS and any(each.part is Part.METADATA_LOG for each in node.faults)
 
 
-def _hurt(choice: RecoveryChoice) -> dict[str, Measured]:
+def partitions_that_lose(choice: RecoveryChoice) -> dict[str, Measured]:
     """Return the plan's loss by partition directory, most lost records first. A partition that loses nothing is
     included if consumers skip records of it.
     """
@@ -467,7 +505,7 @@ def losses_of(outlook: Outlook, where: str | None = None) -> Iterator[Loss]:
     partitions again, to estimate when their records were written.
     """
     damages = _damages(outlook)
-    for number, (name, lost) in enumerate(_hurt(outlook.choice).items()):
+    for number, (name, lost) in enumerate(partitions_that_lose(outlook.choice).items()):
         damaged = damages.get(name, ())[:_NAMED] if number < _SHOWN else ()
         batches = [lost_batch_at(*place) for place in damaged]
         look = next((place for place, batch in zip(damaged, batches, strict=True) if batch.by_eye), None)
@@ -500,7 +538,7 @@ def looks_in_quarantine(outlook: Outlook, kept_in: str) -> Iterator[str]:
     their log if that has not changed. Partitions without such records are skipped. Reads the damaged batches again.
     """
     damages = _damages(outlook)
-    for name in list(_hurt(outlook.choice))[:_SHOWN]:
+    for name in list(partitions_that_lose(outlook.choice))[:_SHOWN]:
         for place in damages.get(name, ())[:_NAMED]:
             path, position = place_in_quarantine(outlook.root, kept_in, *place)
             if lost_batch_at(path, position).by_eye:

@@ -10,11 +10,10 @@ from msgspec.structs import replace
 from kafkalog.cluster.transactions.lost_markers import Decided, Decision, Listed, decision_of
 from kafkalog.cluster.transactions.producers import LastMarker, PartitionProducer, read_producers
 from kafkalog.cluster.transactions.transactions import TransactionState, open_transactions, read_transactions
-from kafkalog.codec.model import BatchHeader, ControlType
-from kafkalog.codec.plain.scanner import scan
+from kafkalog.codec.model import ControlType
 from kafkalog.log.directories.inventory import open_all
-from kafkalog.log.reading.transactions import marker_of
 from kafkalog.recovery import plan
+from testkit.made.lost_markers import without_a_trace, without_last_marker
 from testkit.recorded.broker_dirs import brokers, own_copy
 from testkit.running.command import kafkalog
 
@@ -27,28 +26,6 @@ OPEN = PartitionProducer(
     transaction_start=50,
     transaction_started_at=1_000,
 )
-
-
-def without_last_marker(root: Path, kind: ControlType) -> tuple[str, int, int]:
-    """Cut a recorded log before a marker of this kind that is the last batch of its producer in the partition.
-
-    Returns the partition's name, the producer's id and the offset of the marker.
-    """
-    for log in sorted(root.glob("*-*/*.log")):
-        if log.parent.name.startswith("__"):
-            continue
-        batches = [each for each in scan(log.read_bytes()).batches if isinstance(each.header, BatchHeader)]
-        last = {each.header.producer_id: each for each in batches if isinstance(each.header, BatchHeader)}
-        for batch in last.values():
-            marker = marker_of(batch) if batch.header.is_control else None
-            if marker is None or marker.marker.type is not kind or batch.position == 0:
-                continue
-            log.write_bytes(log.read_bytes()[: batch.position])
-            for path in log.parent.glob("*.snapshot"):
-                if int(path.stem) > batch.header.first_offset:
-                    path.unlink()
-            return log.parent.name, getattr(batch.header, "producer_id", -1), batch.last_offset
-    raise AssertionError(f"no recorded log has a last marker {kind.name}")
 
 
 @pytest.mark.parametrize("version", ["2.8.2", "3.9.1", "4.1.1"])
@@ -75,19 +52,18 @@ def test_a_recorded_log_that_loses_its_marker(version: str, kind: ControlType, t
     (root / "replication-offset-checkpoint").write_text(f"0\n1\n{name.replace('-', ' ')} {offset + 1}\n")
     (root / ".kafka_cleanshutdown").unlink(missing_ok=True)
     told = [each for each in plan(root)[0].consequences if each.kind == "marker_lost"]
-    assert any(each.partition == name and f"producer {producer_id}" in each.detail for each in told)
+    (detail,) = [each.detail for each in told if each.partition == name and f"producer {producer_id} " in each.detail]
+    assert ("there ends it, an abort hides its records" in detail) == (kind is ControlType.COMMIT)
+    assert detail.endswith("(runbook: lost-marker)") == (kind is ControlType.COMMIT)
+    (said,) = [each.sentence for each in opened if each is lost]
+    assert ("The next commit of the same transactional id" in said) == (kind is ControlType.COMMIT)
 
 
 @pytest.mark.parametrize("version", ["3.9.1", "4.1.1"])
 def test_a_log_that_ends_before_its_marker_and_shows_nothing_of_it(version: str, tmp_path: Path) -> None:
     """It is cut between two batches, no checkpoint knows more, and nothing counts as lost: the coordinator tells."""
     root = own_copy(brokers(f"{version}/txn")[0], tmp_path / "broker")
-    name, producer_id, offset = without_last_marker(root, ControlType.COMMIT)
-    for path in (root / name).iterdir():
-        if path.stem.isdigit() and int(path.stem) > offset:
-            path.unlink()
-    for path in (*root.glob("*-checkpoint"), root / ".kafka_cleanshutdown"):
-        path.unlink(missing_ok=True)
+    name, producer_id = without_a_trace(root)
     made = plan(root)[0]
     assert made.choice.own_by_partition[name].records_lost == 0
     told = [each.detail for each in made.consequences if (each.kind, each.partition) == ("marker_lost", name)]

@@ -206,8 +206,8 @@ def test_the_printed_commands_together_leave_a_directory_that_starts(tmp_path: P
     logs[0].write_bytes(data)
     (other / "partition.metadata").write_text("")  # a start ends with it, and merging t-0 does not change that
     output = command("plan", "--copy", tmp_path / "copy", tmp_path / "root").out
-    recommended = output.partition("recommended: ")[2].partition("to proceed as planned")[0]
-    commands = [shlex.split(line)[1:] for line in recommended.splitlines() if line.startswith("  kafkalog recover ")]
+    screen = output.partition("\n\n")[0].replace("\\\n", "")
+    commands = [shlex.split(line)[1:] for line in screen.splitlines() if line.startswith("  kafkalog recover ")]
     assert len(commands) == 2
     for words in commands:
         assert command(*words).code == 2

@@ -141,9 +141,9 @@ def test_consent_is_printed_only_with_what_it_drops(volumes: Path) -> None:
     lost = Measured(records_kept=5, records_lost=9, sound_lost=4)
     rest = structs.replace(best.rest, measured=lost, needs_consent=True)
     choice = structs.replace(made.choice, ways=[structs.replace(best, measured=lost, rest=rest)])
-    note, commands = what_to_type(replace(made, choice=choice), NOTHING_GIVEN)
-    assert "(merge, then safe; it loses 9 records; 4 of the lost ones can still be read)" in note
-    assert ["--accept-loss" in each for each in commands] == [False, True]
+    step = what_to_type(replace(made, choice=choice), NOTHING_GIVEN)
+    assert "(merge, then safe; it loses 9 records; 4 of the lost ones can still be read)" in step.note
+    assert ["--accept-loss" in each for each in step.commands] == [False, True]
 
 
 def test_what_a_copy_has_inside_a_salvaged_log_is_offered(volumes: Path) -> None:

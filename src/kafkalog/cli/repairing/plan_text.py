@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from msgspec import structs
+
 from kafkalog.cli.output import LineWriter
 from kafkalog.cli.repairing.ways_text import (
     print_ways,
@@ -24,9 +26,9 @@ from kafkalog.words.commands import NOTHING_GIVEN, Given
 from kafkalog.words.escapes import escape_controls
 from kafkalog.words.finding_lines import finding_lines
 from kafkalog.words.insides import NOT_EXAMINED
-from kafkalog.words.next_step import NOTHING_TO_DO, mends_of, of_all_together, what_to_type
+from kafkalog.words.next_step import DONE_NEXT, NOTHING_TO_DO, mends_of, of_all_together, what_to_type
 from kafkalog.words.order import natural_order
-from kafkalog.words.outlook import DONE_NEXT, NEEDS_ROOM, Outlook, first_screen
+from kafkalog.words.outlook import NEEDS_ROOM, Outlook, first_screen
 
 __all__ = ["print_plan", "print_plans"]
 
@@ -155,7 +157,7 @@ def _write_apart(writer: LineWriter, plan: Plan, given: Given) -> None:
     become `-stray`, logs whose start is beyond their end, partitions that begin empty after their remote part, and
     partitions that are left unchanged. May read the metadata log; raises `StorageError` if that fails.
     """
-    _, typed = what_to_type(plan, given)
+    typed = what_to_type(plan, given).commands
     for mend in mends_of(plan, given):
         if mend.command not in typed:
             writer.write(escape_controls(mend.sentence))
@@ -176,9 +178,9 @@ def outlook_of(plan: Plan, given: Given = NOTHING_GIVEN, *, acts: bool = False) 
     changes nothing. May read the metadata log; raises `StorageError` if that fails.
     """
     is_done_next = acts and plan.changes and plan.refusal is None
-    note, commands = (DONE_NEXT, []) if is_done_next else what_to_type(plan, given)
-    if note == NOTHING_TO_DO:
-        note = f"{note}; {NOT_EXAMINED}"
+    step = DONE_NEXT if is_done_next else what_to_type(plan, given)
+    if step == NOTHING_TO_DO:
+        step = structs.replace(step, text=f"{step.text}; {NOT_EXAMINED}")
     others = "; other partitions were not examined" if plan.survey.is_partial else ""
     return Outlook(
         root=plan.root,
@@ -188,8 +190,7 @@ def outlook_of(plan: Plan, given: Given = NOTHING_GIVEN, *, acts: bool = False) 
         names=plan.names,
         made_stray=plan.made_stray,
         others=f"{others}; {NEEDS_ROOM}" if plan.root in given.full else others,
-        note=note,
-        commands=commands,
+        step=step,
         findings=plan.findings,
     )
 
@@ -211,10 +212,12 @@ def print_plans(plans: Sequence[Plan], given: Given = NOTHING_GIVEN, *, every: b
     """
     is_one = len(plans) == 1 and not problems
     given = given if problems else of_all_together(plans, given)
+    said = {finding.detail for plan in plans for finding in plan.findings}
     if plans and not is_one:
         outlooks = [outlook_of(each, given, acts=acts) for each in plans]
-        print_screen(first_screen(title_of(plans), outlooks, problems, ask_again))
-    said = {finding.detail for plan in plans for finding in plan.findings}
+        screen = first_screen(title_of(plans), outlooks, problems, ask_again)
+        print_screen(screen)
+        said |= screen.commands_shown(text_width())
     for plan in plans:
         print_plan(plan, given, every=every, with_screen=is_one, acts=acts, said=said)
 
@@ -226,14 +229,16 @@ def print_plan(plan: Plan, given: Given = NOTHING_GIVEN, *, every: bool = False,
 
     `given` has the options that recommended commands repeat. With `every` the tables have all partitions, and every
     finding has a sentence. Without `with_screen` a title replaces the screen. `acts` says that the plan is carried out
-    next, unless it is refused. `said` has texts that the details of this or another plan have in full: a long sentence
-    that is among them is not repeated, and others are added. May read the metadata log; raises `StorageError` if that
-    fails.
+    next, unless it is refused. `said` has texts that the screen of all plans or the details of a plan have in full: a
+    long sentence or a recommended command that is among them is not repeated, and others are added. May read the
+    metadata log; raises `StorageError` if that fails.
     """
     changing = sorted((each for each in plan.partitions if each.changes), key=lambda each: natural_order(each.name))
     screen = first_screen(title_of([plan]), [outlook_of(plan, given, acts=acts)])
+    told_before = set() if said is None else said
     if with_screen:
         print_screen(screen)
+        told_before |= screen.commands_shown(text_width())
     with SentenceWriter() as writer:
         writer.write("" if with_screen else f"\n{title_of([plan])}")
     _print_changing(plan, changing, every=every)
@@ -244,7 +249,6 @@ def print_plan(plan: Plan, given: Given = NOTHING_GIVEN, *, every: bool = False,
         for line, _alike in finding_lines(plan.findings, every=every):
             writer.write(escape_controls(line))
         in_full = (*screen.start, *screen.beyond_end, *screen.looks)
-        told_before = set() if said is None else said
         for sentence in screen.left_out(text_width()) if with_screen else in_full:
             is_told = any(sentence in text for text in told_before)
             if not is_told or (len(sentence) < _LONG and not sentence.startswith("and ")):
@@ -268,4 +272,4 @@ def print_plan(plan: Plan, given: Given = NOTHING_GIVEN, *, every: bool = False,
             writer.write(escape_controls(f"refused: {told(plan.refusal)}"))
         elif plan.changes:
             _write_changes(writer, plan, changing)
-    print_ways(plan, given, every=every)
+    print_ways(plan, given, every=every, said=told_before, is_note_said=with_screen)

@@ -15,11 +15,13 @@ from kafkalog.recovery.decide.losses import lost_beside, lost_text, repeats_text
 from kafkalog.words.advice import told
 from kafkalog.words.escapes import escape_controls
 from kafkalog.words.node import mends
-from kafkalog.words.outlook import Outlook, looks_in_quarantine
+from kafkalog.words.outlook import Outlook, consequence_sentences, looks_in_quarantine
 from kafkalog.words.quarantine import quarantine_sentence
 
 __all__ = ["print_result"]
 
+_CONSEQUENCES = 8
+"""Most consequences of a recovery that are said again after it."""
 
 def print_result(result: RecoveryResult, said: set[str] | None = None) -> None:
     """Print the result of a recovery: notes, earlier executions that were completed or set aside, partitions that were
@@ -57,6 +59,12 @@ def print_result(result: RecoveryResult, said: set[str] | None = None) -> None:
         outlook = Outlook(root=plan.root, forecast=None, choice=plan.choice, findings=plan.findings)
         for sentence in looks_in_quarantine(outlook, result.quarantine or ""):
             writer.write(escape_controls(sentence))
+        consequences = consequence_sentences(each for each in plan.consequences if each.way is None)
+        for sentence in consequences[:_CONSEQUENCES]:
+            writer.write(escape_controls(sentence))
+        left = len(consequences) - _CONSEQUENCES
+        if left > 0:
+            writer.write(f"and {counted(left, 'more consequence')}, in the plan above")
         writer.write(_broker(result, told_before))
         for mend in mends(result.node, (partition.name for partition in result.plan.partitions)):
             writer.write(escape_controls(mend.sentence))
@@ -93,22 +101,23 @@ def _kept(result: RecoveryResult) -> str:
 
 
 def _broker(result: RecoveryResult, said: set[str]) -> str:
+    node, but, note = result.node, "", result.plan.note_of_identity
+    if note is not None:
+        but = f", but {escape_controls(note)}"
+    elif node is not None and (any(answer.is_of_upgrade for answer in node.answers) or not node.changes_nothing):
+        but = f", but {_of_node(node, said)}"
     if result.plan.survey.is_partial:
-        of_node = ", but " + _of_node(result.node, said) if result.node is not None and result.leaves_a_fault else ""
         return (
             "a broker that starts on the directory changes nothing in the partitions that were recovered; whether it "
-            f"starts was not examined: `kafkalog plan` of the whole log directory tells{of_node}"
+            f"starts was not examined: `kafkalog plan` of the whole log directory tells{but}"
         )
     if result.plan.mode.spec.is_as_broker:
-        return "this is what the broker would have left: at its next start it continues from here"
+        return f"this is what the broker would have left: at its next start it continues from here{but}"
     if result.declined:
-        return "a broker opens the recovered partitions and changes nothing; those left as they are may stop its start"
-    note = result.plan.note_of_identity
-    if note is not None:
-        return f"the logs are such that a broker changes nothing in them, but {escape_controls(note)}"
-    refuses = result.node is not None and any(answer.is_of_upgrade for answer in result.node.answers)
-    if result.node is not None and (refuses or not result.node.changes_nothing):
-        return f"the logs are such that a broker changes nothing in them, but {_of_node(result.node, said)}"
+        stay = "those left as they are may stop its start"
+        return f"a broker opens the recovered partitions and changes nothing; {stay}{but}"
+    if but:
+        return f"the logs are such that a broker changes nothing in them{but}"
     if result.plan.topics.source is None and result.plan.partitions:
         return (
             "a broker that starts on it now opens it, and changes nothing unless topics have settings for segments or "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 
 from kafkalog.cli.output import LineWriter
 from kafkalog.cli.sentences import SentenceWriter
@@ -24,13 +24,20 @@ from kafkalog.words.ways import label_of, mode_words, needs_copies, needs_text
 
 __all__ = ["print_ways", "sentence_of_damage_left", "sentences_of_log_starts"]
 
-def print_ways(plan: Plan, given: Given = NOTHING_GIVEN, *, every: bool = False) -> None:
+def print_ways(
+    plan: Plan,
+    given: Given = NOTHING_GIVEN,
+    *,
+    every: bool = False,
+    said: Container[str] = (),
+    is_note_said: bool = False,
+) -> None:
     """Print a table that compares the ways to recover, for all partitions together. Then print the recommended way with
     its command, or the advice to use lost metadata or a better copy first; neither if no way is recommended. Prints
     nothing at all if no way may lose records.
 
     `given` has the options that recommended commands repeat. With `every`, each partition also gets a table of its own
-    if there are several.
+    if there are several. Commands are not repeated if `said` has them all; neither is the advice if `is_note_said`.
     """
     ways = plan.choice.ways
     if not plan.choice.is_offered:
@@ -41,16 +48,20 @@ def print_ways(plan: Plan, given: Given = NOTHING_GIVEN, *, every: bool = False)
     _table(f"ways for {escape_controls(plan.root)}" + (", all partitions" if len(partitions) > 1 else ""), ways)
     best = plan.choice.recommended
     with SentenceWriter() as writer:
-        if plan.choice.loses_metadata:
+        if is_note_said and (plan.choice.loses_metadata or plan.choice.better_copies):
+            writer.write("recommended: none of these, but what is said above")
+        elif plan.choice.loses_metadata:
             writer.write(f"recommended: none of these; {IN_PLACE_OF_A_WAY}")
         elif plan.choice.better_copies:
             better = "; ".join(each.sentence for each in plan.choice.better_copies)
             writer.write(escape_controls(f"recommended: none of these; {better}"))
         elif best is not None:
-            _write_recommended(writer, plan, given, best)
+            _write_recommended(writer, plan, given, best, said)
 
 
-def _write_recommended(writer: LineWriter, plan: Plan, given: Given, best: RecoveryWay) -> None:
+def _write_recommended(
+    writer: LineWriter, plan: Plan, given: Given, best: RecoveryWay, said: Container[str]
+) -> None:
     ways = plan.choice.ways
     kept = copies_to_keep(plan.broker)
     misnamed = [finding for finding in plan.findings if finding.code is FindingCode.SEGMENT_MISNAMED]
@@ -72,8 +83,9 @@ def _write_recommended(writer: LineWriter, plan: Plan, given: Given, best: Recov
     if any(way.measured.records_hidden for way in ways):
         writer.write(f"  skipped: {skipped_text(way.measured for way in ways)}")
     commands = [] if is_done(best, plan) or plan.waits_for_a_run else commands_for(best, plan, given)
-    for command in commands:
-        writer.write(escape_controls(f"  {command}"))
+    is_said = bool(commands) and all(command in said for command in commands)
+    for line in ["what to type for it is at the top"] if is_said else commands:
+        writer.write(escape_controls(f"  {line}"))
     may_proceed = not (plan.mode.spec.leaves_worse_to_person or plan.waits_for_a_run)
     if plan.needs_consent and plan.refusal is None and may_proceed:
         own = mode_words(plan.mode)

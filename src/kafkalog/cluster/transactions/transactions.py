@@ -216,14 +216,22 @@ class OpenTransaction(Struct, frozen=True, kw_only=True):
         producer = self.producer
         text = f"producer {producer.producer_id} holds a transaction open from offset {producer.transaction_start} on"
         if self.decision is None:
-            return f"{text}, and its coordinator has none: consumers of committed data stop there"
+            return (
+                f"{text}, and its coordinator has none: consumers of committed data stop there. If the log was cut or "
+                "put back, it may have been committed (runbook: lost-marker)"
+            )
         decided, source = self.decision.decided, self.decision.source
         name = "COMMIT" if decided is Decided.COMMIT else "ABORT"
         text = (
             f"{text}, but it was {decided.word} ({source}): its {name} marker is lost. The coordinator has "
             "completed it and does not write the marker again; consumers of committed data stop there"
         )
-        return f"{text}. Do not abort it: its records are committed" if decided is Decided.COMMIT else text
+        if decided is Decided.ABORT:
+            return text
+        return (
+            f"{text}. Do not abort it: its records are committed. The next commit of the same transactional id in this "
+            "partition ends it (runbook: lost-marker)"
+        )
 
 
 def open_transactions(

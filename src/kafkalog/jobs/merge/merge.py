@@ -34,7 +34,7 @@ from kafkalog.jobs.merge.write import write_partition
 from kafkalog.log.directories.directory import refuse_inside
 from kafkalog.log.directories.log_settings import LogSettings
 from kafkalog.log.directories.selection import ALL
-from kafkalog.log.disk.files import PathLike, read_small
+from kafkalog.log.disk.files import PathLike, read_small, scan_directory
 from kafkalog.log.disk.lock import refuse_half_done
 from kafkalog.recovery.act.fs import FileSystem, own_file
 from kafkalog.recovery.act.space import refuse_if_full
@@ -166,7 +166,7 @@ def merge_directories(
 
 def _new_place(into: PathLike) -> str:
     target = os.path.realpath(into)
-    if os.path.lexists(target) and (not os.path.isdir(target) or os.listdir(target)):
+    if os.path.lexists(target) and (not os.path.isdir(target) or scan_directory(target)):
         raise UsageError(f"{target} already exists: name a directory that does not")
     refuse_inside(target, into)
     return target

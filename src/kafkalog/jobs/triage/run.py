@@ -303,7 +303,10 @@ def _nameless(shelf: Shelf, by_broker: Mapping[int, Sequence[LogDir]], memory: M
 
 
 def _is_empty(path: str | None) -> bool:
-    return path is not None and os.path.isdir(path) and not os.listdir(path)
+    try:
+        return path is not None and not os.listdir(path)
+    except OSError:
+        return False
 
 
 def _checked_order(order: Sequence[int], disks: Mapping[int, BrokerDisks], memory: Memory) -> tuple[int, ...]:

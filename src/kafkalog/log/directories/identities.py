@@ -211,7 +211,8 @@ def _nodes(known: Sequence[_Known]) -> Iterator[Finding]:
             detail = f"the node id is {node}, that of {named[0][0].path} is {named[0][1]}: " + (
                 "volumes of several brokers"
                 if several
-                else "a broker with both does not start; use `kafkalog compare` for volumes of several brokers"
+                else f"a broker with both does not start; put this one into the log.dirs of node {node}; `kafkalog "
+                "compare` is for volumes of several brokers"
             )
             yield _finding(
                 log_dir, detail, Severity.INFO if several else Severity.WARNING, FindingCode.IDENTITY_MISMATCH

@@ -16,8 +16,10 @@ from typing import Any
 import pytest
 
 from kafkalog.cluster.kraft.metadata_log import MetadataLog
+from kafkalog.codec.encode import build_batch
+from kafkalog.codec.encode.batch import ProducerState
 from kafkalog.codec.files.index_files import encode_producer_snapshot
-from kafkalog.codec.model import ProducerEntry
+from kafkalog.codec.model import ProducerEntry, Record, TimestampType
 from kafkalog.log import open_partition
 from kafkalog.recovery.broker.node.answer import ConsequenceKind, NodeAnswer, StartOutcome
 from kafkalog.recovery.broker.node_start import node_start
@@ -94,6 +96,34 @@ def test_producer_ids_that_the_metadata_hands_out_again_are_an_error(data: Path)
     words = " ".join(finished.out.split())
     assert "By the start itself, batches of new producers are dropped as duplicates though acknowledged, or" in words
     assert finished.code == 1
+
+
+def test_after_a_recovery_the_start_is_said_as_its_plan_says_it(data: Path) -> None:
+    """The logs were not read again, and what they know of producers was left out: nothing was said to change."""
+    first, *_others = logs(data)
+    log = max(first.glob("*.log"))
+    log.chmod(0o600)
+    end = open_partition(first).log_end_offset()
+    record = Record(end, now(), TimestampType.CREATE_TIME, None, b"value")
+    batch = build_batch([record], producer=ProducerState(1002, 0, 0))
+    log.write_bytes(log.read_bytes() + batch + batch[:30])
+    (data / ".kafka_cleanshutdown").unlink()
+    screen, _, details = kafkalog("plan", data, columns=2000).out.partition("\n\n")
+    would = "Kafka 4.3 and later would start on it, and batches of new producers are dropped"
+    (start,) = [line for line in screen.splitlines() if line.startswith(would)]
+    advice = "before a start, look for a newer copy of the metadata (runbook: kraft-files); type this ("
+    assert screen.splitlines()[-2].startswith(advice)
+    assert "sessions-41 is compacted: of a key" in screen + details
+    text = " ".join(kafkalog("report", data, "--format", "text", "-o", "-").out.split())
+    assert text.index(advice) < text.index("kafkalog recover")
+    page = kafkalog("report", data, "-o", "-").out
+    assert page.index(advice[1:].removesuffix(" (")) < page.index(f"kafkalog recover {data}")
+    done = kafkalog("recover", "--yes", data, columns=2000)
+    closing = done.out.partition("\nrecovered ")[2]
+    assert done.code == 2
+    assert f"the logs are such that a broker changes nothing in them, but {start}" in closing
+    assert "sessions-41 is compacted: of a key" in closing
+    assert start in kafkalog("plan", data, columns=2000).out
 
 
 def start_on_first_screen(*command: object) -> str:

@@ -362,7 +362,8 @@ def test_logs_that_do_not_know_the_epoch_in_which_they_were_led_are_told(data: P
         assert "nothing to do;" not in printed
         assert "this mode changes nothing" not in printed
         assert finished.code == 1
-    assert "look for the newer copy that is spoken of above; recover has nothing to do here" in printed
+    advice = "before a start, look for newer copies of the logs (runbook: backup)"
+    assert f"{advice}; recover has nothing to do here" in printed
     (data / ".kafka_cleanshutdown").unlink()
     assert "logs are older" not in " ".join(kafkalog("verify", data).out.split()), "a crash may lose the checkpoint"
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import kafkalog
 from testkit.made import damage
+from testkit.made.lost_markers import without_a_trace
 from testkit.made.voters import directory_id_changed
 from testkit.recorded.broker_dirs import brokers, own_copy, unpacked
 from testkit.recorded.fixture_data import unpack_replicas, unpack_tiered, unpack_values
@@ -329,6 +331,16 @@ def quick_start(directory: Path) -> None:
     own_copy(brokers("4.1.1/txn")[0], directory / "data")
 
 
+def lost_marker(directory: Path) -> None:
+    """A log was cut, or put back from a copy, before the COMMIT marker of its last transaction."""
+    data = own_copy(brokers("4.1.1/txn")[0], directory / "data")
+    checkpoints = {path: path.read_text() for path in data.glob("*-checkpoint")}
+    name, _producer_id = without_a_trace(data)
+    place, end = name.rsplit("-", 1), kafkalog.open_partition(data / name).log_end_offset()
+    for path, text in checkpoints.items():
+        path.write_text(re.sub(rf"(?m)^{place[0]} {place[1]} \d+$", f"{place[0]} {place[1]} {end}", text))
+
+
 def analyst(directory: Path) -> None:
     """The same, and a topic of Avro values with the schemas beside it."""
     quick_start(directory)
@@ -357,6 +369,7 @@ SCENES: dict[str, Callable[[Path], None]] = {
     "lost-directory": lost_directory,
     "wrong-owner": wrong_owner,
     "lost-and-found": lost_and_found,
+    "lost-marker": lost_marker,
     "duplicated-partition": duplicated_partition,
     "poison-record": poison_record,
     "retention-mistake": retention_mistake,

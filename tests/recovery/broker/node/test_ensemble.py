@@ -1,0 +1,77 @@
+"""Directories or files of two nodes, or of one node, that were exchanged: the start fails, and its cure is named.
+
+That the start fails, and with which message, is what recorded starts show (`test_starts.py`).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from testkit.made.scenes import SCENES, metadata_elsewhere
+from testkit.made.voters import directory_id_changed
+from testkit.recorded.broker_dirs import brokers, own_copy
+from testkit.running.command import kafkalog
+
+BROKER = (
+    "process.roles=broker\nlisteners=PLAINTEXT://:9092\ncontroller.quorum.voters=100@h:1\n"
+    "controller.listener.names=C\n"
+)
+
+
+def exchange(one: Path, other: Path) -> None:
+    aside = one.with_name(f"{one.name}.aside")
+    one.rename(aside)
+    other.rename(one)
+    aside.rename(other)
+
+
+def told(*words: object) -> list[str]:
+    """What `verify`, `plan` and a report print, in one line each."""
+    report = ["report", *words, "--format", "text", "-o", "-"]
+    results = [kafkalog(*command) for command in (["verify", *words], ["plan", *words], report)]
+    return [" ".join((each.out + each.err).split()) for each in results]
+
+
+@pytest.mark.parametrize("what", ["directories", "files"])
+def test_of_two_nodes(what: str, tmp_path: Path) -> None:
+    SCENES["dead-cluster"](tmp_path)
+    one, other = tmp_path / "broker-1", tmp_path / "broker-2"
+    properties = tmp_path / "server.properties"
+    properties.write_text(f"{BROKER}node.id=1\nlog.dirs={one}\n")
+    assert not [text for text in told("--server-properties", properties) if "NOT START" in text]
+    exchange(*((one, other) if what == "directories" else (one / "meta.properties", other / "meta.properties")))
+    for text in told("--server-properties", properties):
+        assert "Stored node id 2 doesn't match previous node id 1" in text
+        assert (
+            f"{one} is node 2's directory, or has its meta.properties: give node 1 its own directory in this place "
+            "(the mount, or the entry of log.dirs in server.properties) and node 2 this one; if only the files were "
+            "exchanged, exchange them back"
+        ) in text
+
+
+def test_of_one_node_with_its_metadata_log_in_one_of_them(tmp_path: Path) -> None:
+    data = own_copy(brokers("4.1.1/segments")[0], tmp_path / "data")
+    other = metadata_elsewhere(data, tmp_path / "data-2")
+    node = next(line for line in (data / "meta.properties").read_text().splitlines() if line.startswith("node.id="))
+    properties = tmp_path / "server.properties"
+    lines = (node, f"log.dirs={data},{other}", f"metadata.log.dir={other}")
+    role = BROKER.replace("=broker", "=broker,controller").replace("100@", f"{node.partition('=')[2]}@")
+    properties.write_text(role + "\n".join([*lines, ""]))
+    exchange(data, other)
+    for text in told("--server-properties", properties):
+        assert f"Found unexpected metadata location in data directory `{data}/__cluster_metadata-0`" in text
+        assert (
+            f"the metadata log is looked for in {other}: if the mounts of the two directories were exchanged, exchange "
+            f"them back; else set metadata.log.dir={data} in server.properties"
+        ) in text
+
+
+def test_a_copy_beside_its_original(tmp_path: Path) -> None:
+    data = own_copy(brokers("4.1.1/segments")[0], tmp_path / "data")
+    other = metadata_elsewhere(data, tmp_path / "data-2")
+    known = next(line for line in (data / "meta.properties").read_text().splitlines() if "directory.id=" in line)
+    directory_id_changed(other, known.partition("=")[2])
+    for text in told(data, other)[:2]:
+        assert "one of the two is a copy of the other: leave it out of log.dirs in server.properties" in text
