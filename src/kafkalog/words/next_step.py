@@ -74,6 +74,8 @@ class StepKind(enum.Enum):
     """the commands of the recommended way"""
     NEXT = enum.auto()
     """none, because the plan is about to be carried out"""
+    MEND = enum.auto()
+    """a command for a fault beside the logs, whose text says what to compare before"""
     NONE = enum.auto()
     """none: nothing is to be done, or a recovery is not needed"""
     OTHER = enum.auto()
@@ -162,7 +164,7 @@ def what_to_type(plan: Outlined, given: Given) -> NextStep:
     step = _next_step(plan, given)
     if not step.commands:
         return step
-    look = _look_first(plan.node)
+    look = "" if step.kind is StepKind.MEND else _look_first(plan.node)
     before = f"{look}; " if look else ""
     before += _STOP_FIRST if plan.root in given.locked else ""
     before += f"{given.without_room[plan.root]}; then " if plan.root in given.without_room else ""
@@ -198,7 +200,8 @@ def _next_step(plan: Outlined, given: Given) -> NextStep:
         return NextStep(text=f"recommended: none of the ways below; {IN_PLACE_OF_A_WAY}")
     mended = list(mends_of(plan, given))
     if mended and mended[0].is_first and plan.changes:
-        return NextStep(text=f"{mended[0].words}, and then ask again:", commands=[mended[0].command])
+        text = f"{mended[0].words}, and then ask again:"
+        return NextStep(text=text, commands=[mended[0].command], kind=StepKind.MEND)
     if plan.lost_in_deleted and not plan.copies and given.original is None:
         return _from_deleted(plan, given)
     best = plan.choice.recommended
@@ -268,7 +271,7 @@ def _beside_the_logs(
             return NextStep(text=f"what is left: {plan.note_of_identity}")
         return NextStep(text=_TYPE_THIS, commands=[identity], kind=StepKind.PLAN)
     if mended:
-        return NextStep(text=f"{mended[0].words}:", commands=[mended[0].command])
+        return NextStep(text=f"{mended[0].words}:", commands=[mended[0].command], kind=StepKind.MEND)
     look = _look_first(plan.node)
     if look:
         return NextStep(text=f"{look}; recover has nothing to do here")
