@@ -19,9 +19,10 @@ from pyspark.sql.types import ArrayType, IntegerType, LongType, StringType, Stru
 
 import kafkalog
 from kafkalog.codec.common.errors import FormatError, RecoveryRefused, StorageError, UsageError
-from kafkalog.log.disk import fs
+from kafkalog.log.disk import files, fs
 from kafkalog.log.writing.column_partitions import partitions_of
 from kafkalog.log.writing.partitioners import legacy_partition, partition_for_key
+from kafkalog.spark import leftovers as leftovers_module
 from kafkalog.spark.commit import abandon, commit
 from kafkalog.spark.commit_lock import in_turn
 from kafkalog.spark.journal import Journal, Planned, load_journal, note_batch, save_journal
@@ -787,6 +788,32 @@ def test_what_killed_jobs_left_goes_with_age_but_for_what_a_commit_needs(tmp_pat
     assert (killed.work / "somebody's").is_dir()
     assert [each.job for each in clear_leftovers(path, 0)] == [running.prepared.job]
     assert leftovers(path) == []
+
+
+def test_what_vanishes_while_leftovers_are_listed_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other jobs end at any time, and an error after a commit would have Spark write its rows again."""
+    path = tmp_path / "out"
+    write(path, rows("a", "1"))
+    clear_leftovers(path, 0)
+    unlisted, ended, running = jobs = [Job(path) for _ in range(3)]
+    for job in jobs:
+        job.task(0, rows("a", "2"))
+        job.task(1, rows("a", "3"))
+    kept, gone = sorted((running.work / running.prepared.job).iterdir())
+
+    def listed_before_it_goes(directory: str) -> list[files.Entry]:
+        if Path(directory).name == ended.prepared.job:
+            shutil.rmtree(directory)
+        entries = files.scan_directory(directory)
+        if Path(directory) == running.work:
+            shutil.rmtree(running.work / unlisted.prepared.job)
+        elif Path(directory).name == running.prepared.job:
+            gone.unlink()
+        return entries
+
+    monkeypatch.setattr(leftovers_module, "scan_directory", listed_before_it_goes)
+    (found,) = leftovers(path)
+    assert (found.job, found.files, found.bytes) == (running.prepared.job, 1, kept.stat().st_size)
 
 
 def test_what_a_killed_commit_needs_stays(tmp_path: Path) -> None:
