@@ -134,8 +134,8 @@ def _broker(result: RecoveryResult, said: set[str]) -> str:
 
 
 def _of_node(node: NodeStart, said: set[str]) -> str:
-    """Return the sentences about the node's start, or that they are the same as before if `said` has them, to which
-    they are added.
+    """Return the sentences about the node's start, and add them to `said`. If `said` has them already, return a phrase
+    that refers to them.
     """
     text = escape_controls("; ".join(node_sentences(node)))
     if text in said:
