@@ -19,6 +19,7 @@ import kafkalog
 from kafkalog import Log, RecoveryRefused, StorageError, UsageError
 from kafkalog.codec.model import BATCH
 from kafkalog.codec.plain.scanner import scan
+from kafkalog.copies.preview import of_one_partition
 from kafkalog.copies.volumes import Shelf
 from kafkalog.log import open_partition
 from kafkalog.recovery import Recovery, plan, recover, undo
@@ -61,10 +62,8 @@ def test_a_segment_of_a_copy_that_vanishes_meanwhile_is_an_io_error(
 ) -> None:
     damaged, copy = (volumes / f"broker-{each}" for each in (BEHIND, NEW))
     damage(min((damaged / "equal-0").glob("*.log")))
-    gather = merge_in_place.of_one_partition
-
     def gathered_before_it_goes(copies: Sequence[str]) -> Shelf:
-        shelf = gather(copies)
+        shelf = of_one_partition(copies)
         min((copy / "equal-0").glob("*.log")).unlink()
         return shelf
 
