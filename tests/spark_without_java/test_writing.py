@@ -790,6 +790,23 @@ def test_what_killed_jobs_left_goes_with_age_but_for_what_a_commit_needs(tmp_pat
     assert leftovers(path) == []
 
 
+@pytest.mark.parametrize("is_link", [True, False])
+def test_an_overwrite_of_what_is_no_directory_is_refused_before_anything_changes(is_link: bool, tmp_path: Path) -> None:
+    """Written all the same, it could not be taken away at the end, and every commit after it was refused."""
+    path, elsewhere = tmp_path / "out", tmp_path / "elsewhere"
+    write(path, rows("a", "1") + rows("b", "2"))
+    (path / "a-0").rename(elsewhere)
+    (path / "a-0").symlink_to(elsewhere) if is_link else (path / "a-0").write_text("")
+    job = Job(path, overwrite=True)
+    with pytest.raises(UsageError, match="a-0 is not a directory, so no overwrite replaces it"):
+        job.commit([job.task(0, rows("a", "9"))])
+    write(path, rows("b", "3"))
+    assert texts(path, "b") == ["2", "3"]
+    (path / "a-0").unlink()
+    elsewhere.rename(path / "a-0")
+    assert texts(path, "a") == ["1"]
+
+
 def test_what_vanishes_while_leftovers_are_listed_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Other jobs end at any time, and an error after a commit would have Spark write its rows again."""
     path = tmp_path / "out"
