@@ -170,9 +170,9 @@ def _of_metadata_log(root: str, rules: Rules) -> list[Finding]:
 
 
 def start_now(root: str, rules: Rules, before: NodeStart | None) -> NodeStart | None:
-    """Predict the node's start on the directory as it is now, after a recovery. `before` is the plan's prediction. The
-    logs, which the recovery has verified, are not loaded again if the start changes nothing according to `before`.
-    None if the metadata log cannot be read; if another file cannot be read, the answers are UNKNOWN.
+    """Predict the node's start on the directory as it is now, after a recovery. `before` is the plan's prediction, if
+    any. The logs, which the recovery has verified, are not loaded again if the start changes nothing according to
+    `before`. None if the metadata log cannot be read; if another file cannot be read, the answers are UNKNOWN.
     """
     try:
         return node_start(
