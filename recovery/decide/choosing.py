@@ -438,9 +438,9 @@ class _WayDescriber:
 
     def left_to_remote(self, result: WayResult, partitions: Sequence[PartitionFacts]) -> str:
         """Return text about the offsets that are no longer local in the result and that a broker reads from the remote
-        tier. For each partition they reach from its first base offset before to its first base offset after
-        (exclusive). At most three partitions are named; the others are counted. If no partition has such offsets, the
-        text names none.
+        tier. For each partition they reach from the base offset of its first segment now to the base offset of its
+        first segment in the result (exclusive). At most three partitions are named; the others are counted. If no
+        partition has such offsets, the text names none.
         """
         ranges = []
         for partition in partitions:

@@ -229,8 +229,8 @@ def print_plan(plan: Plan, given: Given = NOTHING_GIVEN, *, every: bool = False,
 
     `given` has the options that recommended commands repeat. With `every` the tables have all partitions, and every
     finding has a sentence. Without `with_screen` a title replaces the screen. `acts` says that the plan is carried out
-    next, unless it is refused. `said` has texts that the screen of all plans or the details of a plan have in full: a
-    long sentence or a recommended command that is among them is not repeated, and others are added. May read the
+    next, unless it is refused. `said` has sentences and commands that were printed before, for all plans or for another
+    one: a long sentence or a recommended command among them is not repeated, and new ones are added. May read the
     metadata log; raises `StorageError` if that fails.
     """
     changing = sorted((each for each in plan.partitions if each.changes), key=lambda each: natural_order(each.name))
