@@ -450,8 +450,9 @@ class BothTiers:
         """Open the log object of a remote stretch, cut after the last offset of the stretch; return the open file and
         the object.
 
-        Raises `MissingFileError` if the tier has no log object of the segment, and `StorageError` if it cannot be read,
-        has another size than was copied, or may belong to another segment.
+        Raises `MissingFileError` if the tier has no log object of the segment, or lacks the manifest without which the
+        log cannot be read. Raises `StorageError` if it cannot be read, has another size than was copied, or may belong
+        to another segment.
         """
         there = next((segment for segment in self.listed.get(key, ()) if segment.id == stretch.segment.id), None)
         item = None if there is None or there.lacking else there.objects.get(FileKind.LOG)

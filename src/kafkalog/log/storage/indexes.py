@@ -241,7 +241,8 @@ class TimeIndex(_Index):
         `skip_full_check` the reserved slot may be used, and `FullIndexError` is raised only if there is no slot at all.
 
         Raises `InvalidOffsetError` for an offset below the last entry's, `IllegalStateError` for a timestamp below the
-        last entry's, and `IndexOffsetOverflowError` if the offset does not fit relative to the base offset.
+        last entry's, `IndexOffsetOverflowError` if the offset does not fit relative to the base offset, and
+        `StorageError` if the file cannot be read or written.
         """
         if not skip_full_check and self.is_full:
             raise FullIndexError(f"Attempt to append to a full time index (size = {self.entries}).")

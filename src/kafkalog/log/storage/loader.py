@@ -117,7 +117,8 @@ class LogLoader:
         removed and swaps are completed. Then segments with bad indexes are recovered, and after an unclean shutdown all
         segments from the recovery point on; recovery may truncate or delete segments. Segments whose offsets overflow
         are split. A log that ends below its start offset is deleted. Leader epochs and producer snapshots are
-        rewritten. If there is no segment, a new one is created.
+        rewritten. If there is no segment, a new one is created. A directory named `…-delete` is not recovered, and its
+        log end offset is 0.
 
         Raises the `JavaError` that a broker would throw. Raises `LogLossError` if `keeps_log` is set and the broker
         would remove log data. Raises `StorageError` for I/O errors.
@@ -382,8 +383,8 @@ class LogLoader:
     def _replace(self, old: LogSegment, parts: list[LogSegment]) -> None:
         """Replace a segment by its parts: register the parts, delete the old files, and rename the files of the parts
         from `.cleaned` to their final names. If no part begins at the old base offset, the producer snapshot there is
-        deleted. If `old` overflowed while it was being opened, it is not registered yet; its files and snapshot are
-        then kept. Raises `StorageError` for I/O errors.
+        deleted. If `old` overflowed while it was being opened, it is not registered yet; its snapshot, and those of its
+        files that no part replaces, are then kept. Raises `StorageError` for I/O errors.
         """
         is_known = old.base_offset in self._segments
         old.store()

@@ -79,7 +79,7 @@ class _Own:
 
 class LogBatch:
     """One batch of a log file. `offset` is its first header field: the base offset, or for v0 and v1 the last offset of
-    the entry. Header and records are read when they are first used.
+    the entry. Header and records are read when they are first used; raises `StorageError` if that fails.
     """
 
     __slots__ = ("_header", "_window", "magic", "offset", "position", "size")

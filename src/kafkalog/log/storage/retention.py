@@ -76,8 +76,8 @@ def by_file_time(retention_ms: int, *, now_ms: int | None = None) -> DeletionPol
 def by_policy(segments: Sequence[SegmentFacts], policy: DeletionPolicy, directory: str) -> int:
     """Return how many of the oldest segments may be deleted: all segments before the first one for which `policy`
     returns False. An empty last segment is never counted. `segments` are all segments of the log in `directory`, oldest
-    first. Reads the modification time of each log file; raises `MissingFileError` if one does not exist, and any
-    exception of `policy`.
+    first. Reads the modification times of the log files. Raises `StorageError` if that fails (`MissingFileError` if a
+    file does not exist), and any exception of `policy`.
     """
 
     def may_go(_: int, segment: SegmentFacts) -> bool:

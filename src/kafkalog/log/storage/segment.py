@@ -259,8 +259,8 @@ class LogSegment:
     def truncate_to(self, offset: int, now_ms: int = 0, *, log_first: bool = False) -> int:
         """Remove the batch that contains `offset`, all later batches, and all index entries at or above `offset`.
         Return the number of bytes removed from the log. Offset and time index get their full size again. If the log is
-        empty afterwards, `now_ms` becomes its creation time. Raises `JavaError` for a malformed batch before `offset`,
-        if the scan from the offset index's entry meets it.
+        empty afterwards, `now_ms` becomes its creation time. Raises `JavaError` if the scan from the offset index's
+        entry meets a malformed batch, or a transaction index entry with a version above 255.
 
         With `log_first` the log is truncated before the indexes. After a crash in between, the indexes have entries
         beyond the end of the log, which the next check detects; it would not detect missing entries.
@@ -368,7 +368,8 @@ class LogSegment:
         the last offset does not fit the indexes.
 
         The age is the time from the first batch's largest timestamp to the largest timestamp to append. If the first
-        batch has no timestamp, it is the time from the segment's creation to now.
+        batch has no timestamp, it is the time from the segment's creation to now. Raises `JavaError` if the first batch
+        is malformed.
         """
         size = self._store.size
         return (

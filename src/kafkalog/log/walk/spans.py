@@ -53,7 +53,7 @@ def spans(
 ) -> list[Span]:
     """Return consecutive spans that cover the whole segment. They are of about equal size and at most about `every`
     bytes each. If the segment is smaller than that, the list has one span, or with `end` perhaps two; if it is empty,
-    none. Raises `StorageError` if the log cannot be read.
+    none. Raises `StorageError` if the log or its offset index cannot be read.
 
     Only the part with offsets from `start` to `end` (exclusive) is cut, as far as the offset index shows it. The bytes
     before that part are added to the first span, and the bytes after it to the last one; they are not examined.

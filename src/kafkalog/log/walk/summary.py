@@ -133,9 +133,9 @@ def summarize(
 ) -> SegmentSummary:
     """Scan a whole segment, verifying checksums, and return its summary. Its first and last offset are None if the
     segment has no batches, or only ones with a wrong base offset; its timestamps are None if no batch has one. Bytes
-    that are not a valid batch end the scan. All damage is in the findings; it raises nothing. `next_segment` is the
-    base offset of the next segment; None for the last one. `on_bytes` is called with the size in bytes of each batch or
-    run. Raises `StorageError` if the log cannot be read, and no other error.
+    that are not a valid batch end the scan. All damage is in the findings. `next_segment` is the base offset of the
+    next segment; None for the last one. `on_bytes` is called with the size in bytes of each batch or run. Raises
+    `StorageError` if the log cannot be read, and no other error.
     """
     facts = _Facts(segment, limits)
     with segment.open() as source:

@@ -164,7 +164,7 @@ class BrokerDirectories:
     def known_topic_id(self, topic: str) -> str | None:
         """Return the topic id from a `partition.metadata` file of the topic; None if there is no readable one. The file
         of the lowest partition number counts. Missing and malformed files are skipped. Raises `StorageError` if a file
-        cannot be read for another reason.
+        cannot be read for another reason, `UsageError` if partitions of this topic exist and its name is invalid.
         """
         for key in sorted(key for key in self._places if key[0] == topic):
             path = os.path.join(self.path_of(*key), PARTITION_METADATA)

@@ -38,7 +38,8 @@ def within_reach(last_base: int, offsets: Iterable[int]) -> list[int]:
 class Snapshots:
     """Snapshot files of one directory by offset. They are listed once; changes through this object update the list. If
     two file names have the same offset, one of them is ignored; a broker uses the one listed last, in no defined order.
-    Creating this object, and all methods that use a file, raise `StorageError` if that fails.
+    Creating this object, and all methods that use a file, raise `StorageError` if that fails. Creating it raises
+    `NumberFormatError` if a name does not begin with a number.
     """
 
     def __init__(self, disk: Disk, directory: str) -> None:
