@@ -19,6 +19,7 @@ from kafkalog.codec.encode.batch import build_batch
 from kafkalog.codec.model import Record, TimestampType
 from kafkalog.log import open_all
 from kafkalog.tables import exporting
+from kafkalog.tables.data_files import PartitionFiles
 from kafkalog.tables.rows import TopicRows
 from testkit.judging.table_rows import (
     DAY,
@@ -776,6 +777,40 @@ def test_positions_of_a_delta_table_that_are_none_are_one_sentence(tmp_path: Pat
     path.write_text(path.read_text().replace('"version"', '"vision"'))
     with pytest.raises(kafkalog.FormatError, match="this table cannot be loaded: "):
         kafkalog.export(kafkalog.Export(format="delta"), data, target=out)
+
+
+def test_a_delta_table_whose_log_cannot_be_read_is_one_sentence(tmp_path: Path) -> None:
+    data, out = topic(tmp_path / "data", [5]), tmp_path / "out"
+    log = out / "orders" / "_delta_log"
+    log.parent.mkdir(parents=True)
+    log.write_bytes(b"")
+    with pytest.raises(kafkalog.StorageError, match="Not a directory") as no_log:
+        kafkalog.export(kafkalog.Export(format="delta"), data, target=out)
+    log.unlink()
+    kafkalog.export(kafkalog.Export(format="delta"), data, target=out)
+    (version,) = log.glob("*1.json")
+    version.unlink()
+    version.symlink_to(version.name)
+    with pytest.raises(kafkalog.StorageError, match="Too many levels of symbolic links") as no_version:
+        kafkalog.export(kafkalog.Export(format="delta"), data, target=out)
+    for refused in (no_log, no_version):
+        assert not {"\n", "\x1b"} & set(str(refused.value))
+
+
+def test_a_delta_table_that_is_gone_at_its_commit_is_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data, out = topic(tmp_path / "data", [5]), tmp_path / "out"
+    add = PartitionFiles.add
+
+    def removing(self: PartitionFiles, batch: pa.RecordBatch) -> None:
+        add(self, batch)
+        shutil.rmtree(out / "orders" / "_delta_log")
+
+    monkeypatch.setattr(PartitionFiles, "add", removing)
+    with pytest.raises(kafkalog.KafkaLogError) as refused:
+        kafkalog.export(kafkalog.Export(format="delta"), data, target=out)
+    assert not {"\n", "\x1b"} & set(str(refused.value))
 
 
 @every_format

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -35,6 +37,27 @@ _LOOKED_AT = 50
 _START = datetime(1970, 1, 1, tzinfo=UTC)
 
 
+@contextmanager
+def _translated_errors(path: str) -> Iterator[None]:
+    """Context manager that converts errors of deltalake about the table at `path`: `RecoveryRefused` if another writer
+    has committed first, `StorageError` for I/O errors, `FormatError` for all others.
+    """
+    try:
+        yield
+    except CommitFailedError as error:
+        raise concurrent(path) from error
+    except DeltaError as error:
+        raise unloadable(error, path) from error
+    except StorageError:
+        raise
+    except OSError as error:
+        raise StorageError(None, _why(error), path) from error
+
+
+def _why(error: Exception) -> str:
+    return re.sub(r"(\s|\x1b\[\d*m)+", " ", str(error)).strip()  # lines with colors
+
+
 def _application(number: int, what: str) -> str:
     return f"kafkalog/{number}/{what}"
 
@@ -56,18 +79,17 @@ class DeltaTopicTable:
     def load(self) -> TableSettings | None:
         """Load the newest version of the table, which the other methods then use. Return its settings; None if the
         table does not exist yet. Raises `UsageError` if the folder has other files or a table that no export created,
-        `FormatError` if the log of the table is damaged, `StorageError` if the folder cannot be listed.
+        `FormatError` if the log of the table is damaged, `StorageError` if it cannot be read.
         """
         if not is_directory(self.path):
             return None
-        try:
-            self._table = DeltaTable(self.path)
-        except TableNotFoundError:
-            if any(entry.name != "_delta_log" for entry in scan_directory(self.path)):
-                raise taken(self.path) from None
-            return None
-        except DeltaError as error:
-            raise unloadable(error, self.path) from error
+        with _translated_errors(self.path):
+            try:
+                self._table = DeltaTable(self.path)
+            except TableNotFoundError:
+                if any(entry.name != "_delta_log" for entry in scan_directory(self.path)):
+                    raise taken(self.path) from None
+                return None
         self._settings = TableSettings.of_properties(self._table.metadata().configuration, self.path)
         self._schema = pa.schema([each for each in pa.schema(self._table.schema()) if each.name != DATE.name])
         return self._settings
@@ -75,15 +97,14 @@ class DeltaTopicTable:
     def positions(self, partitions: Sequence[int]) -> dict[int, Position]:
         """Return the positions of the given partitions, by partition number. They are read from the application
         transactions that the loaded version of the table contains. A partition without a stored position is omitted;
-        the result is empty if there is no table. Raises `FormatError` if the log of the table is damaged.
+        the result is empty if there is no table. Raises `FormatError` if the log of the table is damaged,
+        `StorageError` if it cannot be read.
         """
         positions = {}
         for number in partitions if self._table is not None else ():
             names = [_application(number, each) for each in ("first", "next", "epoch", "record", "digest")]
-            try:
+            with _translated_errors(self.path):
                 places = [self._table.transaction_version(name) for name in names]
-            except DeltaError as error:
-                raise unloadable(error, self.path) from error
             if places[1] is not None:
                 epoch = UNKNOWN_EPOCH if places[2] is None else places[2]
                 record, digest = (-1, 0) if places[3] is None else (places[3], places[4] or 0)
@@ -99,27 +120,26 @@ class DeltaTopicTable:
         its rows. A change of the schema is committed as a version.
 
         Raises `UsageError` if the columns cannot be combined, `RecoveryRefused` if another writer changed the table
-        meanwhile, `StorageError` if a directory cannot be created, `FormatError` if the table is damaged.
+        meanwhile, `StorageError` for I/O errors, `FormatError` if the table is damaged.
         """
         if self._table is None:
             self._settings = settings
             made_directories(os.path.dirname(self.path), os.path.basename(self.path))
-            try:
-                DeltaTable.create(
-                    self.path, self._with_date(schema), partition_by=self._by, raise_if_key_not_exists=False,
-                    configuration=settings.as_properties(),
-                )  # fmt: skip
-            except DeltaError:
-                if not DeltaTable.is_deltatable(self.path):
-                    raise
+            with _translated_errors(self.path):
+                try:
+                    DeltaTable.create(
+                        self.path, self._with_date(schema), partition_by=self._by, raise_if_key_not_exists=False,
+                        configuration=settings.as_properties(),
+                    )  # fmt: skip
+                except DeltaError:
+                    if not DeltaTable.is_deltatable(self.path):
+                        raise
             self.load()
         wanted = merged(self._schema, schema, self.rules, self.path)
         if self._schema is None or not _same(wanted, self._schema):
             before = self.positions(_numbers(self._table))
-            try:
+            with _translated_errors(self.path):
                 write_deltalake(self._table, self._with_date(wanted).empty_table(), mode="append", schema_mode="merge")
-            except CommitFailedError as error:
-                raise concurrent(self.path) from error
             self.load()
             if self._schema is None or not _same(wanted, self._schema):
                 raise UsageError(f"Delta did not let the columns of {self.path} grow to those of the new records")
@@ -177,11 +197,14 @@ class DeltaTopicTable:
                 return
             if isinstance(error, CommitFailedError):
                 raise concurrent(self.path) from error
-            raise StorageError(None, f"cannot commit to the table: {error}", self.path) from error
+            raise StorageError(None, f"cannot commit to the table: {_why(error)}", self.path) from error
 
     def _has(self, id: str) -> bool:
-        """Whether one of the last 50 versions is this commit, even if its writer reported an error."""
-        return any(each.get(_COMMIT) == id for each in DeltaTable(self.path).history(_LOOKED_AT))
+        """Return whether one of the last 50 versions is this commit; False if the table cannot be read."""
+        try:
+            return any(each.get(_COMMIT) == id for each in DeltaTable(self.path).history(_LOOKED_AT))
+        except (DeltaError, OSError):
+            return False
 
     def _action(self, file: DataFile) -> Any:
         values: dict[str, str | None] = {"partition": str(file.partition)}
