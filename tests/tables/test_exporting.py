@@ -797,19 +797,36 @@ def test_a_delta_table_whose_log_cannot_be_read_is_one_sentence(tmp_path: Path) 
         assert not {"\n", "\x1b"} & set(str(refused.value))
 
 
-def test_a_delta_table_that_is_gone_at_its_commit_is_one_sentence(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_an_iceberg_table_that_cannot_be_made_is_one_sentence(tmp_path: Path) -> None:
+    data, out = topic(tmp_path / "data", [5]), tmp_path / "out"
+    out.mkdir()
+    (out / "kafka").write_bytes(b"")
+    with pytest.raises(kafkalog.StorageError, match="Not a directory"):
+        kafkalog.export(kafkalog.Export(format="iceberg"), data, target=out)
+
+
+@pytest.mark.parametrize(
+    ("format", "file", "error"),
+    [
+        ("delta", "orders/_delta_log", kafkalog.StorageError), ("iceberg", "catalog.db", kafkalog.FormatError),
+    ],
+)  # fmt: skip
+def test_a_table_that_is_lost_before_its_commit_is_one_sentence(
+    format: str, file: str, error: type[Exception], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     data, out = topic(tmp_path / "data", [5]), tmp_path / "out"
     add = PartitionFiles.add
 
-    def removing(self: PartitionFiles, batch: pa.RecordBatch) -> None:
+    def losing(self: PartitionFiles, batch: pa.RecordBatch) -> None:
         add(self, batch)
-        shutil.rmtree(out / "orders" / "_delta_log")
+        if (out / file).is_dir():
+            shutil.rmtree(out / file)
+        else:
+            (out / file).write_bytes(b"no catalog" * 100)
 
-    monkeypatch.setattr(PartitionFiles, "add", removing)
-    with pytest.raises(kafkalog.KafkaLogError) as refused:
-        kafkalog.export(kafkalog.Export(format="delta"), data, target=out)
+    monkeypatch.setattr(PartitionFiles, "add", losing)
+    with pytest.raises(error) as refused:
+        kafkalog.export(kafkalog.Export(format=format), data, target=out)
     assert not {"\n", "\x1b"} & set(str(refused.value))
 
 

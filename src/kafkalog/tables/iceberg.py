@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 from msgspec import structs
 
-from kafkalog.codec.common.errors import FormatError, StorageError, UsageError
+from kafkalog.codec.common.errors import FormatError, KafkaLogError, StorageError, UsageError
 from kafkalog.codec.common.extras import needed
 from kafkalog.log.disk.files import exists
 from kafkalog.tables.data_files import DATE, NO_DATE, DataFile, PartitionFiles, made_directories
@@ -56,6 +57,24 @@ _NONE, _ALWAYS_COUNTED = MetricsMode(MetricModeTypes.NONE), ("partition", "offse
 _NO_RETRIES = {"commit.retry.num-retries": "0"}
 
 
+@contextmanager
+def _translated_errors(path: str) -> Iterator[None]:
+    """Context manager that converts errors of pyiceberg about the table at `path`: `RecoveryRefused` if another writer
+    has committed first, `StorageError` for I/O errors of files, `FormatError` for a catalog or metadata that cannot be
+    used.
+    """
+    try:
+        yield
+    except KafkaLogError:
+        raise
+    except CommitFailedException as error:
+        raise concurrent(path) from error
+    except OSError as error:
+        raise StorageError.wrap(error, "cannot load or change the table") from error
+    except (ValidationError, ValueError, SQLAlchemyError) as error:
+        raise unloadable(error, path) from error
+
+
 class IcebergTopicTable:
     """The table `kafka.NAME` of the catalog in a directory."""
 
@@ -84,14 +103,11 @@ class IcebergTopicTable:
         """
         if not exists(os.path.join(self._root, _FILE)):
             return None
-        try:
-            self._table = self._open().load_table(self._name)
-        except NoSuchTableError:
-            return None
-        except OSError as error:
-            raise StorageError.wrap(error, "cannot load the table") from error
-        except (ValidationError, ValueError, SQLAlchemyError) as error:
-            raise unloadable(error, self.path) from error
+        with _translated_errors(self.path):
+            try:
+                self._table = self._open().load_table(self._name)
+            except NoSuchTableError:
+                return None
         self._settings = TableSettings.of_properties(self._table.properties, self.path)
         return self._settings
 
@@ -115,20 +131,18 @@ class IcebergTopicTable:
         its rows. Also turns off the commit retries of the table. Each change is committed at once.
 
         Raises `UsageError` if the columns cannot be combined, `RecoveryRefused` if another writer changed the table
-        meanwhile. Raises `StorageError` if its directory cannot be created.
+        meanwhile, `FormatError` if catalog or metadata cannot be used, `StorageError` for I/O errors.
         """
-        if self._table is None:
-            self._make(schema, settings)
-        wanted = merged(self._schema(), schema, self.rules, self.path)
-        if wanted != self._schema():
-            try:
+        with _translated_errors(self.path):
+            if self._table is None:
+                self._make(schema, settings)
+            wanted = merged(self._schema(), schema, self.rules, self.path)
+            if wanted != self._schema():
                 with self._table.transaction() as change, change.update_schema() as update:
                     update.union_by_name(_with_date(wanted, settings))
-            except CommitFailedException as error:
-                raise concurrent(self.path) from error
-        if self._table.properties.get("commit.retry.num-retries") != "0":
-            with self._table.transaction() as change:
-                change.set_properties(_NO_RETRIES)
+            if self._table.properties.get("commit.retry.num-retries") != "0":
+                with self._table.transaction() as change:
+                    change.set_properties(_NO_RETRIES)
         return wanted
 
     def _schema(self) -> pa.Schema:
@@ -201,7 +215,7 @@ class IcebergTopicTable:
                         append.append_data_file(file)
         except CommitFailedException as error:
             raise concurrent(self.path) from error
-        except (CommitStateUnknownException, OSError) as error:
+        except (CommitStateUnknownException, OSError, SQLAlchemyError) as error:
             if self.load() is None or self._table.properties.get(_COMMIT) != commit.id:
                 raise StorageError(None, f"cannot commit to the table: {error}", self.path) from error
 
