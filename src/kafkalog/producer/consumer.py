@@ -79,9 +79,9 @@ class Consumer:
         The sorted partitions of a topic are divided among its streams in ranges, as by `RangeAssignor`; streams are
         empty if there are fewer partitions. If the consumer follows, partitions and topics that are created later are
         added to the streams with the fewest partitions. Raises `UsageError` for a number below 1, if the consumer
-        already has streams, or after `shutdown`; `StorageError` if a directory or log cannot be read.
-        If `reset` is None, raises `UsageError` for a partition without a committed offset and `OffsetOutOfRangeError`
-        for one out of range.
+        already has streams, or after `shutdown`; also for a path without Kafka data, or a partition in several
+        directories. Raises `StorageError` if a directory or log cannot be read. If `reset` is None, raises `UsageError`
+        for a partition without a committed offset and `OffsetOutOfRangeError` for one out of range.
         """
         for topic, count in topic_count_map.items():
             _check_count(count, f"of {topic}")
@@ -224,8 +224,9 @@ def follow(
     The iterator yields (topic, partition, record) and waits for more; it ends once `consumer_timeout_ms` have passed
     without a record (None: never). Topics are selected by name or by one regular expression; by default all are read.
     Kafka's own topics are read only if `topics` names them. A live broker may be writing the directories. They are
-    listed before the function returns. Raises `UsageError` for impossible arguments, `StorageError` if a directory
-    or log cannot be read. Iterating raises `FormatError` at damage, and `StorageError`.
+    listed before the function returns. Raises `UsageError` for impossible arguments, a path without Kafka data, or a
+    partition in several directories, `StorageError` if a directory or log cannot be read. Iterating raises
+    `FormatError` at damage, and `StorageError`.
 
     * `path`: a log directory, or several
     * `topics`: names of topics; excludes both filters

@@ -20,7 +20,7 @@ from kafkalog.codec.names import CLUSTER_METADATA_TOPIC, COORDINATOR_TOPICS, Dir
 from kafkalog.log.directories.directory import LogDir
 from kafkalog.log.directories.partition import Partition
 from kafkalog.log.directories.topic_filter import topic_filter
-from kafkalog.log.reading.consumer_view import READ_UNCOMMITTED, Telling
+from kafkalog.log.reading.consumer_view import READ_UNCOMMITTED, Telling, check_isolation_level
 from kafkalog.log.reading.record_filter import RecordFilter
 from kafkalog.log.reading.records import RecordReader
 from kafkalog.log.walk.on_damage import STOP, raised
@@ -128,7 +128,8 @@ def open_streams(
     Each partition is in one stream. The largest partitions are assigned first, each to the stream with the fewest bytes
     so far; within a stream partitions are ordered by directory name. If no topic is selected, all streams are empty. No
     log is read until a stream is iterated. Raises `UsageError` for a count below 1, more than one of `topics`,
-    `whitelist` and `blacklist`, `topics` that is a string or mapping, or an invalid expression.
+    `whitelist` and `blacklist`, `topics` that is a string or mapping, an invalid expression, or an unknown
+    `isolation_level`.
 
     * `log_dir`: from `open_log_dir`
     * `topics`: names of topics (`Consumer` takes a number of streams for each)
@@ -140,6 +141,7 @@ def open_streams(
     """
     if count < 1:
         raise UsageError("count must be positive")
+    check_isolation_level(isolation_level)
     chosen = topic_chooser(topics, whitelist, blacklist)
     live = [
         partition

@@ -76,9 +76,9 @@ def read_schemas(
 
 def read_schema_log(paths: Sequence[str], until: Until | None = None, replica: str | None = None) -> SchemaLog:
     """Read the records of `_schemas` in log directories; `until` bounds them by offset or time (None: all), and
-    `replica` chooses a directory if two have the topic. Reading stops at damage, with a finding. Raises `UsageError` if
-    no directory has the topic, or if two have it and `replica` chooses none; `StorageError` if a file cannot be read.
-    Directories that cannot be read raise it only if no other has the topic.
+    `replica` chooses a directory if two have the topic. Reading stops at damage, with a finding. Raises `UsageError`
+    for a path without Kafka data, if no directory has the topic, or if two have it and `replica` chooses none;
+    `StorageError` if a file cannot be read. Directories that cannot be read raise it only if no other has the topic.
     """
     partitions = _partitions(paths, replica)
     if not partitions:
@@ -92,8 +92,8 @@ def find_schemas(paths: Sequence[str], replica: str | None = None) -> SchemaRegi
     their parent directories, or one level above these; so a partition or segment is read with the schemas of its log
     directory. Return an empty registry if there is none. `replica` chooses a directory if two have the topic.
 
-    Directories that cannot be read are skipped. Raises `UsageError` if two directories have the topic and `replica`
-    chooses none, `StorageError` if its log cannot be read.
+    Directories that cannot be read are skipped. Raises `UsageError` for a path without Kafka data, or if two
+    directories have the topic and `replica` chooses none, `StorageError` if its log cannot be read.
     """
     partitions = _partitions(paths, replica)
     if not partitions:

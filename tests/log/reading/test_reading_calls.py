@@ -156,6 +156,8 @@ def test_streams_refuse_two_ways_of_choosing(log_dir: kafkalog.LogDir) -> None:
             kafkalog.open_streams(log_dir, 2, **wrong)  # type: ignore[arg-type]
     with pytest.raises(kafkalog.UsageError):
         kafkalog.open_streams(log_dir, 0)
+    with pytest.raises(kafkalog.UsageError, match="isolation level"):
+        kafkalog.open_streams(log_dir, 1, isolation_level="committed")
 
 
 def test_a_stream_ends_at_damage(tmp_path: Path) -> None:
