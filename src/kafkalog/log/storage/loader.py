@@ -117,8 +117,8 @@ class LogLoader:
         removed and swaps are completed. Then segments with bad indexes are recovered, and after an unclean shutdown all
         segments from the recovery point on; recovery may truncate or delete segments. Segments whose offsets overflow
         are split. A log that ends below its start offset is deleted. Leader epochs and producer snapshots are
-        rewritten. If there is no segment, a new one is created. A directory named `…-delete` is not recovered, and its
-        log end offset is 0.
+        rewritten. If there is no segment, a new one is created. In a directory named `…-delete` only segments with bad
+        indexes are recovered, and the log end offset is 0.
 
         Raises the `JavaError` that a broker would throw. Raises `LogLossError` if `keeps_log` is set and the broker
         would remove log data. Raises `StorageError` for I/O errors.
