@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from kafkalog.codec.common.shell import shell_line
 from kafkalog.words.first_screen import FirstScreen, Loss
 from kafkalog.words.wrapping import wrapped, wrapped_command
 from testkit.made.scenes import SCENES
@@ -123,10 +124,12 @@ def test_a_screen_with_more_than_fits_says_how_much_it_leaves_out() -> None:
     assert whole.left_out(80)[0].startswith("Kafka 4.0")
 
 
-def test_a_command_on_several_lines_is_one_for_a_shell() -> None:
-    words = ["kafkalog", "recover", "/a place/with $HOME and 'quotes'", *(f"--config=name.{n}=value" for n in range(9))]
-    lines = wrapped_command(shlex.join(words), 40)
-    assert len(lines) > 5
+@pytest.mark.parametrize("width", [30, 40, 50, 60, 70])
+def test_a_command_on_several_lines_is_one_for_a_shell(width: int) -> None:
+    paths = ["/a place/with $HOME and 'quotes'", "/one's place of 'two \" words", "/a\tb 'c"]
+    words = ["kafkalog", "recover", *paths, *(f"--config=name.{n}=value" for n in range(9))]
+    lines = wrapped_command(shell_line(words), width)
+    assert len(lines) > 4
     printed = subprocess.run(["bash", "-c", "\n".join(lines).replace("kafkalog", "printf '%s\\0'", 1)],
                              capture_output=True, check=True, env=dict(os.environ))  # fmt: skip
     assert printed.stdout.decode().split("\0")[:-1] == words[1:]
