@@ -1,5 +1,5 @@
 """Remember the origin of each row of an Arrow batch: a file, and the line or record number. The places are stored in
-the schema's metadata, which survives a selection of rows or columns.
+the schema's metadata, which survives a selection of columns; a selection of rows makes them wrong.
 """
 
 from __future__ import annotations
