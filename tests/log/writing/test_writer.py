@@ -147,6 +147,9 @@ def test_batches_must_be_whole_and_follow(path: Path, tmp_path: Path) -> None:
             log.append([broken])
         with pytest.raises(kafkalog.UsageError, match="cannot follow"):
             log.append([batches[1], batches[0]], keep_offsets=True)
+        for keep_offsets in (False, True):
+            with pytest.raises(kafkalog.UsageError, match="bytes is not a batch"):
+                log.append([batches[0], b"c"], keep_offsets=keep_offsets)
         assert log.append([batches[1]], keep_offsets=True) == 2, "a follower takes gaps"
         assert log.append(batches) == 3, "a leader gives new offsets"
         assert [record.offset for record in log.partition().records()] == [2, 3, 4, 5]

@@ -171,6 +171,8 @@ def assign(batch: RecordBatch, stamp: Stamp, config: LogConfig) -> list[RecordBa
 
 def taken_over(batch: RecordBatch) -> RecordBatch:
     """Return a checked copy of a batch, which does not depend on the memory from which it was read. Raises
-    `FormatError` if it is damaged.
+    `FormatError` if it is damaged, `UsageError` if it is not a `RecordBatch`.
     """
+    if not isinstance(batch, RecordBatch):
+        raise UsageError(f"{type(batch).__name__} is not a batch")
     return parse_batch(bytes(batch.data))
