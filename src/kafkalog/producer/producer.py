@@ -109,8 +109,8 @@ class Producer:
         to 2^31 - 1.
 
         With `producer_type` `async` a background thread is started. Raises `UsageError` for impossible arguments or if
-        another process has the lock, `RecoveryRefused` if a recovery of a directory has not ended, `StorageError` for
-        I/O, and `FormatError` if a log that is opened is damaged.
+        a broker or another writer, even of this process, has the lock, `RecoveryRefused` if a recovery of a directory
+        has not ended, `StorageError` for I/O, and `FormatError` if a log that is opened is damaged.
         """
         self.config = config or ProducerConfig()
         self._log_config = log_config or LogConfig()
