@@ -201,12 +201,13 @@ class _Context(Struct, kw_only=True):
         return self._unserved[root]
 
     def producers(self, directory: PartitionDirectory) -> Sequence[ProducerEntry]:
-        """Return the entries of the newest producer snapshot of a live log after its loading; empty for other logs.
-        Cached.
+        """Return the entries of the newest producer snapshot of a live log after its loading, or as it is on disk if the
+        logs are not loaded; empty for other logs. Cached.
         """
         if directory.path not in self._producers:
             is_live = directory.parsed.state is DirectoryState.LIVE
-            tree = self.logs([directory.root])[directory.root].tree
+            loaded = self.logs([directory.root])[directory.root]
+            tree = loaded.tree if loaded.partitions else self.files.surveyed(directory.root).tree()
             self._producers[directory.path] = snapshot_of(tree, directory.name) if is_live else ()
         return self._producers[directory.path]
 
@@ -1027,6 +1028,7 @@ class _Start:
             {root: identifier for root, identifier in identity.directory_ids if root in online},
             list_partitions(self.files, online, states=(DirectoryState.DELETE, DirectoryState.STRAY)),
             False if len(online) < len(self.files.roots) else True if self.files.are_all else None,
+            is_only_voter=self._leads,
         )  # fmt: skip
 
     def _strays_before(

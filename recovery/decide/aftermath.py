@@ -359,13 +359,17 @@ def _groups_of(lost: Sequence[LostRange], commits: Sequence[tuple[int, str, int]
     return f" ({'; '.join(words)})"
 
 
-def _ids_of(lost: Sequence[LostRange], epochs: Sequence[tuple[int, str, tuple[int, int]]]) -> list[str]:
+def _ids_of(
+    lost: Sequence[LostRange], epochs: Sequence[tuple[int, str, tuple[int, int]]]
+) -> list[tuple[str, int | None]]:
     """Return the transactional ids, sorted, whose newest epoch is among what is lost but can still be read, and which
-    have an earlier one left. `epochs` are as `Coordinators.epochs_in` returns them.
+    have an earlier one left, each with the number of epochs in between; None for an earlier producer. `epochs` are as
+    `Coordinators.epochs_in` returns them.
     """
     newest = {name: epoch for _offset, name, epoch in epochs}
     left = {name: epoch for offset, name, epoch in epochs if not _is_lost(offset, lost)}
-    return sorted(name for name, epoch in left.items() if epoch != newest[name])
+    return [(name, newest[name][1] - epoch[1] if epoch[0] == newest[name][0] else None)
+            for name, epoch in sorted(left.items()) if epoch != newest[name]]  # fmt: skip
 
 
 def _is_lost(offset: int, lost: Sequence[LostRange]) -> bool:

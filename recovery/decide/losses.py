@@ -128,8 +128,8 @@ def lost_beside(
     of_start = [consequence for start in starts for answer in start.answers for consequence in answer.consequences]
     unless = "" if starts and all(start.not_given == 0 for start in starts) else f", {UNLESS_ELSEWHERE}"
     again = {name for each in of_start if each.kind is ConsequenceKind.EMPTY_AGAIN for name in each.lost}
-    unsure = sorted(again) if unless else []
     gone = sorted({name for each in of_start if isinstance(each, LostDirectoryConsequence) for name in each.lost})
+    unsure = sorted(again.difference(gone)) if unless else []
     lost = sorted({name for start in starts for name in start.lost}.difference(unsure, gone))
     named = {name for consequence in of_start for name in consequence.names}
     files = (finding.file for finding in findings if finding.code is FindingCode.PARTITION_MISSING)

@@ -31,7 +31,7 @@ from kafkalog.recovery.broker.node.answer import (
     StartOutcome,
 )
 from kafkalog.recovery.broker.node.releases import MODELED
-from kafkalog.recovery.broker.node.sentences import start_fails, start_sentences
+from kafkalog.recovery.broker.node.sentences import is_lost_and_emptied, start_fails, start_sentences
 from kafkalog.recovery.decide.aftermath import LossConsequence
 from kafkalog.recovery.decide.choice import RecoveryChoice, ranges_text
 from kafkalog.recovery.decide.losses import (
@@ -431,7 +431,9 @@ def _emptied(nodes: Sequence[NodeStart]) -> str:
     consequences = _consequences(nodes)
     again = {name for each in consequences if each.kind is ConsequenceKind.EMPTY_AGAIN for name in each.lost}
     empty = again.union(*(each.names for each in consequences if isinstance(each, EmptiedConsequence)))
-    is_unsure = bool(again) and any(node.not_given != 0 for node in nodes)
+    is_unsure = not all(map(is_lost_and_emptied, (each for each in consequences if each.names and each.lost
+                                                  and each.kind is ConsequenceKind.EMPTY_AGAIN)))  # fmt: skip
+    is_unsure = is_unsure and any(node.not_given != 0 for node in nodes)
     return f"{_sorted_names(empty)}{f', {UNLESS_ELSEWHERE}' if is_unsure else ''}" if empty else ""
 
 

@@ -279,7 +279,7 @@ def test_groups_of_a_damaged_partition_of_committed_offsets_are_named(hurt: int,
 
 
 @pytest.mark.parametrize(
-    ("hurt", "whose"), [(45, "tx-1"), (51, "op-0"), (54, "ids whose newest epoch is lost with it")]
+    ("hurt", "whose"), [(45, "tx-1: by 1"), (51, "op-0: by 1"), (54, "ids whose newest epoch is lost with it")]
 )
 def test_transactional_ids_of_damaged_transaction_state_are_named(hurt: int, whose: str, tmp_path: Path) -> None:
     """At 45 tx-1 has epoch 7 and later 8, and op-0 has no record yet; at 51 op-0 goes from epoch 0 to 1; 54 is the last
@@ -293,4 +293,4 @@ def test_transactional_ids_of_damaged_transaction_state_are_named(hurt: int, who
     data[position + BATCH.size + 3] ^= 0x3C
     log.write_bytes(data)
     (told,) = (each.detail for each in plan(root)[0].consequences if "used epochs" in each.detail)
-    assert f"transactional ids may go back to used epochs ({whose}): their producers fail" in told
+    assert f"transactional ids may go back to used epochs ({whose}): what they write next is refused" in told
