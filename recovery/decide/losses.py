@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Collection, Iterable, Sequence
 
 from kafkalog.codec.common.findings import Finding, FindingCode
-from kafkalog.codec.common.wording import counted, first_of
+from kafkalog.codec.common.wording import counted, first_of, plural
 from kafkalog.recovery.broker.node.answer import ConsequenceKind, LostDirectoryConsequence, NodeStart
 from kafkalog.recovery.decide.ways import Measured
 
@@ -22,14 +22,16 @@ UNLESS_ELSEWHERE = "unless another of its log.dirs, which was not given, has the
 
 def lost_text(found: Measured, number: Callable[[int], str] = str) -> str:
     """Return the number of lost records as text for a table, formatted by `number`: "7"; "about 7" if it is not exact;
-    "7 at most" if only offsets are counted; "7 or more" if some damaged places could not be counted; the last that
-    applies counts. "unknown" if the number is None, or 0 but not exact.
+    "7 at most" if only offsets are counted. If some damaged places could not be counted: "7 or more", "about 7 and more" or
+    "7 offsets or more". "unknown" if the number is None, or 0 but not exact.
     """
     if found.records_lost is None or (found.records_lost == 0 and not found.is_exact):
         return "unknown"
     text = number(found.records_lost)
+    if found.uncounted and not _is_of_offsets(found):
+        return f"about {text} and more" if found.is_estimate else f"{text} or more"
     if found.uncounted:
-        return f"{text} or more"
+        return f"{text} {plural(found.records_lost, 'offset')} or more"
     if _is_of_offsets(found):
         return f"{text} at most"
     return text if found.is_exact else f"about {text}"
@@ -46,7 +48,8 @@ def records_text(found: Measured) -> str:
     of records` if the number is None, or 0 but not exact; `, perhaps none` follows if only zeros are not counted.
 
     If some damaged places could not be counted, the text is `at least 7 records`. If the number is also derived from
-    offsets, which also belong to transaction markers, it is `about 7 records and an unknown number more`.
+    offsets, which also belong to transaction markers, it is `about 7 records and an unknown number more`, or, if only
+    offsets are counted, `at least 7 offsets, perhaps fewer records`.
     """
     if found.records_lost is None or (found.records_lost == 0 and not found.is_exact):
         is_zeros = found.records_lost == 0 and 0 < found.uncounted == found.uncounted_zeros
@@ -54,6 +57,8 @@ def records_text(found: Measured) -> str:
     if found.records_lost == 0:
         return "no record"
     lost = counted(found.records_lost, "record")
+    if found.uncounted and _is_of_offsets(found):
+        return f"at least {counted(found.records_lost, 'offset')}, perhaps fewer records"
     if found.uncounted:
         return f"about {lost} and an unknown number more" if found.is_estimate else f"at least {lost}"
     if _is_of_offsets(found):

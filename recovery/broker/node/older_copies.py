@@ -267,7 +267,7 @@ def epochs_lost(ids: Sequence[tuple[str, int | None]]) -> str:
     """
     named = [name if back is None else f"{name}: by {back}" for name, back in ids]
     whose = first_of(named, _NAMED) if ids else "ids whose newest epoch is lost with it"
-    return f"({whose}): what they write next is refused or dropped, perhaps for ever (new ids avoid it)"
+    return f"({whose}): what they write next is refused or dropped, perhaps forever (new ids avoid it)"
 
 
 def _ids_going_back(

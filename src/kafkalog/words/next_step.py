@@ -225,7 +225,8 @@ def note_of_ways(ways: Sequence[tuple[RecoveryWay, Measured]], each_of: str = ""
     consent for, and what the ways bring back into logs that are not damaged. `each_of` says how several commands belong
     to the directories; it is empty if one command is for all.
     """
-    instead = " instead of this plan" if any(way.measured != own for way, own in ways) else ""
+    measured_alike = (replace(way.measured, held_back=own.held_back) == own for way, own in ways)  # only ways have it
+    instead = "" if all(measured_alike) else " instead of this plan"
     labels = " and ".join(dict.fromkeys(label_of(way) for way, _own in ways))
     measured = total(way.measured for way, _own in ways)
     asks = any(way.needs_consent or (way.rest is not None and way.rest.needs_consent) for way, _own in ways)

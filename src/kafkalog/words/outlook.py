@@ -314,7 +314,7 @@ def _out_of_service(outlooks: Sequence[Outlook], *, are_alone: bool) -> str:
     elsewhere = len({name for node in nodes if node.never_starts for name in node.unserved})
     down += elsewhere
     if not down and any(node.never_starts for node in nodes):
-        return "out of service until that is mended: the node, which has no partitions here"
+        return "out of service until that is mended: the node (no partition is here)"
     if down:
         too = ", and after this plan too, because it leaves a damaged metadata log"
         until = too if any(_begins_anew(outlook) for outlook in outlooks) else " until that is mended"
@@ -469,7 +469,8 @@ def _lost(outlooks: Sequence[Outlook], *, are_alone: bool) -> str:
         return f"lost with this plan: {others if is_part else nothing}"
     readable = f"; {readable_text(own)}" if own.sound_lost else ""
     where = f" in {counted(len(hurt), 'partition')}" if hurt else ""
-    return "; ".join([f"lost with this plan: {sentence_of_lost(own)}{where}{readable}", *besides])
+    when = "before" if own.is_lost_before else "with"
+    return "; ".join([f"lost {when} this plan: {sentence_of_lost(own)}{where}{readable}", *besides])
 
 
 def partitions_that_lose(choice: RecoveryChoice) -> dict[str, Measured]:

@@ -127,7 +127,7 @@ def test_after_a_recovery_the_start_is_said_as_its_plan_says_it(data: Path) -> N
     done = kafkalog("recover", "--yes", data, columns=2000)
     closing = done.out.partition("\nrecovered ")[2]
     assert done.code == 2
-    assert f"the logs are such that a broker changes nothing in them, but {start}" in closing
+    assert f"a broker changes nothing in these logs, but {start}" in closing
     assert "sessions-41 is compacted: of a key" in closing
     assert start in kafkalog("plan", data, columns=2000).out
 
@@ -256,7 +256,7 @@ def test_transactional_ids_whose_epoch_goes_back_are_named(tmp_path: Path, more:
     found = answer(root)
     (detail,) = [each.detail for each in found.consequences if "transactional ids" in each.detail]
     refused = f"transactional ids go back to used epochs {whose}: what they write next is refused or dropped, perhaps"
-    assert f"{refused} for ever (new ids avoid it)" in detail
+    assert f"{refused} forever (new ids avoid it)" in detail
     for command in ("plan", "verify", "triage"):
         finished = kafkalog(command, root)
         assert f"go back to used epochs {whose}" in " ".join(finished.out.split())
