@@ -22,16 +22,16 @@ UNLESS_ELSEWHERE = "unless another of its log.dirs, which was not given, has the
 
 def lost_text(found: Measured, number: Callable[[int], str] = str) -> str:
     """Return the number of lost records as text for a table, formatted by `number`: "7"; "about 7" if it is not exact;
-    "7 at most" if only offsets are counted. If some damaged places could not be counted: "7 or more", "about 7 and more" or
-    "7 offsets or more". "unknown" if the number is None, or 0 but not exact.
+    "7 at most" if only offsets are counted. If some damaged places could not be counted, it is "7 or more", "about 7+" or
+    "7+ offsets". "unknown" if the number is None, or 0 but not exact.
     """
     if found.records_lost is None or (found.records_lost == 0 and not found.is_exact):
         return "unknown"
     text = number(found.records_lost)
     if found.uncounted and not _is_of_offsets(found):
-        return f"about {text} and more" if found.is_estimate else f"{text} or more"
+        return f"about {text}+" if found.is_estimate else f"{text} or more"
     if found.uncounted:
-        return f"{text} {plural(found.records_lost, 'offset')} or more"
+        return f"{text}+ {plural(found.records_lost, 'offset')}"
     if _is_of_offsets(found):
         return f"{text} at most"
     return text if found.is_exact else f"about {text}"

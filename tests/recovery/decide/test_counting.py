@@ -223,7 +223,7 @@ def test_older_values_of_a_compacted_topic_return(tmp_path: Path) -> None:
     path.write_bytes(simple(5) + last[:-1])
     (consequence,) = plan(tmp_path)[0].consequences
     assert consequence.kind == "older_values_return"
-    assert "groups whose newest commits are among what is lost of __consumer_offsets-0 go back" in consequence.detail
+    assert "left: the newest commits in __consumer_offsets-0 are lost" in consequence.detail
 
 
 @pytest.mark.parametrize(

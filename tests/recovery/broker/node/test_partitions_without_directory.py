@@ -219,6 +219,20 @@ def test_a_new_disk_in_place_of_one_with_partitions_leaves_them_without_leader(
     assert f"all of 1 partition ({name}), unless the lost log directory comes back" in lost_line(planned)
 
 
+@pytest.mark.parametrize("command", ["plan", "verify"])
+def test_properties_of_another_node_do_not_count(command: str, data: Path, tmp_path: Path) -> None:
+    """They were taken for this node's, which 4.1.1 started with its own; where they name the directory they count."""
+    properties = tmp_path / "server.properties"
+    text = "process.roles=broker\nnode.id=77\ncontroller.quorum.voters=3@localhost:9093\nlog.dirs="
+    properties.write_text(f"{text}{tmp_path / 'elsewhere'}\n")
+    said = " ".join(kafkalog(command, data, "--server-properties", properties).out.split())
+    assert "(with its own properties: those that were given are of node 77)" in said
+    assert "NOT START" not in said
+    properties.write_text(f"{text}{data}\n")
+    said = " ".join(kafkalog(command, data, "--server-properties", properties).out.split())
+    assert "would NOT START on it: java.lang.RuntimeException: Stored node id 3 doesn't match" in said
+
+
 def test_a_node_that_was_killed_leads_what_was_on_a_lost_disk_empty(data: Path, tmp_path: Path) -> None:
     """3.9.1, 4.1.1 and 4.3.0, as only controller and broker, led all partitions at the first start after a kill, and
     after a stop in order those of the lost disk from the second on: only a stop in order takes the leader away.
