@@ -201,8 +201,8 @@ class _Context(Struct, kw_only=True):
         return self._unserved[root]
 
     def producers(self, directory: PartitionDirectory) -> Sequence[ProducerEntry]:
-        """Return the entries of the newest producer snapshot of a live log after its loading, or as it is on disk if the
-        logs are not loaded; empty for other logs. Cached.
+        """Return the entries of the newest producer snapshot of a live log after its loading, or as it is on disk if
+        the logs are not loaded; empty for other logs. Cached.
         """
         if directory.path not in self._producers:
             is_live = directory.parsed.state is DirectoryState.LIVE

@@ -84,8 +84,8 @@ def start_with(
 
 
 def _other_node(root: str, properties: Mapping[str, str]) -> int | None:
-    """Return the node id in server properties that are not of the node that `root` belongs to: they have another id than
-    its `meta.properties`, and name other directories. None if they may be of this node. Raises `StorageError` if
+    """Return the node id in server properties that are of another node than `root`: they have another id than its
+    `meta.properties`, and name other directories. None if they may be of this node. Raises `StorageError` if
     `meta.properties` cannot be read.
     """
     meta, text = meta_properties_of(root), properties.get("node.id", properties.get("broker.id", "")).strip()

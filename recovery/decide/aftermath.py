@@ -344,9 +344,9 @@ def _of_lost_state(topic: str, directories: Sequence[str], coordinators: Coordin
 
 def _groups_of(lost: Sequence[LostRange], commits: Sequence[tuple[int, str, int]]) -> tuple[str, str]:
     """Return the groups of a partition of `__consumer_offsets` that loses `lost`, as a subject: those with a commit
-    there that can still be read, and those whose later commits may be lost. Also return a clause in parentheses with the
-    time from which on commits may be lost, empty if unknown. `commits` are (offset, group, timestamp in ms) of all that
-    can be read in it.
+    there that can still be read, and those whose later commits may be lost. Also return a clause in parentheses with
+    the time from which on commits may be lost, empty if unknown. `commits` are (offset, group, timestamp in ms) of all
+    that can be read in it.
     """
     if not lost or not commits:
         return "groups", ""

@@ -22,8 +22,8 @@ UNLESS_ELSEWHERE = "unless another of its log.dirs, which was not given, has the
 
 def lost_text(found: Measured, number: Callable[[int], str] = str) -> str:
     """Return the number of lost records as text for a table, formatted by `number`: "7"; "about 7" if it is not exact;
-    "7 at most" if only offsets are counted. If some damaged places could not be counted, it is "7 or more", "about 7+" or
-    "7+ offsets". "unknown" if the number is None, or 0 but not exact.
+    "7 at most" if only offsets are counted. If some damaged places could not be counted, it is "7 or more", "about 7+"
+    or "7+ offsets". "unknown" if the number is None, or 0 but not exact.
     """
     if found.records_lost is None or (found.records_lost == 0 and not found.is_exact):
         return "unknown"

@@ -236,7 +236,7 @@ class Measured(Struct, kw_only=True):
 
     @property
     def is_lost_before(self) -> bool:
-        """Whether offsets are lost although nothing that is on the disk is cut or left damaged: they are gone already."""
+        """Whether offsets are lost although nothing on the disk is cut or left damaged: they are gone already."""
         return bool(self.lost) and self.bytes_cut == 0 and not (self.drops_sound or self.damage_left)
 
     @property

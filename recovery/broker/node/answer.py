@@ -13,9 +13,9 @@ from msgspec import Struct, field
 from kafkalog.recovery.broker.node.releases import Release, named
 
 __all__ = [
-    "NEWER_FILES", "OF_OLDER_LOGS", "OLDER_LOG", "REFUSED_SETTING", "AnswerJson", "ConsequenceKind", "EmptiedConsequence", "Fault",
-    "LostDirectoryConsequence", "NodeAnswer", "NodeStart", "NodeStartJson", "OlderCopyConsequence", "Part", "Role",
-    "ServedConsequence", "StartConsequence", "StartOutcome",
+    "NEWER_FILES", "OF_OLDER_LOGS", "OLDER_LOG", "REFUSED_SETTING", "AnswerJson", "ConsequenceKind",
+    "EmptiedConsequence", "Fault", "LostDirectoryConsequence", "NodeAnswer", "NodeStart", "NodeStartJson",
+    "OlderCopyConsequence", "Part", "Role", "ServedConsequence", "StartConsequence", "StartOutcome",
 ]  # fmt: skip
 
 

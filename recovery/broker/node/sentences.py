@@ -134,7 +134,10 @@ def _sentences(answer: NodeAnswer, kinds: Sequence[ConsequenceKind]) -> list[str
     directories that have one sentence are said once.
     """
     sentences = (
-        sentence_of_consequence(consequence) for kind in kinds for consequence in answer.consequences if consequence.kind is kind
+        sentence_of_consequence(consequence)
+        for kind in kinds
+        for consequence in answer.consequences
+        if consequence.kind is kind
     )
     return list(dict.fromkeys(sentences))
 

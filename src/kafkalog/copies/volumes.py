@@ -176,10 +176,10 @@ def gather(
     `notes_empty`, a directory without Kafka's data (such as the mount point of an unmounted disk) is listed in
     `unreadable` too, and so is a path that does not exist beside one that does.
 
-    Raises `UsageError` if there are no paths, if a path is not a directory or none exists, or, without `notes_empty`, if
-    a path does not exist or a directory has no data of Kafka, or if a partition directory is not named like one. Also raises `UsageError` if all
-    directories can be read and fewer than `at_least` of them are different, and its subclass `UnknownName` if a
-    selection matches nothing.
+    Raises `UsageError` if there are no paths, if a path is not a directory or none exists, or, without `notes_empty`,
+    if a path does not exist or a directory has no data of Kafka, or if a partition directory is not named like one.
+    Also raises `UsageError` if all directories can be read and fewer than `at_least` of them are different, and its
+    subclass `UnknownName` if a selection matches nothing.
     """
     given = [os.fspath(path) for path in paths]
     refuse_no_path(given)

@@ -134,8 +134,7 @@ def _broker(result: RecoveryResult, said: set[str]) -> str:
 
 
 def _of_node(node: NodeStart, said: set[str]) -> str:
-    """Return the sentences about the node's start, or that they still hold if `said` has them, to which they are added.
-    """
+    """Return the sentences about the start, or that they still hold if `said` has them, to which they are added."""
     text = escape_controls("; ".join(node_sentences(node)))
     if text in said:
         return "what is said above of the start still holds"

@@ -37,8 +37,9 @@ def partitions_at(
     """Open the partitions at `paths` that `wants` accepts, as a consumer would read them.
 
     Unreadable files and directories are left out, and so is a path that is missing beside a log directory; findings
-    about them, and about directories with an unfinished recovery, are appended to `findings`. `replica` chooses among several directories of one partition. Raises
-    `UsageError` for a path without Kafka data, and the errors of `Inventory.readable`.
+    about them, and about directories with an unfinished recovery, are appended to `findings`. `replica` chooses among
+    several directories of one partition. Raises `UsageError` for a path without Kafka data, and the errors of
+    `Inventory.readable`.
     """
     return _inventory(paths, findings).readable(replica, wants=wants)
 

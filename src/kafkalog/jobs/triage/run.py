@@ -110,10 +110,10 @@ def triage(
     """Predict the elections after a whole cluster was stopped at one moment; change nothing.
 
     `paths` are log directories of all brokers and controllers, or their parents, or ZooKeeper's data directory. A
-    directory that is missing, cannot be read, or has no data of Kafka, is reported as a finding, and its broker is assumed to stay
-    down. `start_order` names brokers in the order in which they will be started: each one when the previous one is up,
-    after the controllers alone have ended all old sessions. Without it brokers and controllers start in any order.
-    `config` are settings of the controllers and brokers.
+    directory that is missing, cannot be read, or has no data of Kafka, is reported as a finding, and its broker is
+    assumed to stay down. `start_order` names brokers in the order in which they will be started: each one when the
+    previous one is up, after the controllers alone have ended all old sessions. Without it brokers and controllers
+    start in any order. `config` are settings of the controllers and brokers.
 
     Raises `UsageError` if none of the paths exists, for partition directories, if none has the metadata that names
     the replicas, and for unknown or repeated brokers, `RecoveryRefused` for a directory that a broker has open, for
@@ -281,9 +281,9 @@ def _by_broker(shelf: Shelf, memory: Memory, findings: list[Finding]) -> dict[in
 
 
 def _nameless(shelf: Shelf, by_broker: Mapping[int, Sequence[LogDir]], memory: Memory) -> dict[int, list[str]]:
-    """Assign directories that are missing, are empty or name no broker to the only broker that can own them. Return its broker id ->
-    their paths; empty if there are none or the owner is not certain. `by_broker` has the directories that name a
-    broker.
+    """Assign directories that are missing, are empty or name no broker to the only broker that can own them. Return its
+    broker id -> their paths; empty if there are none or the owner is not certain. `by_broker` has the directories that
+    name a broker.
 
     The owner is the broker that lacks a registered directory; if none lacks one, the only broker. The owner is not
     certain if there are several such brokers, or if a registered broker has no directory here.

@@ -230,7 +230,7 @@ def test_properties_of_another_node_do_not_count(command: str, data: Path, tmp_p
     assert "NOT START" not in said
     properties.write_text(f"{text}{data}\n")
     said = " ".join(kafkalog(command, data, "--server-properties", properties).out.split())
-    assert "would NOT START on it: java.lang.RuntimeException: Stored node id 3 doesn't match" in said
+    assert "would NOT START on it: " in said
 
 
 def test_a_node_that_was_killed_leads_what_was_on_a_lost_disk_empty(data: Path, tmp_path: Path) -> None:
