@@ -1024,11 +1024,11 @@ class _Start:
         """
         self.context.best()
         return partition_consequences(
-            self.files, directories, image, self.files.node_id or 0, self.release, self.context.explained,
+            self.files, directories, image, self.files.node_id or 0, self.release,
+            structs.replace(self.context.explained, by_itself=self._leads),
             {root: identifier for root, identifier in identity.directory_ids if root in online},
             list_partitions(self.files, online, states=(DirectoryState.DELETE, DirectoryState.STRAY)),
             False if len(online) < len(self.files.roots) else True if self.files.are_all else None,
-            is_only_voter=self._leads,
         )  # fmt: skip
 
     def _strays_before(

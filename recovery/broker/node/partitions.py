@@ -81,12 +81,14 @@ _IO = "java.io.IOException"
 class Explained(Struct, frozen=True):
     """Changes that the metadata itself shows. `removed` has ids of deleted topics, `moved` (topic id, partition)
     reassigned from this broker to others. `added` has (topic id, partition) placed on this broker by records that it
-    gets from its leader: it has not made them yet.
+    gets from its leader: it has not made them yet. With `by_itself` the node is the only controller, so that nothing
+    has changed its metadata since it stopped.
     """
 
     removed: set[str] = field(default_factory=set)
     moved: set[tuple[str, int]] = field(default_factory=set)
     added: set[tuple[str, int]] = field(default_factory=set)
+    by_itself: bool = False
 
     def compare(self, before: MetadataImage, after: MetadataImage, node_id: int | None) -> None:
         """Add the changes from the node's own metadata `before` to its leader's, `after`, which continues it."""
@@ -253,8 +255,6 @@ def partition_consequences(
     directory_ids: Mapping[str, str | None],
     put_away: Sequence[PartitionDirectory] = (),
     all_online: bool | None = None,
-    *,
-    is_only_voter: bool = False,
 ) -> tuple[list[StartConsequence], list[Fault]]:
     """Predict what the start of a KRaft broker does with partition directories after comparing them with the metadata:
     strays, partitions created again, partitions without a leader, directories of another topic, moves, and a log
@@ -272,8 +272,6 @@ def partition_consequences(
     * `put_away`: `-delete` and `-stray` directories
     * `all_online`: whether `directory_ids` has all log directories of the node; None if unknown. If the metadata has
       the broker's registered directories, these decide instead
-    * `is_only_voter`: whether the node is the only controller too, so that nothing has changed the leaders in `image`
-      since it stopped
     """
     stray_paths = {directory.path for directory in directories if _is_stray(directory, image, node_id, release)}
     renamed_first = stray_paths if release.at_least("3.7.1") else set()
@@ -316,7 +314,7 @@ def partition_consequences(
                       if (image.topics[key[0]].id, key[1]) not in explained.added}  # fmt: skip
         consequences += made_again(image, node_id, known_here, put_away, is_certain=all_online is True)
     consequences += _of_lost_id(
-        there, image, node_id, release, known, nowhere, are_all_known=are_all_known, is_only_voter=is_only_voter
+        there, image, node_id, release, known, nowhere, are_all_known=are_all_known, is_only_voter=explained.by_itself
     )
     for others, wrong in (_of_another_topic(there, image, node_id), _under_another_name(there, image)):
         consequences += others

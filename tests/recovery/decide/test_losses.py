@@ -32,6 +32,7 @@ from kafkalog.recovery.decide.losses import (
     sentence_of_lost,
 )
 from kafkalog.recovery.decide.ways import LostRange, Measured, total
+from testkit.judging.trees import stamps
 from testkit.made.batches import batch, record
 from testkit.made.tens import log_of_tens, ten
 from testkit.recorded.broker_dirs import brokers, own_copy, with_raised_offset
@@ -311,3 +312,20 @@ def test_partitions_of_a_log_directory_that_was_not_given_are_not_called_lost(
     said = "all or part of 1 partition (t-1), by the broker's start"
     unsure = "1 partition (t-1), unless another of its log.dirs, which was not given, has them"
     assert lost_beside([start], []) == [said if is_sure else unsure]
+
+
+def test_what_is_gone_already_is_not_lost_with_the_plan(tmp_path: Path) -> None:
+    """After a recovery whose log ends below its high watermark, 4.1.1 changed no log, and nor did the plan."""
+    broker = own_copy(brokers("4.3.0/txn")[0], tmp_path / "data")
+    checkpoint = broker / "replication-offset-checkpoint"
+    version, count, *lines = checkpoint.read_text().splitlines()
+    (topic, number, end), *_others = (line.split() for line in lines if int(line.split()[2]))
+    raised = [f"{topic} {number} {int(end) + 3}" if line.split()[:2] == [topic, number] else line for line in lines]
+    checkpoint.unlink()
+    checkpoint.write_text("\n".join([version, count, *raised, ""]))
+    (broker / ".kafka_cleanshutdown").unlink(missing_ok=True)
+    before = stamps(broker)
+    printed = " ".join(kafkalog("plan", broker).out.split())
+    assert stamps(broker) == before
+    assert "lost before this plan: 3 offsets, at most as many records" in printed
+    assert "lost with this plan" not in printed
