@@ -191,8 +191,8 @@ def stored_offsets(
     sorted by group, topic and partition; commits in ZooKeeper are in the order of its groups. Damage becomes findings
     of the result. Raises `UsageError` if `logs` have no groups, a partition of the groups' topics is in several
     directories and `replica` chooses none, the metadata has another number than `offsets_partitions`, or everything
-    selected is excluded. Raises
-    `UnknownName` for a group, topic or partition that does not exist, `StorageError` for I/O errors.
+    selected is excluded; `UnknownName` for a group, topic or partition that does not exist; `StorageError` for I/O
+    errors.
     """
     findings = [*old.findings] if old is not None else []
     at_hand = groups_in(logs, replica, findings)
