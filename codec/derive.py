@@ -275,15 +275,15 @@ def element_of(leaf: Construct) -> Construct | None:
 
 
 def type_name(leaf: Construct) -> str:
-    """Return a field's type in words, for a documentation page. For a type without such words it raises `KeyError` if
-    it is a number, otherwise `DerivationError`.
+    """Return a field's type in words, for a documentation page. Raises `DerivationError` for a type without such
+    words.
     """
     leaf = _below(leaf)
     if isinstance(leaf, TextLeaf):
         return leaf.kind
     if type(leaf) is Bytes:
         return f"{leaf.sizeof()} bytes"
-    if type(leaf) is FormatField:
+    if type(leaf) is FormatField and leaf.fmtstr in _TYPE_NAMES:
         return _TYPE_NAMES[leaf.fmtstr]
     if leaf is Int24ul:
         return "uint24, little-endian"

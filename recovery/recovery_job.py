@@ -148,7 +148,8 @@ class _RecoveryJob(Job[Recovery, _Planned, RecoveryResult]):
     def join(self, plans: list[tuple[str, _Planned]], *, is_whole: bool) -> list[tuple[str, _Planned]]:
         """Add forecasts of the node's start on all of its directories to the plans, in place, and return the same list.
         A directory with an interrupted execution has no plan, and gets none. `is_whole`, whether no directory was
-        refused, is ignored here. Raises `StorageError` if a file that a start reads cannot be read.
+        refused, is ignored here. Raises `StorageError` if a file that a start reads cannot be read, `UsageError` if the
+        release asked about is not known.
         """
         asked = with_nodes([planned.plan for _root, planned in plans if planned.plan is not None], self._rules)
         by_root = {plan.root: plan for plan in asked}

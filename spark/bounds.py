@@ -57,7 +57,7 @@ class Bound(Struct, frozen=True, kw_only=True):
 def _json(option: str, text: str, form: str) -> Any:
     try:
         return json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise UsageError(f"option {option} is neither of its words nor JSON like {form}: {text!r}") from None
 
 

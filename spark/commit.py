@@ -55,10 +55,10 @@ def commit(options: WriteOptions, messages: Iterable[Staged], *, overwrite: bool
     number of a stream's batch; if that batch is already committed, it is not written again.
 
     If an earlier commit was killed, it is rolled back first, or ended if everything was written. If this commit cannot
-    write all its data, it is rolled back too. Raises `UsageError` if the directory is locked or other commits last too
-    long, `FormatError` if a log, the journal of commits or a staged batch is damaged, and `StorageError` for I/O
-    errors. Raises `RecoveryRefused` if a recovery of the directory has not ended, or an unfinished commit cannot be
-    rolled back.
+    write all its data, it is rolled back too. Raises `UsageError` if the directory is locked, other commits last too
+    long or a partition to replace is a link or a file, `FormatError` if a log, the journal of commits or a staged batch
+    is damaged, and `StorageError` for I/O errors. Raises `RecoveryRefused` if a recovery of the directory has not
+    ended, or an unfinished commit cannot be rolled back.
     """
     staged = sorted(messages, key=lambda message: message.task)
     work = work_directory(options.path)
@@ -125,7 +125,8 @@ def _planned(options: WriteOptions, staged: Sequence[Staged], job: str, *, overw
 
     With `overwrite`, all existing partitions of the same topics and of the option `topic` are planned too. Their plans
     have the new name and the inode of the existing directory; both are None for a new partition. Lists the log
-    directory. Raises `FormatError` if a log to append to is damaged, `StorageError` for I/O errors.
+    directory. Raises `UsageError` if a partition to replace is a link or a file, `FormatError` if a log to append to is
+    damaged, `StorageError` for I/O errors.
     """
     by_owner: dict[TopicPartition, list[tuple[str, list[tuple[int, int, int]]]]] = {}
     for message in staged:
@@ -145,14 +146,16 @@ def _planned(options: WriteOptions, staged: Sequence[Staged], job: str, *, overw
         for owner in sorted({*by_owner} | {(topic, number) for topic, number in there if topic in topics}):
             partition = PartitionName(*owner)
             replaced = name_aside(partition, job, DirectoryState.STRAY) if owner in there else None
-            inode = _inode_of(os.path.join(options.path, str(partition)))
+            path = os.path.join(options.path, str(partition))
+            if os.path.lexists(path) and (os.path.islink(path) or not os.path.isdir(path)):
+                raise UsageError(f"{path} is not a directory, so no overwrite replaces it: move it away")
             yield Planned(
                 name=str(partition),
                 start=None,
                 leader_epoch=0,
                 replaced=replaced,
                 staged=tuple(by_owner.get(owner, ())),
-                inode=inode,
+                inode=_inode_of(path),
             )
         return
     for owner in sorted(by_owner):

@@ -374,7 +374,7 @@ def segments_between(
 def _believed(
     segment: Segment, found: Sequence[Span], next_base: int | None, lowest: int
 ) -> tuple[tuple[Span, ...], int]:
-    """Return the spans of a segment, and the lowest offset with which one of them or of a later segment's begins.
+    """Return the spans of a segment, and the lowest offset with which one of them or a span of a later segment begins.
     `next_base` is the base offset of the next segment, None for the last; `lowest` is the lowest offset with which a
     span of a later segment begins. If a span claims offsets that a later span or segment also has, its `next_offset` is
     limited by `_reached`: headers of batches that readers do not take would hide those offsets. Raises `StorageError`

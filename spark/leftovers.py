@@ -6,15 +6,16 @@ a long time.
 
 from __future__ import annotations
 
+import errno
 import os
 import time
 
 from msgspec import Struct
 
-from kafkalog.codec.common.errors import UsageError
+from kafkalog.codec.common.errors import StorageError, UsageError
 from kafkalog.log.directories.commits import work_directory
 from kafkalog.log.disk import fs
-from kafkalog.log.disk.files import PathLike, scan_directory
+from kafkalog.log.disk.files import PathLike, scan_directory, status_of
 from kafkalog.spark.journal import JOB, load_journal
 
 __all__ = ["OLD_SECONDS", "Leftover", "clear_leftovers", "leftovers", "work_directory"]
@@ -39,8 +40,8 @@ class Leftover(Struct, frozen=True, kw_only=True):
 def leftovers(path: PathLike) -> list[Leftover]:
     """Return the staged files for the log directory `path`, one entry per Spark job, ordered by modification time with
     the oldest first. Running jobs are included. Empty if there is no work directory, or if it is a link. `is_pending`
-    marks the job of an unfinished commit. Raises `StorageError` if a directory cannot be listed, and the errors of
-    `load_journal`: `FormatError`, `RecoveryRefused` and `StorageError`.
+    marks the job of an unfinished commit. Files and jobs that vanish meanwhile are left out. Raises `StorageError` if a
+    directory cannot be listed, and the errors of `load_journal`: `FormatError`, `RecoveryRefused` and `StorageError`.
     """
     work = work_directory(os.path.abspath(os.fspath(path)))
     if not os.path.isdir(work) or os.path.islink(work):  # files that a link leads to may belong to somebody else
@@ -50,8 +51,10 @@ def leftovers(path: PathLike) -> list[Leftover]:
     for entry in scan_directory(work):
         if not entry.is_dir(follow_symlinks=False) or JOB.fullmatch(entry.name) is None:
             continue
-        status = [file.stat(follow_symlinks=False) for file in scan_directory(entry.path)]
-        newest = max(stat.st_mtime for stat in (*status, entry.stat(follow_symlinks=False)))
+        own, status = status_of(entry.path), _status_in(entry.path)
+        if own is None or status is None:
+            continue
+        newest = max(stat.st_mtime for stat in (*status, own))
         size = sum(stat.st_size for stat in status)
         pending = journal is not None and journal.job == entry.name
         leftovers.append(
@@ -60,6 +63,17 @@ def leftovers(path: PathLike) -> list[Leftover]:
             )
         )
     return sorted(leftovers, key=lambda leftover: (leftover.modified, leftover.job))
+
+
+def _status_in(directory: str) -> list[os.stat_result] | None:
+    """Return the status of each file in a directory; None if the directory has vanished."""
+    try:
+        files = scan_directory(directory)
+    except StorageError as error:
+        if error.errno != errno.ENOENT:
+            raise
+        return None
+    return [status for file in files if (status := status_of(file.path)) is not None]
 
 
 def clear_leftovers(path: PathLike, older_than_seconds: float = OLD_SECONDS) -> list[Leftover]:

@@ -37,7 +37,7 @@ def from_json(value: Any) -> dict[TopicPartition, int]:
             for topic, partitions in value.items()
             for number, offset in partitions.items()
         }
-    except (AttributeError, TypeError, ValueError):
+    except (AttributeError, OverflowError, TypeError, ValueError):
         raise UsageError(
             f'the checkpoint has offsets {value!r}, not JSON like {{"topic":{{"0":23}}}}; it is not one of a kafkalog '
             "stream, so use another checkpointLocation"

@@ -110,7 +110,7 @@ class ArrowAssembler:
         complete, and a `Fault` for each log batch that cannot be decompressed or has a record that cannot be decoded.
         Records with offsets from `low` (one bound for each batch) to `high` (exclusive) are kept; those that do not
         fill an Arrow batch stay collected for the next call or `flush`. Raises `TypeError` on the first step of the
-        iterator if `takes_runs` is False.
+        iterator if `takes_runs` is False, `StorageError` if compiled code cannot be loaded.
         """
         if not self.takes_runs:
             raise TypeError("this assembler takes one batch at a time")

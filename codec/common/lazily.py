@@ -18,8 +18,9 @@ _FUNCTION = type(lambda: None)
 def lazily(package: str, table: Mapping[str, Sequence[str]]) -> tuple[list[str], Callable[[str], Any]]:
     """Return the list `__all__` and the function `__getattr__` of a package. `table` maps each module (relative to the
     package) to the names that it defines. `__getattr__` imports the module at the first use of a name and stores the
-    value in the package; it raises `AttributeError` for an unknown name. Functions come wrapped so that they check
-    their arguments; see `kafkalog.codec.common.arguments`.
+    value in the package; it raises `AttributeError` for an unknown name, and `UsageError` if the module needs an
+    optional package that is missing. Functions come wrapped so that they check their arguments; see
+    `kafkalog.codec.common.arguments`.
     """
     homes = {name: module for module, names in table.items() for name in names}
 

@@ -161,8 +161,9 @@ def build_batch(
     epoch and timestamp type of the records are ignored.
 
     With LogAppendTime consumers get `log_append_time` (ms), while the records keep their own times. A
-    `delete_horizon_ms` is stored as base timestamp and flagged. Raises `UsageError` if `records` is empty, or for
-    anything that `MemoryRecordsBuilder` refuses, such as offsets that do not increase.
+    `delete_horizon_ms` is stored as base timestamp and flagged. Raises `UsageError` if `records` is empty, for a
+    `level` outside its range, or for anything that `MemoryRecordsBuilder` refuses, such as offsets that do not
+    increase.
     """
     if not records:
         raise UsageError("a batch needs a record; an emptied one is empty_batch")

@@ -131,7 +131,8 @@ def build_batches(
     `offset`. Sequence numbers continue from batch to batch. A batch has at most `batch_bytes` bytes before compression,
     unless a single record is larger. If these rows are part of a larger job, `work_bytes` is the size of all its rows:
     it decides whether compiled code is loaded. Raises `UsageError` on the first step of the iterator if a needed column
-    is missing or cannot be converted, or if `build_batch` would refuse the records.
+    is missing or cannot be converted, or if `build_batch` would refuse the records; `StorageError` if compiled code
+    cannot be loaded.
     """
     columns = record_columns(records)
     rows = columns.num_rows

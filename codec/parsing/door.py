@@ -87,8 +87,9 @@ def parse(
 def build(value: Any, what: str = "entry") -> bytes:
     """Build the bytes of one structure from `value`, a container like those that `parse` returns. `what` is a name in
     `LAYOUTS`. Lengths, counts and checksums are computed. Contents are compressed again only if the stored `compressed`
-    bytes (for a wrapper message, its `value`) do not decompress to exactly these contents. Raises `FormatError` with
-    the name of a field whose value does not fit, `UsageError` for a missing field or an unknown `what`.
+    bytes (for a wrapper message, its `value`) do not decompress to exactly these contents. Raises `FormatError` for a
+    value that does not fit, with the name of its field if that is known, or a compression that the magic does not
+    have; `UsageError` for a missing field or an unknown `what`.
     """
     layout = layout_of(what)
     try:
@@ -106,7 +107,8 @@ def with_timestamps(entry: Mapping[str, Any], change: Callable[[int], int]) -> C
     """Return a copy of `entry` (a container that `parse` returned) in which `change` has been applied to the timestamp
     of every record (ms, as a consumer gets it). Base timestamp, deltas and largest timestamp of a batch are adapted,
     but a delete horizon is kept; a wrapper message gets the largest timestamp of its messages. With LogAppendTime
-    `change` is applied to the entry's one timestamp. Raises `UsageError` for magic 0, which has no timestamps.
+    `change` is applied to the entry's one timestamp, without records too; otherwise a batch without records keeps its
+    timestamps. Raises `UsageError` for magic 0, which has no timestamps.
     """
     changed: Container = deepcopy(Container(entry))
     if changed.magic == 0:

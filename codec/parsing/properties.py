@@ -23,12 +23,15 @@ def _continues(line: str) -> bool:
 
 def _logical_lines(text: str) -> Iterator[str]:
     """Yield the logical lines of a properties file, without comments and empty lines. A line that ends in an odd number
-    of backslashes continues in the next one, whose leading blanks are dropped.
+    of backslashes continues in the next one, whose leading blanks are dropped. A line with only a backslash is ignored,
+    but at the end of the file it is an empty logical line, as in Java.
     """
     held: list[str] = []
-    for natural in _LINE_END.split(text):
+    naturals = _LINE_END.split(text)
+    for natural in naturals if naturals[-1] else naturals[:-1]:
         line = natural.lstrip(_BLANK)
-        if not held and (not line or line[0] in "#!"):
+        if not any(held) and (not line or line[0] in "#!"):
+            held = []
             continue
         if _continues(line):
             held.append(line[:-1])

@@ -243,8 +243,9 @@ class Reader:
     @contextmanager
     def inside(self, name: str, *, unpacked: memoryview | None = None, doc: str = "") -> Iterator[Reader]:
         """Context manager that yields a new reader for one structure. The structure's span `name` begins at the current
-        position and ends with the context. With `unpacked`, the new reader reads these decompressed bytes; after a
-        fault in them, a tolerant reader continues after the structure.
+        position and ends with the context. With `unpacked`, the new reader reads these decompressed bytes. After a
+        fault in them, also bytes that were not read, a tolerant reader continues after the structure; a strict one
+        raises `LayoutError`.
         """
         start = self.window.tell()
         span = self._added(FieldSpan(name, start, start, doc=doc, is_unpacked=unpacked is not None))

@@ -81,9 +81,9 @@ class Whole(Traced):
         self.constants = constants
 
     def read(self, reader: Reader) -> Container:
-        """Read header and body as one container of fields. A wrong constant or checksum is a problem: a strict reader
-        raises `LayoutError`, a tolerant one records it and continues. A header that is incomplete or has an impossible
-        length raises `LayoutError` in both.
+        """Read header and body as one container of fields. A wrong constant or checksum, or a fault in the body, is a
+        problem: a strict reader raises `LayoutError`, a tolerant one records it and continues. A header that is
+        incomplete or has an impossible length raises `LayoutError` in both.
         """
         start = reader.window.tell()
         header = reader.fields(self.header)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kafkalog.codec import derive
-from kafkalog.codec.common.errors import FormatError
+from kafkalog.codec.common.errors import FormatError, UsageError
 from kafkalog.codec.layout import record_batch
 from kafkalog.codec.model import ControlRecordType, ControlType, EndTransactionMarker, Record
 
@@ -27,10 +27,11 @@ def parse_control_key(key: bytes | None) -> ControlRecordType:
 
 
 def parse_end_transaction_marker(kind: ControlRecordType, value: bytes | None) -> EndTransactionMarker:
-    """Parse the coordinator epoch in the value of a COMMIT or ABORT record (another known type in `kind` is not
-    noticed); more bytes are ignored. Raises `FormatError` if the value is None or too short, or its version negative;
-    `ValueError` if the type is not a `ControlType`.
+    """Parse the coordinator epoch in the value of a COMMIT or ABORT record; more bytes are ignored. Raises
+    `UsageError` for another type, `FormatError` if the value is None or too short, or its version negative.
     """
+    if kind.type not in _MARKERS:
+        raise UsageError(f"control type {kind.type} does not end a transaction")
     if value is None or len(value) < END_MARKER.size:
         raise FormatError("a transaction marker's value is too short", field="value", code="control_record_invalid")
     version, coordinator_epoch = END_MARKER.struct.unpack_from(value)

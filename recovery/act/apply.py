@@ -175,7 +175,8 @@ def locate(disks: Disks, journal: Journal, name: str, *, to_undo: bool = False) 
 
     Raises `Unexpected` if no position fits all files; it names the first place that contradicts the places before it.
     Raises `Unexpected` too for an unknown entry in a touched directory. Raises `FormatError` if the journal's steps
-    contradict each other, `StorageError` if a file cannot be read.
+    contradict each other, `RecoveryRefused` if a removed directory is nested too deeply (`FileSystem.walk`),
+    `StorageError` if a file cannot be read.
     """
     script = describe(journal, f"{disks.quarantine.root}/{disks.run_id}/{name}")
     timeline = script.timeline
@@ -426,7 +427,8 @@ def roll_back(disks: Disks, located: Located, name: str, forget: Callable[[], No
     `name` is the present name of the journal's document. It is renamed to `undoing.json`, and to `closing.json` when
     all files are restored, so that an interrupted undo can continue; `preparing.json` is renamed to `closing.json` at
     once, because nothing was changed yet. `forget` is called when all files are restored, and removes the execution
-    from the pointer file. Raises `StorageError` if the disk fails; the undo then stays unfinished.
+    from the pointer file. Raises `RecoveryRefused` if something has the former name of a renamed file, `StorageError`
+    if the disk fails; the undo then stays unfinished.
     """
     if name == PREPARING:  # it changed nothing, and the directory may not name it yet, as it must while it is undone
         finish_document(disks, name, CLOSING)

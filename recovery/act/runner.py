@@ -197,8 +197,9 @@ def complete(
     untrue, or None. Return the completed ids with the number of operations that were carried out or undone here, the
     superseded ids with the reasons, and why a marker was withheld (None if none was; the last reason if several were).
 
-    Raises `RecoveryRefused` if another process has changed a file; that execution is rolled back. Raises it too if a
-    document is damaged, and `StorageError` if the disk fails. Executions completed before the error stay completed.
+    Raises `RecoveryRefused` if another process has changed a file: an execution is then rolled back, an undo stays
+    unfinished. Raises it too if a document is damaged, and `StorageError` if the disk fails. Executions completed
+    before the error stay completed.
     """
     superseded = settle(root, runs, earlier).superseded
     completed: dict[str, int] = {}

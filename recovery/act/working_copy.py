@@ -73,9 +73,10 @@ def copy_for(path: PathLike, target: PathLike, work: Callable[[str, Mapping[str,
     the copy's path, and the directories that are not in it because they could not be read or have links or special
     files in them, by name with the error. Lock and pointer file are not copied.
 
-    Raises `UsageError` for a partition directory or a `target` that `new_directory` refuses; `RecoveryRefused` if the
-    directory is in use, has an unfinished execution, or directly contains special files or links; `StorageError` if a
-    file cannot be copied. If copying or `work` raises an exception, the copy is removed.
+    Raises `UsageError` for a path that is not a log directory, or a `target` that `new_directory` refuses;
+    `RecoveryRefused` if the directory is in use, has an unfinished execution, directly contains special files or links,
+    or is nested more than 100 levels deep; `StorageError` if a file cannot be copied. If copying or `work` raises an
+    exception, the copy is removed.
     """
     root, only = root_of(path)
     if only is not None:

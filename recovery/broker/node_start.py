@@ -20,6 +20,7 @@ from kafkalog.codec.model import ProducerEntry
 from kafkalog.codec.names import META_PROPERTIES, PARTITION_METADATA, DirectoryState
 from kafkalog.recovery.broker.manager import BrokerResult
 from kafkalog.recovery.broker.node.answer import (
+    DISPLACED,
     NEWER_FILES,
     ConsequenceKind,
     Fault,
@@ -32,7 +33,7 @@ from kafkalog.recovery.broker.node.answer import (
     StartOutcome,
 )
 from kafkalog.recovery.broker.node.bootstrap import Bootstrap, bootstrap_of_start
-from kafkalog.recovery.broker.node.ending import StartEndsError, ends
+from kafkalog.recovery.broker.node.ending import RUNTIME, StartEndsError, ends
 from kafkalog.recovery.broker.node.ensemble import Identity, exchanged, identity_of_start, identity_with_zookeeper
 from kafkalog.recovery.broker.node.internal_topics import Unserved, consequences_of_unserved, unserved_partitions
 from kafkalog.recovery.broker.node.leader import Leaders, continues, followed
@@ -67,6 +68,7 @@ from kafkalog.recovery.broker.node.quorum import (
 from kafkalog.recovery.broker.node.reading import ReaderError
 from kafkalog.recovery.broker.node.releases import NEWEST, Release, asked_release, groups_from, release_of
 from kafkalog.recovery.broker.node.replay import (
+    Contradiction,
     Replay,
     newest_metadata_version,
     oldest_with_metadata_version,
@@ -109,8 +111,8 @@ def node_start(
 
     If `release` is None and the metadata was written by a release that is not known yet, the only answer is UNKNOWN. If
     all releases give a broker with ZooKeeper the same answer, it is returned once, for the newest of them. Raises
-    `UsageError` if `release` is not a version number or not a known release, `StorageError` if the metadata log cannot
-    be read. If other files cannot be read, the answers are UNKNOWN.
+    `UsageError` if `release` is not a version number or not a known release, `StorageError` if the metadata log, a
+    snapshot of it or `quorum-state` cannot be read. If other files cannot be read, the answers are UNKNOWN.
 
     * `properties`: the node's server properties
     * `release`: ask about this release only; by default, every group of releases from the lowest that can have written
@@ -596,7 +598,58 @@ class _Start:
             self._refuse_registration(identity, replay.image)
         elif self.files.stated_role is Role.CONTROLLER:
             self._serves_no_partition()
+        if self.role is not Role.BROKER:
+            self._refuse_displaced(loaded)
         return self._done()
+
+    def _refuse_displaced(self, loaded: LoadedMetadata) -> None:
+        """Raise `StartEndsError` if a base offset in the metadata log is so high that a controller does not stay the
+        leader, or that it reads records again and cannot apply them. Add a consequence if only other voters can lead.
+        """
+        batch = loaded.displaced()
+        if batch is None:
+            return
+        what = (
+            f"a batch at offset {batch.expected} of its metadata log claims offset {batch.claimed}, and the log ends "
+            f"at {loaded.end}"
+        )
+        refused = self._read_again(loaded)
+        elections = batch.claimed - loaded.end - 1
+        if refused is not None:
+            detail = f"it ends as it reads the records from offset {batch.expected} on again, because {what}"
+            raise ends(
+                Part.METADATA_LOG, DISPLACED, loaded.directory, refused.exception, refused.message, detail=detail
+            )
+        if elections <= 0:
+            return
+        if not self._leads:
+            detail = f"its controller can follow and not lead, because {what}"
+            self._note([StartConsequence(kind=ConsequenceKind.OTHER, detail=detail, file=loaded.directory)], [])
+            return
+        often = f"again and again, {elections} times," if elections > 1 else "once"
+        detail = (
+            f"its controller gives up its leadership {often} and forgets the metadata after offset {batch.expected}, "
+            f"because {what}"
+        )
+        message = (
+            f"Can't create a new in-memory snapshot at epoch {loaded.end + 1} because there is already a snapshot with "
+            f"epoch {batch.claimed}"
+        )
+        raise ends(Part.METADATA_LOG, DISPLACED, loaded.directory, RUNTIME, message, detail=detail)
+
+    def _read_again(self, loaded: LoadedMetadata) -> Contradiction | None:
+        """Return the first record that cannot be applied a second time, if a reader that looks for the next offset of
+        the log finds the displaced batch instead (`MetadataLoader`); else None.
+        """
+        again = list(loaded.batches(loaded.end))
+        if not again:
+            return None
+        replay = Replay(release=self.release, is_controller=False)
+        replay.take(() if loaded.snapshot is None else loaded.snapshot.batches())
+        replay.take(loaded.batches(0 if loaded.snapshot is None else loaded.snapshot.end))
+        known = len(replay.skipped)
+        replay.take(again)
+        return next(iter(replay.skipped[known:]), None)
 
     def _led(self, replay: Replay, loaded: LoadedMetadata, bootstrap: Bootstrap) -> Replay:
         """Return the metadata of a node that leads by itself: `replay`, or the bootstrap records if `replay` is empty.

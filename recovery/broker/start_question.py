@@ -45,7 +45,7 @@ def start_with(
 ) -> NodeStart:
     """Predict the start of the node that `root` belongs to, on the log directory `root` and on the directories in
     `roots` that are not copies of it. Reads only. Raises `UsageError` if the release is not a version number or not
-    known, `StorageError` if the metadata log cannot be read.
+    known, `StorageError` if the metadata log, a snapshot of it or `quorum-state` cannot be read.
 
     * `loaded`: results of loading logs, by log directory; segments of other directories are not read
     * `asked`: properties and release to ask about; if the properties are of another node and do not name `root`, they

@@ -15,7 +15,7 @@ from kafkalog.codec.names import (
 )
 from kafkalog.log.directories.directory import LogDir
 from kafkalog.log.directories.missing_partitions import missing_directories
-from kafkalog.log.disk.files import scan_directory
+from kafkalog.log.disk.files import Entry, scan_directory
 from kafkalog.recovery.facts.topic_facts import TopicFacts, directory_id_of
 
 __all__ = ["missing_partitions", "missing_partitions_of"]
@@ -36,11 +36,21 @@ def missing_partitions_of(log_dir: LogDir, facts: TopicFacts) -> list[Finding]:
         LOG_START_OFFSET_CHECKPOINT: log_dir.log_start_offsets,
         REPLICATION_OFFSET_CHECKPOINT: log_dir.high_watermarks,
     }
-    names = {entry.name: entry.is_dir() for entry in scan_directory(log_dir.path)}
+    names = {entry.name: _is_directory(entry) for entry in scan_directory(log_dir.path)}
     return [
         finding.in_file(os.path.join(log_dir.path, finding.file or ""))
         for finding in missing_partitions(log_dir.path, names, checkpoints, facts)
     ]
+
+
+def _is_directory(entry: Entry) -> bool:
+    """Whether an entry is a directory or a link to one. False if the link leads to itself or its target cannot be
+    examined.
+    """
+    try:
+        return entry.is_dir()
+    except OSError:
+        return False
 
 
 def missing_partitions(
@@ -55,11 +65,12 @@ def missing_partitions(
     broker reports this to the controller when it starts (`ReplicaManager.maybeUpdateTopicAssignment`). Raises
     `StorageError` if one of these directories cannot be listed.
     """
-    beside = (entry for other in facts.roots if other != root for entry in scan_directory(other) if entry.is_dir())
+    others = (entry for other in facts.roots if other != root for entry in scan_directory(other))
+    beside = (entry.name for entry in others if _is_directory(entry))
     own_names = (name for name, is_directory in names.items() if is_directory)
     there = {
         (name.topic, name.partition)
-        for directory in (*own_names, *(each.name for each in beside))
+        for directory in (*own_names, *beside)
         if (name := parse_partition_directory(directory)) is not None
     }
     own = directory_id_of(root)

@@ -45,7 +45,7 @@ def compare_ways(directory: SurveyedDirectory, forecasts: Forecasts) -> Recovery
     loses, in total and for each partition in which they may differ. Nothing on disk is changed.
 
     `forecasts` must have counts, else `AssertionError` is raised. Reads the partitions' logs and other copies of them;
-    raises `StorageError` if that fails.
+    raises `StorageError` if that fails, `UsageError` as `consequences` does.
     """
     if forecasts.counted is None:
         raise AssertionError(directory.survey.root)
@@ -192,7 +192,7 @@ def _compared(
     have counts only for the partitions that they help.
 
     Ways that combine options are left out if they are not better than the single options (`_gains`, `_mends`). Raises
-    `StorageError` if a log cannot be read.
+    `StorageError` if a log cannot be read, `UsageError` as `consequences` does.
     """
     names = {partition.name for partition in hurt}
     for way in ways:
@@ -321,8 +321,7 @@ def _of_recommended(
     directory: SurveyedDirectory, comparer: Comparer, ways: Sequence[tuple[RecoveryWay, WayResult]]
 ) -> Iterator[LossConsequence]:
     """Yield the lost transaction markers that follow from the recommended way, if it is a recovery other than the one
-    that the plan carries out. Nothing if no way is recommended. Raises `StorageError` while iterating if a file cannot
-    be read.
+    that the plan carries out. Nothing if no way is recommended. Raises the errors of `consequences` while iterating.
     """
     best = recommended([way for way, _result in ways])
     for way, result in ways:
@@ -439,9 +438,9 @@ class _WayDescriber:
 
     def left_to_remote(self, result: WayResult, partitions: Sequence[PartitionFacts]) -> str:
         """Return text about the offsets that are no longer local in the result and that a broker reads from the remote
-        tier. For each partition they reach from its first base offset before to its first base offset after
-        (exclusive). At most three partitions are named; the others are counted. If no partition has such offsets, the
-        text names none.
+        tier. For each partition they reach from the base offset of its first segment now to the base offset of its
+        first segment in the result (exclusive). At most three partitions are named; the others are counted. If no
+        partition has such offsets, the text names none.
         """
         ranges = []
         for partition in partitions:

@@ -133,7 +133,8 @@ def checks_of(survey: Survey, tiering: Tiering) -> tuple[InOrder, Look | None]:
 
 def findings_of_checks(survey: Survey, tiering: Tiering, checked: Checked = _NOTHING) -> Iterator[Finding]:
     """Yield the warnings and errors of the checks about the log directory and its partitions, with relative file paths;
-    nothing if there are more logs than a plan counts. `checked` are findings that are already known, by partition
+    nothing if there are more logs than a plan counts. A partition that cannot be read is left out, and so is the log
+    directory itself if only a part of it was surveyed. `checked` are findings that are already known, by partition
     directory: these are not checked again. Raises `StorageError` while iterating if a checkpoint cannot be read.
     """
     checks = _Checks(survey, tiering)
@@ -165,10 +166,10 @@ def left_by(
 
     A start examines a log from its recovery point on. Problems before it stay, and need `full` or another copy; the
     finding says so if it is about an index. With a clean-shutdown marker a start examines nothing, so errors about
-    indexes and findings about leader epochs that the plan repairs are yielded too. A finding about an index beside a
-    log that the plan repairs says that it is about the log before, and counts as repaired. `checked` are findings that
-    are already known, by partition directory. Reads the logs, unless there are more than a plan counts: then nothing is
-    yielded. Raises `StorageError` while iterating if a checkpoint cannot be read.
+    indexes and findings about leader epochs that the plan repairs are yielded too. If the plan repairs the log of an
+    index, a finding about the index says that it was compared with the unrepaired log, and counts as repaired.
+    `checked` are findings that are already known, by partition directory. Reads the logs, unless there are more than a
+    plan counts: then nothing is yielded. Raises `StorageError` while iterating if a checkpoint cannot be read.
     """
     is_trusted = CLEAN_SHUTDOWN_FILE in survey.files
     changed = {path for action in actions for path in (action.path, action.target) if path is not None}

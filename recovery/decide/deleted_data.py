@@ -42,9 +42,9 @@ _SHOWN = 3
 
 def lost_in_deleted(survey: Survey, lost: Iterable[LostRange]) -> dict[str, list[str]]:
     """Return the paths of `.deleted` logs at or above the first segment of the live log that hold offsets in `lost`, by
-    partition directory; empty if there are none. Partitions without a live segment and the metadata log are left out.
-    Compaction and truncation leave such files, until the next start removes them. Reads batch headers of the logs that
-    may hold such offsets; raises `StorageError` if it cannot.
+    partition directory and in offset order; empty if there are none. Partitions without a live segment and the metadata
+    log are left out. Compaction and truncation leave such files, until the next start removes them. Reads batch headers
+    of the logs that may hold such offsets; raises `StorageError` if it cannot.
     """
     tree = survey.tree()
     ranges: dict[str, list[LostRange]] = {}

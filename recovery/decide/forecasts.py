@@ -189,6 +189,7 @@ def examine_apart(directory: SurveyedDirectory, workers: Workers, *, counts: boo
     or the mode is not safe, salvage or strict.
 
     In the result, `counted` is None if `counts` is False, if a start failed, or if the logs exceed 1 GiB in total.
+    With `counts`, `checked` has what `look` found, by partition directory, without directories that it cannot read.
     `workers` run partitions in parallel and report progress. Raises `StorageError` if a file cannot be read.
     """
     rules, sizes, look = directory.rules, directory.sizes, directory.look

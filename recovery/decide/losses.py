@@ -125,8 +125,8 @@ def lost_beside(
     """Return phrases about losses that the recovery itself does not cause, to be added after the sum of its losses;
     empty if there are none. They name partitions that lose something by the start of these nodes or with a log
     directory, and partitions with a PARTITION_MISSING finding that the start does not mention. They also name the
-    metadata if the start treats it as empty, or its end if the start goes back behind it, and partitions whose logs are
-    older than the metadata, except those of `counted_already` (names of partition directories). Unless all log
+    metadata if the start treats it as empty, or its end if the start returns to an earlier offset, and partitions whose
+    logs are older than the metadata, except those of `counted_already` (names of partition directories). Unless all log
     directories of the nodes are given, they say that another one may have the missing partitions.
     """
     starts = list(dict.fromkeys(nodes))

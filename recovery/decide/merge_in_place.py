@@ -111,18 +111,20 @@ def _merged(survey: Survey, directory: str, name: PartitionName, there: Sequence
     undamaged, and either has all records of the merged log or would lose batches by it. Return None too if no other
     copy contributes anything. With a result, the segments of the other copies are added to `survey.outside`.
 
-    Raises `RecoveryRefused` if this copy is worth a merge but no other can be read, `UsageError` if the copies do not
-    belong together, and `StorageError` if this copy cannot be read, or another one no longer.
+    Raises `RecoveryRefused` if the copies are of several clusters or topics, or if this copy is worth a merge but no
+    other can be read. Raises `UsageError` if the other copies have no directory that differs from this one, and
+    `StorageError` if this copy cannot be read, or another one no longer.
     """
     own = os.path.join(survey.root, directory)
     shelf = of_one_partition([own, *there])
     (copies,) = shelf.copies.values()
-    outside = {
-        segment.path: facts_of(os.stat(segment.path))
-        for copy in copies
-        if copy.partition is not None and real(copy.path) != real(own)
-        for segment in copy.partition.segments
-    }
+    theirs = [copy.partition for copy in copies if copy.partition is not None and real(copy.path) != real(own)]
+    try:
+        outside = {
+            segment.path: facts_of(os.stat(segment.path)) for partition in theirs for segment in partition.segments
+        }
+    except OSError as error:
+        raise StorageError.wrap(error, "cannot examine the file") from error
     settings = rules.settings(name.topic)
     is_compacted = rules.facts.is_compacted(name.topic)
     try:

@@ -41,11 +41,11 @@ def with_nodes(plans: Sequence[Plan], rules: Mapping[str, Rules]) -> list[Plan]:
     and the removal of a `bootstrap.checkpoint` that prevents it (`_without_bootstrap`); `rules` are by log directory.
     Plans that were made without comparing ways, or whose broker's start could not be predicted, are returned unchanged.
 
-    A plan for a release that starts on none of this, because a later one has written the files, is refused. Each node
-    is predicted once, from the results of loading the logs of all its directories. If the node starts with no
-    release, the forecast's outcome becomes START_FAILS, although the logs load. If only some partitions were examined,
-    the segments of the others are not read. Raises `StorageError` if a file that a start reads cannot be read,
-    `UsageError` if the release asked about is not known.
+    A plan is refused if the release asked about does not start because a later one has written the files. Each node is
+    predicted once, from the results of loading the logs of all its directories. If the node starts with no release, the
+    forecast's outcome becomes START_FAILS, although the logs load. If only some partitions were examined, the segments
+    of the others are not read. Raises `StorageError` if a file that a start reads cannot be read, `UsageError` if the
+    release asked about is not known.
     """
     loaded = {
         plan.root: logs
@@ -170,9 +170,9 @@ def _of_metadata_log(root: str, rules: Rules) -> list[Finding]:
 
 
 def start_now(root: str, rules: Rules, before: NodeStart | None) -> NodeStart | None:
-    """Predict the node's start on the directory as it is now, after a recovery. `before` is the plan's prediction. The
-    logs, which the recovery has verified, are not loaded again if the start changes nothing according to `before`.
-    None if the metadata log cannot be read; if another file cannot be read, the answers are UNKNOWN.
+    """Predict the node's start on the directory as it is now, after a recovery. `before` is the plan's prediction, if
+    any. The logs, which the recovery has verified, are not loaded again if the start changes nothing according to
+    `before`. None if the metadata log cannot be read; if another file cannot be read, the answers are UNKNOWN.
     """
     try:
         return node_start(

@@ -70,9 +70,9 @@ def partition_plans(
     gaps: Mapping[str, list[tuple[int, int]]],
 ) -> list[PartitionPlan]:
     """Return a summary for each partition directory: names of truncated, removed and rebuilt files and of removed
-    directories in it, kept and removed bytes of logs, and lost offsets. The summaries are in the order of `results`,
-    the directories as a start loads them afterwards. A directory that waits for deletion has no log end offset; only a
-    live one has a high watermark.
+    directories in it, kept and removed bytes of logs, and lost offsets. The summaries are in the order of `results`:
+    the directories as a start loads them after the plan. A directory that waits for deletion has no log end offset;
+    only a live one has a high watermark.
 
     `actions` are those of the plan, `gaps` lost offset ranges by directory, both ends inclusive. Reads removed parts of
     logs to find their last offsets; raises `StorageError` if that fails.

@@ -640,8 +640,8 @@ def _lost_logs(survey: Survey) -> list[Finding]:
 
 def _missing_partitions(survey: Survey, topics: TopicFacts) -> list[Finding]:
     """Return the findings about partitions that checkpoints or metadata name and that have no directory, with relative
-    paths. Empty if only a part of the log directory was surveyed. Raises `StorageError` if a log directory cannot be
-    listed.
+    paths. Empty if only a part of the log directory was surveyed. Raises `StorageError` if a checkpoint cannot be read
+    or a log directory cannot be listed.
     """
     if survey.is_partial:
         return []

@@ -84,13 +84,13 @@ def known_settings(values: Mapping[str, str]) -> dict[str, str]:
     `internal.segment.bytes` replaces `segment.bytes`.
 
     If retention is not given in ms, the broker's value in minutes, or else in hours, becomes `retention.ms`. A negative
-    value becomes -1. A value that is not a number is dropped.
+    value becomes -1. A value that is not a number is returned unchanged.
     """
     found: dict[str, str] = {}
     for name, unit in _OTHER_UNITS:
-        number = parse_java_long(values.get(name, "").strip())
-        if number is not None:
-            found["retention.ms"] = str(number * unit if number >= 0 else -1)
+        if name in values:
+            number = parse_java_long(values[name].strip())
+            found["retention.ms"] = values[name] if number is None else str(number * unit if number >= 0 else -1)
     for name, topic_name in _TOPIC_NAMES.items():
         if name in values:
             found[topic_name] = values[name]

@@ -70,7 +70,8 @@ class Coordinators:
 
     def commits_in(self, number: int) -> list[tuple[int, str, int]]:
         """Return (offset, group, timestamp in ms) of the commits in this partition of `__consumer_offsets`, those
-        behind damage too; empty if it cannot be read or the topic is too large (256 MiB). Read once and cached.
+        behind damage too, up to a place that cannot be read; empty if the topic is too large (256 MiB). Read once and
+        cached.
         """
         if number not in self._commits_in:
             self._commits_in[number] = [
@@ -82,8 +83,8 @@ class Coordinators:
 
     def epochs_in(self, number: int) -> list[tuple[int, str, tuple[int, int]]]:
         """Return (offset, transactional id, (producer id, epoch)) of the records in this partition of
-        `__transaction_state` in offset order, those behind damage too, without tombstones; empty if it cannot be read
-        or the topic is too large (256 MiB). Read once and cached.
+        `__transaction_state` in offset order, those behind damage too, without tombstones, up to a place that cannot
+        be read; empty if the topic is too large (256 MiB). Read once and cached.
         """
         if number not in self._epochs_in:
             self._epochs_in[number] = [
@@ -95,7 +96,9 @@ class Coordinators:
         return self._epochs_in[number]
 
     def _records(self, topic: str, number: int) -> Iterator[tuple[Record, CoordinatorRecord]]:
-        """Yield the records of one partition of a coordinator's topic that can be read, without tombstones."""
+        """Yield the records of one partition of a coordinator's topic, without tombstones. A directory is read up to a
+        place that cannot be read.
+        """
         from kafkalog.cluster.records.coordinator_records import decode_record
 
         for partition in self._partitions(topic):

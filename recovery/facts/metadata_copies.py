@@ -12,8 +12,8 @@ from typing import Final
 __all__ = ["IN_PLACE_OF_A_WAY", "OTHER_COPIES"]
 
 OTHER_COPIES: Final = (
-    "`kafkalog quorum show` compares the copies of other nodes, if the cluster has any, and `kafkalog plan` of the "
-    "metadata log's own directory tells what can be mended here"
+    "`kafkalog quorum show` compares the copies of other nodes, if the cluster has any, and a plan that includes the "
+    "metadata log tells what can be mended here"
 )
 IN_PLACE_OF_A_WAY: Final = (
     "every controller and broker has a copy of the metadata log: give them all to `kafkalog quorum show`; while the "

@@ -33,8 +33,9 @@ BY_HAND: Final = (
 
 def lost_identity(root: str, roots: Sequence[str], facts: TopicFacts) -> bytes | None:
     """Return the content of a new `meta.properties` for the log directory `root`. Return None if the present file names
-    the node and needs no directory id: it has one, its version is 0, or none is known for it. Writes nothing. `roots`
-    are all log directories that the caller has; other brokers' directories are ignored.
+    the node and needs no other directory id: it has one that Kafka accepts, or it has none and its version is 0 or none
+    is known for it. Writes nothing. `roots` are all log directories that the caller has; other brokers' directories are
+    ignored.
 
     Cluster and node id are taken from the broker's other directories, or else from the present file if no broker
     accepts it because `version` is missing. The directory id comes from the metadata (`facts`) or the damaged file. It
@@ -46,10 +47,11 @@ def lost_identity(root: str, roots: Sequence[str], facts: TopicFacts) -> bytes |
     taken, is_last = {meta.directory_id for meta in known}, len(known) == len(others)
     standing = meta_properties_of(root)
     if standing is not None and standing.node_id is not None:
-        if standing.directory_id is not None or not standing.version:
+        is_refused = standing.directory_id is not None and refused_id(standing, root, has_topic_ids=False) is not None
+        if not is_refused and (standing.directory_id is not None or not standing.version):
             return None
         own = _directory_id(root, facts, taken, is_last=is_last)
-        return None if own is None else _encoded(root, standing, own)
+        return None if own is None and not is_refused else _encoded(root, standing, own)
     own_file = incomplete_meta_properties_of(root)
     first = known[0] if known else own_file
     if first is None:

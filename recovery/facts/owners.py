@@ -72,7 +72,7 @@ def closed_files(root: str, roots: Iterable[str]) -> ClosedFiles | None:
     `meta.properties`; root is not counted.
 
     None if the user may use all files, if everything belongs to root, so that the user is unknown, or if a directory
-    cannot be listed.
+    cannot be listed or an entry cannot be examined.
     """
     try:
         user = _user({root, *roots})
@@ -141,7 +141,7 @@ def _emptied(closed: Mapping[str, os.stat_result], user: User, is_clean: bool) -
 def _user(roots: Iterable[str]) -> User | None:
     """Return the user and group id that own most of the log directories, their partition directories and
     `meta.properties`; root is not counted. None if all belong to root. Raises `OSError` or `StorageError` if a
-    directory cannot be listed.
+    directory cannot be listed or an entry cannot be examined.
     """
     owners: Counter[User] = Counter()
     for root in roots:
@@ -157,8 +157,8 @@ def _user(roots: Iterable[str]) -> User | None:
 
 def _entries(root: str) -> Iterator[tuple[str, os.stat_result]]:
     """Yield (path, lstat) of everything that a broker opens: the log directory, its own files, and partition
-    directories with their direct content. A lock file that kafkalog itself created is left out. Raises `StorageError`
-    while iterating if a directory cannot be listed.
+    directories with their direct content. A lock file that kafkalog itself created is left out. Raises `OSError` or
+    `StorageError` while iterating if a directory cannot be listed or an entry cannot be examined.
     """
     yield root, os.lstat(root)
     for entry in scan_directory(root):

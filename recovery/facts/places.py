@@ -114,7 +114,8 @@ def _partitions_at(path: PathLike) -> list[tuple[str, int]] | None:
 def holding(given: Sequence[PathLike], select: Selection) -> list[str]:
     """Return the log directories to which the paths `given` lead and which have a selected partition. If `select`
     selects everything, all are returned. Directories that cannot be read are included. Raises `UnknownName` if all
-    directories can be read and a selected topic or partition is in none of them, `UsageError` if there are no paths.
+    directories can be read and a selected topic or partition is in none of them. Raises `UsageError` if there are no
+    paths, or if everything that was selected is excluded.
     """
     paths = log_directories(given)
     if select == ALL:
@@ -149,8 +150,8 @@ def chosen_directories(paths: Sequence[PathLike], select: Selection) -> tuple[st
     All paths must lead to one log directory; this is not checked. If every path is a partition directory, only these
     can be selected.
 
-    Raises `UsageError` and `RecoveryRefused` as `root_of` does, `UnknownName` if no directory is selected, and
-    `StorageError` if the log directory cannot be listed.
+    Raises `UsageError` and `RecoveryRefused` as `root_of` does, `UsageError` also if everything that was selected is
+    excluded, `UnknownName` if no directory is selected, and `StorageError` if the log directory cannot be listed.
     """
     places = [root_of(path) for path in paths]
     root = places[0][0]

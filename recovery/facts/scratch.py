@@ -63,8 +63,8 @@ class Scratch:
 
     def divide(self, sizes: Iterable[int]) -> list[int]:
         """Reserve one part of each size in bytes, after the present end, for processes that are forked later; return
-        the position at which each part begins. Bytes that no process writes are zeros. Raises `StorageError` if no
-        temporary file can be created.
+        the position at which each part begins. Bytes that no process writes are zeros, or missing at the end of the
+        file. Raises `StorageError` if no temporary file can be created.
         """
         try:
             if self._file is None:

@@ -314,12 +314,12 @@ def survey(
     """List a log directory and its partition directories; no file is opened. Symbolic links are listed as such.
 
     Raises `UsageError` if `root` is missing or not a directory, `StorageError` if it, or without `tolerant` a directory
-    in it, cannot be listed.
+    in it, cannot be listed or has an entry that cannot be examined.
 
     * `only`: names of the partition directories to list; None: all. The root's own files are always listed
     * `on_read`: called after each later read of a file with its path and the end of the bytes read
     * `tables`: header tables of logs that were just read, by real path
-    * `tolerant`: leave out a directory that cannot be listed, and put its error into `unreadable`
+    * `tolerant`: leave out a directory that cannot be listed or examined, and put its error into `unreadable`
     * `follows`: list live symbolic links as their targets, as a broker sees them
     """
     if not exists(root):

@@ -74,8 +74,8 @@ def normalize_root(tree: Tree) -> list[Change]:
     """Remove from the tree what stops a broker or takes the log directory offline: directories that are not partitions
     (except the cache of remote indexes) or have blanks in their name, second directories of a live or `-future`
     partition, directories in place of checkpoints, and unreadable checkpoints of high watermarks or of the cleaner.
-    Other unreadable checkpoints stay: `Checkpoints.write` replaces them. Leftover temporary checkpoints are removed
-    too. So is the clean-shutdown marker, which is not trusted.
+    Unreadable checkpoints of recovery points and log start offsets stay: `Checkpoints.write` replaces them. Leftover
+    temporary files of these two are removed too. So is the clean-shutdown marker, which is not trusted.
 
     Return the changes with their reasons, without the marker's removal; empty if nothing else was removed. Raises
     `StorageError` if a checkpoint cannot be read from disk.

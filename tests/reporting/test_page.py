@@ -450,7 +450,8 @@ def test_only_a_regular_file_is_replaced(torn: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("target", "sentence"),
-    [("nowhere/r.html", "nowhere is not a directory"), (".", ". is a directory: name a file in it")],
+    [("nowhere/r.html", "nowhere is not a directory"), (".", ". is a directory: name a file in it"),
+     ("", "the report needs the name of a file")],
 )
 def test_a_place_that_cannot_be_is_a_mistake(
     torn: Path, target: str, sentence: str, monkeypatch: pytest.MonkeyPatch

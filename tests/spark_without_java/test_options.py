@@ -70,6 +70,7 @@ REFUSED = [
     ({"assign": '{"a":[0.9]}'}, "assign needs JSON"),
     ({"assign": '{"a":{"0":5}}'}, "assign needs JSON"),
     ({"assign": "[0]"}, "assign needs JSON"),
+    ({"assign": "[" * 200_000}, "assign is neither of its words nor JSON"),
     ({"minPartitions": "0"}, "minPartitions must be a positive number"),
     ({"maxRecordsPerPartition": "-1"}, "maxRecordsPerPartition must be a positive number"),
     ({"failOnDataLoss": "maybe"}, "failOnDataLoss is true or false"),

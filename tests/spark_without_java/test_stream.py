@@ -274,7 +274,7 @@ def test_a_segment_file_and_a_foreign_checkpoint_are_refused(log: kafkalog.Log, 
         Query(last_segment(log)).trigger()
     with pytest.raises(UsageError, match=r"^s3://bucket/data is not a local path; a stream reads what is mounted"):
         Query("s3://bucket/data")
-    for other in ("5", {"orders": 5}, {"orders": {"x": 1}}):
+    for other in ("5", {"orders": 5}, {"orders": {"x": 1}}, json.loads('{"orders": {"0": 1e999}}')):
         with pytest.raises(UsageError, match="use another checkpointLocation"):
             Query(tmp_path / "data", [other]).trigger()  # type: ignore[list-item]
 

@@ -19,9 +19,10 @@ from pyspark.sql.types import ArrayType, IntegerType, LongType, StringType, Stru
 
 import kafkalog
 from kafkalog.codec.common.errors import FormatError, RecoveryRefused, StorageError, UsageError
-from kafkalog.log.disk import fs
+from kafkalog.log.disk import files, fs
 from kafkalog.log.writing.column_partitions import partitions_of
 from kafkalog.log.writing.partitioners import legacy_partition, partition_for_key
+from kafkalog.spark import leftovers as leftovers_module
 from kafkalog.spark.commit import abandon, commit
 from kafkalog.spark.commit_lock import in_turn
 from kafkalog.spark.journal import Journal, Planned, load_journal, note_batch, save_journal
@@ -787,6 +788,49 @@ def test_what_killed_jobs_left_goes_with_age_but_for_what_a_commit_needs(tmp_pat
     assert (killed.work / "somebody's").is_dir()
     assert [each.job for each in clear_leftovers(path, 0)] == [running.prepared.job]
     assert leftovers(path) == []
+
+
+@pytest.mark.parametrize("is_link", [True, False])
+def test_an_overwrite_of_what_is_no_directory_is_refused_before_anything_changes(is_link: bool, tmp_path: Path) -> None:
+    """Written all the same, it could not be taken away at the end, and every commit after it was refused."""
+    path, elsewhere = tmp_path / "out", tmp_path / "elsewhere"
+    write(path, rows("a", "1") + rows("b", "2"))
+    (path / "a-0").rename(elsewhere)
+    (path / "a-0").symlink_to(elsewhere) if is_link else (path / "a-0").write_text("")
+    job = Job(path, overwrite=True)
+    with pytest.raises(UsageError, match="a-0 is not a directory, so no overwrite replaces it"):
+        job.commit([job.task(0, rows("a", "9"))])
+    write(path, rows("b", "3"))
+    assert texts(path, "b") == ["2", "3"]
+    (path / "a-0").unlink()
+    elsewhere.rename(path / "a-0")
+    assert texts(path, "a") == ["1"]
+
+
+def test_what_vanishes_while_leftovers_are_listed_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other jobs end at any time, and an error after a commit would have Spark write its rows again."""
+    path = tmp_path / "out"
+    write(path, rows("a", "1"))
+    clear_leftovers(path, 0)
+    unlisted, ended, running = jobs = [Job(path) for _ in range(3)]
+    for job in jobs:
+        job.task(0, rows("a", "2"))
+        job.task(1, rows("a", "3"))
+    kept, gone = sorted((running.work / running.prepared.job).iterdir())
+
+    def listed_before_it_goes(directory: str) -> list[files.Entry]:
+        if Path(directory).name == ended.prepared.job:
+            shutil.rmtree(directory)
+        entries = files.scan_directory(directory)
+        if Path(directory) == running.work:
+            shutil.rmtree(running.work / unlisted.prepared.job)
+        elif Path(directory).name == running.prepared.job:
+            gone.unlink()
+        return entries
+
+    monkeypatch.setattr(leftovers_module, "scan_directory", listed_before_it_goes)
+    (found,) = leftovers(path)
+    assert (found.job, found.files, found.bytes) == (running.prepared.job, 1, kept.stat().st_size)
 
 
 def test_what_a_killed_commit_needs_stays(tmp_path: Path) -> None:

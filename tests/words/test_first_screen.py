@@ -224,3 +224,12 @@ def test_partitions_that_are_counted_follow_others_or_are_below() -> None:
         Loss(place="topic-0", offsets="3 records, offsets 1 to 3, " * 4), *losses
     ])  # fmt: skip
     assert tight.lines(80, 3)[1:] == ["  5 partitions, below"]
+
+
+def test_of_the_consequences_of_a_start_as_many_are_shown_as_fit_whole() -> None:
+    first, long, short = "Kafka 4.1 would start on it, and A", "and " + "is long " * 30, "and it is short"
+    given = FirstScreen(title="plan", start=[first, short, long.strip(), short], out_of_service="", lost="")
+    assert given.lines(80, 6)[1:] == [first, short, "and 2 more, below"]
+    assert given.lines(80)[1:] == [first, short, *wrapped(long.strip(), 80), short]
+    whole = FirstScreen(title="plan", start=[first, short, short], out_of_service="", lost="")
+    assert whole.lines(80)[1:] == [first, short, short]

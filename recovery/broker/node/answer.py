@@ -13,7 +13,7 @@ from msgspec import Struct, field
 from kafkalog.recovery.broker.node.releases import Release, named
 
 __all__ = [
-    "NEWER_FILES", "OF_OLDER_LOGS", "OLDER_LOG", "REFUSED_SETTING", "AnswerJson", "ConsequenceKind",
+    "DISPLACED", "NEWER_FILES", "OF_OLDER_LOGS", "OLDER_LOG", "REFUSED_SETTING", "AnswerJson", "ConsequenceKind",
     "EmptiedConsequence", "Fault", "LostDirectoryConsequence", "NodeAnswer", "NodeStart", "NodeStartJson",
     "OlderCopyConsequence", "Part", "Role", "ServedConsequence", "StartConsequence", "StartOutcome",
 ]  # fmt: skip
@@ -23,6 +23,8 @@ REFUSED_SETTING = "setting"
 """kind of a fault that lies in no file"""
 NEWER_FILES = "newer_files"
 """kind of a fault of a sound file that a later release has written"""
+DISPLACED = "displaced"
+"""kind of a fault of a batch in the metadata log whose base offset makes its controller give up its leadership"""
 OLDER_LOG = "older_log"
 """kind of a fault of a log that was restored from an older copy"""
 

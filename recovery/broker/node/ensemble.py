@@ -58,9 +58,9 @@ def identity_with_zookeeper(files: NodeFiles, release: Release, cluster: str | N
     writes missing files again. Directories with an unreadable file go offline. Return the directories that stay online,
     their directory ids, and consequences for the others. `cluster` is the cluster id in ZooKeeper; None if unknown.
 
-    Raises `StartEndsError` if all files are unreadable, or if the ids contradict each other, `cluster` or the
-    properties. Before 3.7 it is also raised if the files differ in a property; from 3.7 on, if a file has KRaft's
-    version.
+    Raises `StartEndsError` if all files are unreadable, if a directory id is reserved, or if ids contradict each other,
+    `cluster` or the properties. Before 3.7 it is also raised if the files differ in a property; from 3.7 on, if a file
+    has KRaft's version.
     """
     if not release.at_least("3.7.0"):
         _refuse_different_properties(files)

@@ -14,12 +14,14 @@ from dataclasses import dataclass, field, replace
 from msgspec import Struct
 
 from kafkalog.codec.common.errors import FormatError
+from kafkalog.codec.files.index_files import decode_offset_index
 from kafkalog.codec.files.text import decode_leader_epochs
 from kafkalog.codec.names import (
     CLUSTER_METADATA_DIRECTORY,
     CLUSTER_METADATA_TOPIC_ID,
     LEADER_EPOCH_CHECKPOINT,
     PARTITION_METADATA,
+    FileKind,
     parse_kraft_snapshot_file,
 )
 from kafkalog.log.directories.log_settings import LogSettings
@@ -32,7 +34,7 @@ from kafkalog.recovery.broker.node.ending import ends, without_cause
 from kafkalog.recovery.broker.node.node_files import NodeFiles
 from kafkalog.recovery.broker.node.reading import MetaBatch, ReaderError, metadata_batches
 
-__all__ = ["LoadedMetadata", "Snapshot", "load_metadata_log"]
+__all__ = ["Displaced", "LoadedMetadata", "Snapshot", "load_metadata_log"]
 
 _NAME = CLUSTER_METADATA_DIRECTORY
 
@@ -79,6 +81,15 @@ class Snapshot:
             yield from metadata_batches(source)
 
 
+class Displaced(Struct, frozen=True, kw_only=True):
+    """A batch of the metadata log whose base offset is too high; no checksum covers it."""
+
+    expected: int
+    """offset after the batch before it"""
+    claimed: int
+    """its last offset by its header"""
+
+
 @dataclass(frozen=True, slots=True)
 class LoadedMetadata:
     """The metadata log as a start has it in memory."""
@@ -102,16 +113,70 @@ class LoadedMetadata:
     contents: Contents = field(default_factory=Contents, compare=False, repr=False)
 
     def batches(self, start: int) -> Iterator[MetaBatch]:
-        """Yield the batches of the log that end at or above offset `start`; decoded once. Raises `ReaderError`."""
+        """Yield the batches that a reader gets from offset `start` on (`LogSegment.read`): the first that ends at or
+        above it, behind the place that the offset index gives, and all after that, whatever offsets they have. They are
+        decoded once. Raises `ReaderError`, and `StorageError` if a file cannot be read.
+        """
+        place = self._indexed(start)
+        is_reached = False
         for batch in self.contents.read(self._read):
-            if batch.next_offset > start:
+            is_reached = is_reached or (batch.position >= place and batch.next_offset > start)
+            if is_reached:
                 yield batch
+
+    def _indexed(self, start: int) -> int:
+        """Position in the whole log from which a reader looks for offset `start` (`OffsetIndex.lookup`)."""
+        place = position = 0
+        if self.tree is None or not start:
+            return place
+        for base, path in self.tree.logs(_NAME):
+            if base > start:
+                break
+            place = position + _position_in(self.tree, path, start - base)
+            position += self.tree.source(path).size
+        return place
 
     def _read(self) -> Iterator[MetaBatch]:
         if self.tree is None:
             return
+        position = 0
         for _base, path in self.tree.logs(_NAME):
-            yield from metadata_batches(self.tree.source(path), is_snapshot=False)
+            source = self.tree.source(path)
+            yield from metadata_batches(source, is_snapshot=False, begins_at=position)
+            position += source.size
+
+    def displaced(self) -> Displaced | None:
+        """Return the batch with the highest last offset if that is not below the end of the log; None if there is none.
+        Raises `ReaderError` and `StorageError`.
+
+        A controller remembers its state at the highest last offset that it has read, and not inside a metadata
+        transaction (`OffsetControlManager`). Its first own records follow the record of its election. If they end below
+        that offset, it gives up its leadership and goes back to that state (`SnapshotRegistry`).
+        """
+        start = 0 if self.snapshot is None else self.snapshot.end
+        expected, opened = start, None
+        claimed = start - 1
+        found: Displaced | None = None
+        for batch in self.batches(start):
+            for number, record in enumerate(() if batch.is_control else batch.records):
+                if record.name == "BeginTransactionRecord":
+                    opened = batch.base_offset + number
+                elif record.name in ("EndTransactionRecord", "AbortTransactionRecord"):
+                    opened = None
+            last = batch.next_offset - 1 if opened is None else min(opened, batch.next_offset) - 1
+            if last > claimed:
+                claimed, found = last, Displaced(expected=expected, claimed=last)
+            expected = batch.next_offset
+        return found if claimed >= self.end else None
+
+
+def _position_in(tree: Tree, path: str, relative_offset: int) -> int:
+    """Position of the last index entry of the log `path` at or below an offset; 0 if there is none."""
+    index = f"{path.removesuffix(FileKind.LOG)}{FileKind.OFFSET_INDEX}"
+    if index not in tree.files:
+        return 0
+    entries = decode_offset_index(tree.read(index, tree.source(index).size))
+    return max((entry.position for entry in entries if entry.relative_offset <= relative_offset), default=0)
 
 
 def load_metadata_log(files: NodeFiles, now_ms: int) -> LoadedMetadata:

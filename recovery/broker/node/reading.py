@@ -60,6 +60,8 @@ class MetaBatch(Struct, frozen=True, kw_only=True):
     is_control: bool
     records: tuple[FramedRecord, ...]
     """in a control batch with the type in their key"""
+    position: int = 0
+    """in its file, or in the whole log"""
 
     def control(self, kind: ControlType) -> Iterator[dict[str, Any]]:
         """Yield the fields of each control record of that type; nothing if this is not a control batch."""
@@ -69,19 +71,22 @@ class MetaBatch(Struct, frozen=True, kw_only=True):
                     yield dict(record.decoded.fields)
 
 
-def metadata_batches(source: Source, *, checks_crc: bool = True, is_snapshot: bool = True) -> Iterator[MetaBatch]:
+def metadata_batches(
+    source: Source, *, checks_crc: bool = True, is_snapshot: bool = True, begins_at: int = 0
+) -> Iterator[MetaBatch]:
     """Yield the batches of a metadata log segment or snapshot, in order, up to the last complete one. Raises
     `ReaderError`, with Kafka's exception, if Kafka's reader would throw: for a wrong size, magic or checksum, or
     records that cannot be decoded.
 
     `checks_crc` False skips checksums, as for `bootstrap.checkpoint`. `is_snapshot` False reads like Kafka's
-    `FileRecords`, whose checks and messages differ. Raises `StorageError` while iterating if a file cannot be read.
+    `FileRecords`, whose checks and messages differ. `begins_at` is the position of the file in the log, and is added to
+    those of the batches. Raises `StorageError` while iterating if a file cannot be read.
     """
     position = 0
     if is_snapshot and 0 < source.size < _MAGIC_END:
         raise ReaderError(_NULL, "the file is shorter than the head of a batch")
     while (size := _size_at(source, position, is_snapshot)) is not None:
-        yield _batch(source, position, size, checks_crc)
+        yield _batch(source, position, size, checks_crc, begins_at)
         position += size
 
 
@@ -113,7 +118,7 @@ def _size_at(source: Source, position: int, is_snapshot: bool) -> int | None:
     return declared + _OVERHEAD
 
 
-def _batch(source: Source, position: int, size: int, checks_crc: bool) -> MetaBatch:
+def _batch(source: Source, position: int, size: int, checks_crc: bool, begins_at: int) -> MetaBatch:
     if size < _HEADER:
         raise ReaderError(_CORRUPT, f"Record is corrupt (the size {size - _OVERHEAD} is smaller than the minimum")
     batch = next(iter(Scanner(source, position=position, end=position + size, check_crc=checks_crc)), None)
@@ -143,6 +148,7 @@ def _batch(source: Source, position: int, size: int, checks_crc: bool) -> MetaBa
         epoch=header.partition_leader_epoch,
         is_control=header.is_control,
         records=tuple(records),
+        position=begins_at + position,
     )
 
 

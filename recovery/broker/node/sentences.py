@@ -9,6 +9,7 @@ from kafkalog.codec.common.wording import counted
 from kafkalog.log.storage.java import as_printed
 from kafkalog.recovery.broker.manager import StartResult
 from kafkalog.recovery.broker.node.answer import (
+    DISPLACED,
     ConsequenceKind,
     LostDirectoryConsequence,
     NodeAnswer,
@@ -30,21 +31,21 @@ _NAMED = 6
 """most partition directories that a sentence names"""
 _GRAVE = (
     ConsequenceKind.METADATA_OVERWRITTEN,
+    ConsequenceKind.STRAY,
+    ConsequenceKind.DELETED,
+    ConsequenceKind.DIRECTORY_OFFLINE,
+    ConsequenceKind.NOT_SERVING,
+    ConsequenceKind.EMPTY_AGAIN,
     ConsequenceKind.PRODUCER_IDS_REUSED,
     ConsequenceKind.METADATA_GOES_BACK,
     ConsequenceKind.METADATA_LOG_DROPPED,
     ConsequenceKind.METADATA_MAY_GO_BACK,
     ConsequenceKind.OLDER_LOGS,
     ConsequenceKind.METADATA_LOG_CUT,
-    ConsequenceKind.STRAY,
-    ConsequenceKind.DELETED,
     ConsequenceKind.EXPECTED_STRAY,
     ConsequenceKind.FUTURE_TRUNCATED,
     ConsequenceKind.FUTURE_PROMOTED,
     ConsequenceKind.FUTURE_RESUMED,
-    ConsequenceKind.DIRECTORY_OFFLINE,
-    ConsequenceKind.NOT_SERVING,
-    ConsequenceKind.EMPTY_AGAIN,
     ConsequenceKind.OTHER,
 )
 """consequences that a sentence mentions, in this order"""
@@ -63,13 +64,17 @@ _NAMING = (
 
 
 def node_sentences(start: NodeStart, how: str = "") -> list[str]:
-    """Return one sentence for each group of releases with equal answers, oldest first. `how` is text that follows
-    `would start on it` in an answer without consequences.
+    """Return sentences for each group of releases with equal answers, oldest first. If a start has several
+    consequences, the gravest is in the first sentence, and each other one in a sentence that begins with `and`. `how`
+    is text that follows `would start on it` in an answer without consequences.
     """
-    return [
-        f"Kafka {releases} {sentence_of_answer(answer, '' if answer.consequences else how)}"
-        for releases, answer in start.grouped
-    ]
+    groups = start.grouped
+    sentences = []
+    for releases, answer in groups:
+        first, *more = _statements(answer, "" if answer.consequences else how)
+        others = f"and with {releases}, " if len(groups) > 1 else "and "
+        sentences += [f"Kafka {releases} {first}", *(f"{others}{statement}" for statement in more)]
+    return sentences
 
 
 def start_sentences(
@@ -118,15 +123,25 @@ def sentence_of_answer(answer: NodeAnswer, how: str = "") -> str:
         before = _sentences(answer, _BEFORE_IT_FAILS)
         already = f"; but before it fails, {'; and '.join(before)}" if before else ""
         later = "".join(f"; {text}" for text in _sentences(answer, (ConsequenceKind.STRAY_ONCE_STARTED,)))
+        displaced = next((fault for fault in answer.faults if fault.kind == DISPLACED), None)
+        if displaced is not None:
+            return f"would NOT get ready: {displaced.detail} ({words}){already}{later}{condition}"
         cures = "".join(f"; {fault.cure}" for fault in answer.faults if fault.cure)
         return f"would NOT START on it: {words}{file}{cures}{already}{later}{condition}"
     if answer.outcome is StartOutcome.UNKNOWN:
         starts = any(consequence.kind is ConsequenceKind.UNFORESEEN for consequence in answer.consequences)
         return f"{'would start on it, but' if starts else 'may or may not start on it:'} {answer.message}"
-    sentences = _sentences(answer, _GRAVE)
-    if not sentences:
-        return f"would start on it{how}{condition}"
-    return f"would start on it, and {'; and '.join(sentences)}{condition}"
+    return "; and ".join(_statements(answer, how))
+
+
+def _statements(answer: NodeAnswer, how: str) -> list[str]:
+    """Return the parts of `sentence_of_answer`: one, or one for each consequence of a start that does not fail."""
+    if answer.outcome in (StartOutcome.FAILS, StartOutcome.UNKNOWN):
+        return [sentence_of_answer(answer, how)]
+    condition = "" if answer.condition is None else f" ({answer.condition})"
+    first, *more = _sentences(answer, _GRAVE) or [""]
+    start = f"would start on it{how}" if not first else f"would start on it, and {first}"
+    return [*[start, *more][:-1], f"{[start, *more][-1]}{condition}"]
 
 
 def _sentences(answer: NodeAnswer, kinds: Sequence[ConsequenceKind]) -> list[str]:

@@ -207,11 +207,11 @@ def gather(
 
 
 def _place(shelf: Shelf, path: str, seen: set[str], limits: Limits, notes_empty: bool) -> None:
-    if not exists(path):
-        raise UsageError(f"{path} does not exist")
-    if not is_directory(path):
-        raise UsageError(f"{path} is not a directory: give log directories or partition directories")
     try:
+        if not exists(path):
+            raise UsageError(f"{path} does not exist")
+        if not is_directory(path):
+            raise UsageError(f"{path} is not a directory: give log directories or partition directories")
         if is_zookeeper_directory(path):
             shelf.zookeeper.append(path)
         elif is_partition_dir(path):

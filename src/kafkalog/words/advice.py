@@ -23,7 +23,7 @@ WORDS: Mapping[Ask, str] = {
     Ask.COMPLETE: "`kafkalog recover {root} --complete {run}`",
     Ask.UNDO: "`kafkalog undo {root} --run {run}`",
     Ask.RECOVER_TOPIC_ID: "`kafkalog recover {root} --topic-id ID`",
-    Ask.PLAN_METADATA: "`kafkalog plan {root} --cluster-metadata`",
+    Ask.PLAN_METADATA: "kafkalog plan {root} --cluster-metadata",
     Ask.LIST_DELETED: "`undelete` without --topic",
     Ask.REPAIR_BITS: "--repair-bits",
     Ask.TOPIC_ID: "--topic-id",

@@ -101,15 +101,16 @@ class FirstScreen(Struct, frozen=True, kw_only=True):
     def lines(self, width: int, height: int = HEIGHT) -> list[str]:
         """Return the lines of the screen, wrapped to `width` columns with control characters escaped. Each section has
         a maximum number of lines, so long sentences are cut; `left_out` returns them in full. Losses fill the remaining
-        lines up to `height`; if there are fewer, missing directories get more lines, then groups.
+        lines up to `height`; if there are fewer, missing directories get more lines, then groups, then the start.
 
         Only the title, a command or a single long word can be wider than `width`. There can be more than `height` lines
         if `height` is small or the first command is long.
         """
         title = escape_controls(self.title)
         problems = _cut(self.problems, _PROBLEMS, width)
+        most = _START - bool(self.problems)
+        start = _starts(self.start, most, width)
         head = [
-            *_cut(self.start, _START - bool(self.problems), width),
             *_cut([self.out_of_service] if self.out_of_service else [], _OUT_OF_SERVICE, width),
             *_cut([self.lost] if self.lost else [], _SUM, width),
         ]
@@ -118,13 +119,15 @@ class FirstScreen(Struct, frozen=True, kw_only=True):
             *_cut([self.note] if self.note else [], _NOTE, width),
             *_some_commands(self.commands, _COMMANDS - 2 * bool(self.problems), width),
         ]
-        room = height - len([title, *problems, *head, *beyond, *tail])
+        room = height - len([title, *problems, *start, *head, *beyond, *tail])
         losses = _some_losses(self.losses, max(room, _FEWEST_LOSSES), width)
         room += len(problems) - len(losses)
         problems = _cut(self.problems, max(room, _PROBLEMS), width)
         room += len(beyond) - len(problems)
         beyond = _cut(self.beyond_end, max(room, _BEYOND), width)
-        return [title, *problems, *head, *losses, *beyond, *tail]
+        room = height - len([title, *problems, *head, *losses, *beyond, *tail])
+        start = _starts(self.start, max(room, most), width)
+        return [title, *problems, *start, *head, *losses, *beyond, *tail]
 
     def left_out(self, width: int) -> list[str]:
         """Return the sentences that `lines` cuts or omits at this width, in full, then all sentences of `looks`, with
@@ -163,6 +166,22 @@ def paths_text(paths: Sequence[str]) -> str:
     """Text of paths for a title: all of them, or the first and the number of others if they are too long together."""
     text = ", ".join(paths)
     return text if len(paths) == 1 or len(text) <= _PATHS else f"{paths[0]} and {len(paths) - 1} more"
+
+
+def _starts(sentences: Sequence[str], most: int, width: int) -> list[str]:
+    """Wrap sentences about starts into at most `most` lines: what starts or not as `_cut` does, and then as many whole
+    sentences that begin with `and` as fit. If some do not fit, the last line counts them.
+    """
+    more = [sentence for sentence in sentences if sentence.startswith("and ")]
+    first = [sentence for sentence in sentences if not sentence.startswith("and ")]
+    lines = _cut(first, most - bool(more), width)
+    for number, sentence in enumerate(more):
+        left = len(more) - number
+        parts = wrapped(escape_controls(sentence), width)
+        if len(lines) + len(parts) + (left > 1) > most:
+            return [*lines, f"and {left} more, below"]
+        lines += parts
+    return lines
 
 
 def _cut(sentences: Sequence[str], most: int, width: int) -> list[str]:

@@ -31,7 +31,15 @@ from kafkalog.recovery.decide.ways import Measured, RecoveryWay, total
 from kafkalog.recovery.facts.metadata_copies import IN_PLACE_OF_A_WAY
 from kafkalog.recovery.modes.table import Mode
 from kafkalog.words.advice import told
-from kafkalog.words.commands import Given, PlannedFor, commands_for, identity_command, paths_of, with_identity
+from kafkalog.words.commands import (
+    NOTHING_GIVEN,
+    Given,
+    PlannedFor,
+    commands_for,
+    identity_command,
+    paths_of,
+    with_identity,
+)
 from kafkalog.words.node import Mend, mends
 from kafkalog.words.ways import label_of, mode_words, needs_copies
 
@@ -68,6 +76,8 @@ class StepKind(enum.Enum):
     """the commands of the recommended way"""
     NEXT = enum.auto()
     """none, because the plan is about to be carried out"""
+    MEND = enum.auto()
+    """a command for a fault beside the logs, whose text says what to compare before"""
     NONE = enum.auto()
     """none: nothing is to be done, or a recovery is not needed"""
     OTHER = enum.auto()
@@ -156,7 +166,7 @@ def what_to_type(plan: Outlined, given: Given) -> NextStep:
     step = _next_step(plan, given)
     if not step.commands:
         return step
-    look = _look_first(plan.node)
+    look = "" if step.kind is StepKind.MEND else _look_first(plan.node)
     before = f"{look}; " if look else ""
     before += _STOP_FIRST if plan.root in given.locked else ""
     before += f"{given.without_room[plan.root]}; then " if plan.root in given.without_room else ""
@@ -191,9 +201,10 @@ def _next_step(plan: Outlined, given: Given) -> NextStep:
         )
     if plan.choice.loses_metadata:
         return NextStep(text=f"recommended: none of the ways below; {IN_PLACE_OF_A_WAY}")
-    mended = list(mends_of(plan))
+    mended = list(mends_of(plan, given))
     if mended and mended[0].is_first and plan.changes:
-        return NextStep(text=f"{mended[0].words}, and then ask again:", commands=[mended[0].command])
+        text = f"{mended[0].words}, and then ask again:"
+        return NextStep(text=text, commands=[mended[0].command], kind=StepKind.MEND)
     if plan.lost_in_deleted and not plan.copies and given.original is None:
         return _from_deleted(plan, given)
     best = plan.choice.recommended
@@ -264,7 +275,7 @@ def _beside_the_logs(
             return NextStep(text=f"what is left: {plan.note_of_identity}")
         return NextStep(text=_TYPE_THIS, commands=[identity], kind=StepKind.PLAN)
     if mended:
-        return NextStep(text=f"{mended[0].words}:", commands=[mended[0].command])
+        return NextStep(text=f"{mended[0].words}:", commands=[mended[0].command], kind=StepKind.MEND)
     look = _look_first(plan.node)
     if look:
         return NextStep(text=f"{look}; recover has nothing to do here")
@@ -275,9 +286,9 @@ def _beside_the_logs(
     return NextStep(text="this mode changes nothing" if _serves(plan.node) else _not_in_the_logs(plan.node))
 
 
-def mends_of(plan: Outlined) -> Iterator[Mend]:
+def mends_of(plan: Outlined, given: Given = NOTHING_GIVEN) -> Iterator[Mend]:
     """Yield advice for faults of the node's start that the plan does not repair."""
-    return mends(plan.node, plan.names)
+    return mends(plan.node, plan.names, given.words)
 
 
 def _own_step(command: str, best: RecoveryWay | None, *, drops: bool) -> NextStep:

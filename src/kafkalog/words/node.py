@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from kafkalog.codec.common.errors import UsageError
 from kafkalog.codec.common.shell import shell_line, shell_word
 from kafkalog.codec.names import CLUSTER_METADATA_DIRECTORY
-from kafkalog.recovery.broker.node.answer import NEWER_FILES, ConsequenceKind, NodeStart, Part, StartOutcome
+from kafkalog.recovery.broker.node.answer import (
+    DISPLACED,
+    NEWER_FILES,
+    ConsequenceKind,
+    NodeStart,
+    Part,
+    StartOutcome,
+)
 
 __all__ = ["Mend", "mends"]
 
 _LOSING_METADATA = {
-    ConsequenceKind.METADATA_OVERWRITTEN, ConsequenceKind.METADATA_GOES_BACK, ConsequenceKind.METADATA_MAY_GO_BACK
+    ConsequenceKind.METADATA_OVERWRITTEN, ConsequenceKind.METADATA_GOES_BACK, ConsequenceKind.METADATA_MAY_GO_BACK,
+    ConsequenceKind.STRAY, ConsequenceKind.DELETED,
 }  # fmt: skip
 _OF_QUORUM = (Part.QUORUM_STATE, Part.METADATA_SNAPSHOT)
 
@@ -33,21 +41,21 @@ class Mend(NamedTuple):
         return f"{self.words}: {self.command}"
 
 
-def mends(start: NodeStart | None, recovered: Iterable[str] = ()) -> Iterator[Mend]:
+def mends(start: NodeStart | None, recovered: Iterable[str] = (), words: Sequence[str] = ()) -> Iterator[Mend]:
     """Yield advice, each with a command, on faults of a node's start that `recover` does not repair, such as damaged
     files of a KRaft quorum; at most one about the metadata log and the quorum. Yields nothing if the node starts, or if
     that is unknown.
 
-    `recovered` has the names of the partition directories that the planned recovery includes. Reads the metadata log if
-    it may be lost; raises `StorageError` while iterating if that fails.
+    `recovered` has the names of the partition directories that the planned recovery includes, `words` the options that
+    a command repeats. Reads the metadata log if it may be lost; raises `StorageError` while iterating if that fails.
     """
     if start is None or start.worst.outcome in (StartOutcome.STARTS, StartOutcome.UNKNOWN):
         return
     never = start.never_starts
     yield from (_without_copy(fault.file, never) for fault in start.faults if fault.part is Part.FUTURE)
-    has_log = CLUSTER_METADATA_DIRECTORY in recovered
+    has_log = CLUSTER_METADATA_DIRECTORY in recovered or "--cluster-metadata" in words
     kinds = {consequence.kind for answer in start.judged for consequence in answer.consequences}
-    damaged = ("corrupt", "unreadable", "cut") if kinds & _LOSING_METADATA else ("corrupt", "unreadable")
+    damaged = (DISPLACED, "corrupt", "unreadable", *(["cut"] if kinds & _LOSING_METADATA else []))
     faults = (
         each
         for each in start.faults
@@ -86,8 +94,8 @@ def mends(start: NodeStart | None, recovered: Iterable[str] = ()) -> Iterator[Me
         yield Mend(
             "recover leaves the metadata log as it is, unless it is told otherwise; if there are other nodes, compare "
             "their copies first with `kafkalog quorum show`; this tells what can be mended here",
-            f"kafkalog plan --cluster-metadata {shell_line(sorted(start.roots))}",
-            never and fault.kind != "cut",
+            shell_line(["kafkalog", "plan", "--cluster-metadata", *sorted(start.roots), *words]),
+            is_first=True,
         )
 
 

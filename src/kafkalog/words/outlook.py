@@ -26,6 +26,7 @@ from kafkalog.recovery.broker.node.answer import (
     ConsequenceKind,
     EmptiedConsequence,
     NodeStart,
+    Part,
     ServedConsequence,
     StartConsequence,
     StartOutcome,
@@ -449,6 +450,8 @@ def _lost(outlooks: Sequence[Outlook], *, are_alone: bool) -> str:
     if not planned:
         return ""
     own = total(outlook.choice.own for outlook in planned)
+    unread = sum(_of_metadata(outlook).records_hidden for outlook in planned)  # it has no consumers
+    own = replace(own, records_hidden=own.records_hidden - unread)
     nodes = [each.forecast.node for each in planned if each.forecast is not None and each.forecast.node is not None]
     hurt = [name for outlook in planned for name in partitions_that_lose(outlook.choice)]
     beside = lost_beside(nodes, (finding for outlook in planned for finding in outlook.findings), hurt)
@@ -466,11 +469,24 @@ def _lost(outlooks: Sequence[Outlook], *, are_alone: bool) -> str:
         is_part = are_alone or _is_unknown(planned)
         if beside:
             return f"lost beside this plan: {'; '.join(beside)}"
-        return f"lost with this plan: {others if is_part else nothing}"
+        stays = "; the metadata log stays damaged" if any(map(_leaves_metadata, nodes)) else ""
+        return f"lost with this plan: {others if is_part else nothing}{stays}"
+    if unread and sentence_of_lost(own) == "nothing":
+        return "; ".join(["lost with this plan: no record; the metadata log stays damaged", *besides])
     readable = f"; {readable_text(own)}" if own.sound_lost else ""
     where = f" in {counted(len(hurt), 'partition')}" if hurt else ""
     when = "before" if own.is_lost_before else "with"
     return "; ".join([f"lost {when} this plan: {sentence_of_lost(own)}{where}{readable}", *besides])
+
+
+def _of_metadata(outlook: Outlook) -> Measured:
+    """Loss of the metadata log; nothing if the plan does not include it."""
+    return outlook.choice.own_by_partition.get(CLUSTER_METADATA_DIRECTORY, Measured())
+
+
+def _leaves_metadata(node: NodeStart) -> bool:
+    """Whether the node's start suffers from damage in the metadata log."""
+    return node.worst.outcome is not StartOutcome.STARTS and any(each.part is Part.METADATA_LOG for each in node.faults)
 
 
 def partitions_that_lose(choice: RecoveryChoice) -> dict[str, Measured]:
@@ -502,6 +518,8 @@ def losses_of(outlook: Outlook, where: str | None = None) -> Iterator[Loss]:
         offsets = ranges_text(lost.lost) + repeats_text(lost)
         if lost.records_lost == 0 and lost.is_exact and lost.markers_damaged:
             records, offsets = f"no record; an end marker of a transaction, {offsets}", ""
+        if name == CLUSTER_METADATA_DIRECTORY and is_only_skipped:
+            records, offsets = "no record; it stays damaged", ""
         is_said = lost.records_lost in (None, 0) and bool(offsets)  # the range itself says that a number is unknown
         said = offsets if is_said else f"{records}, {offsets}" if offsets else records
         if lost.records_hidden and not is_only_skipped:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from kafkalog.cli.records.serve_access import Certificates
 from kafkalog.log.directories.selection import Selection
 from kafkalog.server.catalog import Catalog
 from testkit.recorded.broker_dirs import brokers, own_copy, unpacked
@@ -244,6 +245,16 @@ def test_a_new_certificate_needs_no_restart(tmp_path: Path) -> None:
         _, told = process.communicate(timeout=STOP_SECONDS)
     assert "the certificate stays as it was: " in told
     assert "the certificate was read again" in told
+
+
+def test_a_certificate_that_became_far_too_large_leaves_the_one_before(tmp_path: Path) -> None:
+    certificate, key = self_signed(tmp_path)
+    loaded = Certificates(str(certificate), str(key), None)
+    with certificate.open("r+b") as file:
+        file.truncate(1 << 25)
+    told: list[str] = []
+    loaded.reload(told.append)
+    assert [sentence.partition(":")[0] for sentence in told] == ["the certificate stays as it was"]
 
 
 def test_passwords_that_others_can_read_are_told(tmp_path: Path) -> None:

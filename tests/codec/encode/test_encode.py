@@ -24,6 +24,7 @@ from kafkalog.codec import (
     UsageError,
     decode_batch,
     iter_records,
+    parse_end_transaction_marker,
     scan,
 )
 from kafkalog.codec.common.findings import Finding, FindingCode
@@ -172,6 +173,9 @@ def test_no_message_is_no_bytes() -> None:
         lambda: down_convert([], 3),
         lambda: read_raw_batch(only(message())),
         lambda: read_raw_message(only(simple())),
+        lambda: parse_end_transaction_marker(ControlRecordType(0, ControlType.LEADER_CHANGE), bytes(6)),
+        lambda: parse_end_transaction_marker(ControlRecordType(0, 99), bytes(6)),
+        lambda: build_messages([record(1)], magic=1, codec=Codec.GZIP, level=99),
     ],
 )
 def test_what_kafkas_builder_refuses(attempt: object) -> None:

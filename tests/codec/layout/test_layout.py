@@ -262,6 +262,12 @@ def test_what_has_no_opcode_is_refused(tree: Construct) -> None:
         derive.opcodes(tree)
 
 
+@pytest.mark.parametrize("leaf", [Int16sl, VarInt])
+def test_a_type_without_words_is_refused(leaf: Construct) -> None:
+    with pytest.raises(DerivationError):
+        derive.type_name(leaf)
+
+
 def test_opcodes_of_a_record() -> None:
     steps = derive.opcodes(record_batch.RECORD)
     assert [(step.kind, step.name) for step in steps] == [

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 import kafkalog.copies.copy_walk as copy_walk
 from kafkalog import Merge, RecoveryRefused, UsageError, merge_directories, merge_preview, open_all, verify
-from kafkalog.codec.common.errors import UnknownName
+from kafkalog.codec.common.errors import StorageError, UnknownName
 from kafkalog.codec.model import BATCH
 from kafkalog.codec.plain.scanner import scan
 from kafkalog.jobs.merge.merge import merge_replicas
@@ -246,6 +246,24 @@ def test_damaged_volumes_give_what_a_follower_has_fetched(
     assert bytes_of(tmp_path / "merged" / "tale-0") == bytes_of(fetched)
     epochs = (tmp_path / "merged" / "tale-0" / "leader-epoch-checkpoint").read_bytes()
     assert epochs == (fetched / "leader-epoch-checkpoint").read_bytes()
+
+
+def test_a_target_that_cannot_be_listed_is_an_io_error(
+    volumes: dict[int, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = tmp_path / "merged"
+    target.mkdir()
+    for name in ("listdir", "scandir"):
+        real = getattr(os, name)
+
+        def refuse(path: str, real: Callable[[str], object] = real) -> object:
+            if path == str(target):
+                raise PermissionError(13, "Permission denied", path)
+            return real(path)
+
+        monkeypatch.setattr(os, name, refuse)
+    with pytest.raises(StorageError, match="Permission denied"):
+        merge_directories(*volumes.values(), target=target)
 
 
 def test_what_only_the_leader_had_is_a_gap_and_not_the_deposed_leaders(

@@ -111,6 +111,7 @@ def forge(directory: Path) -> int:
             "leave --quarantine out",
         ),
         (("--standalone", "{1}", "--properties", "{1}/bootstrap.checkpoint"), "sets no node.id"),
+        (("--standalone", "{1}", "--properties", "far.properties"), "far.properties sets no node.id"),
         (("--standalone", "{1}/meta.properties"), "is not a directory"),
         (("--standalone", "{1}", "--node", "-1"), "not a whole number"),
     ],
@@ -121,6 +122,7 @@ def test_options_that_make_no_sense(
 ) -> None:
     at = copied("dynamic", tmp_path, 1, 2, BROKER)
     monkeypatch.chdir(tmp_path)
+    Path("far.properties").write_text(f"node.id={'9' * 5000}\n")
     given = [_filled(word, at) for word in words]
     assert sentence in said(tmp_path, *given, *GONE, code=64)
 

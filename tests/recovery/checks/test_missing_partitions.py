@@ -56,7 +56,11 @@ def a_link_to_nothing(path: Path) -> None:
     path.symlink_to("nowhere")
 
 
-@pytest.mark.parametrize("make", [None, a_file, a_link_to_nothing])
+def a_link_to_itself(path: Path) -> None:
+    path.symlink_to(path.name)
+
+
+@pytest.mark.parametrize("make", [None, a_file, a_link_to_nothing, a_link_to_itself])
 def test_every_command_says_the_same(make: Callable[[Path], None] | None, root: Path) -> None:
     shutil.rmtree(root / VICTIM)
     if make is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -16,13 +16,16 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 import kafkalog
-from kafkalog import Log, RecoveryRefused, UsageError
+from kafkalog import Log, RecoveryRefused, StorageError, UsageError
 from kafkalog.codec.model import BATCH
 from kafkalog.codec.plain.scanner import scan
+from kafkalog.copies.preview import of_one_partition
+from kafkalog.copies.volumes import Shelf
 from kafkalog.log import open_partition
 from kafkalog.recovery import Recovery, plan, recover, undo
 from kafkalog.recovery.act.journal import JOURNAL
 from kafkalog.recovery.damage.offset_ranges import OffsetRanges
+from kafkalog.recovery.decide import merge_in_place
 from kafkalog.recovery.decide.ways import Measured, recommended
 from kafkalog.recovery.modes.table import Mode
 from kafkalog.words.commands import NOTHING_GIVEN
@@ -52,6 +55,21 @@ def records(root: Path, topic: str) -> list[tuple[int, bytes | None]]:
 @pytest.fixture
 def volumes(tmp_path: Path) -> Path:
     return unpack_replicas(tmp_path)
+
+
+def test_a_segment_of_a_copy_that_vanishes_meanwhile_is_an_io_error(
+    volumes: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    damaged, copy = (volumes / f"broker-{each}" for each in (BEHIND, NEW))
+    damage(min((damaged / "equal-0").glob("*.log")))
+    def gathered_before_it_goes(copies: Sequence[str]) -> Shelf:
+        shelf = of_one_partition(copies)
+        min((copy / "equal-0").glob("*.log")).unlink()
+        return shelf
+
+    monkeypatch.setattr(merge_in_place, "of_one_partition", gathered_before_it_goes)
+    with pytest.raises(StorageError, match="cannot examine the file: No such file"):
+        plan(Recovery(mode=Mode.MERGE, copies=[copy]), damaged / "equal-0")
 
 
 @pytest.mark.parametrize("topics", [("equal",), ("equal", "tale")])

@@ -50,3 +50,10 @@ def test_the_map_is_a_threads_share() -> None:
 def test_what_is_no_value_is_refused(name: str) -> None:
     with pytest.raises(UsageError, match=name):
         CleanerConfig.from_names({name: "none of it"})
+
+
+@pytest.mark.parametrize("name", ["log.retention.minutes", "log.retention.hours"])
+@pytest.mark.parametrize("text", ["none of it", "", "9" * 30])
+def test_a_retention_in_other_units_that_is_no_number_is_refused(name: str, text: str) -> None:
+    with pytest.raises(UsageError, match=r"retention\.ms needs a number"):
+        CleanerConfig.from_names({name: text})

@@ -133,6 +133,28 @@ def test_the_file_itself_and_the_metadata_are_enough(lines: tuple[str, ...], tmp
     assert kafkalog("plan", root).code == 0
 
 
+@pytest.mark.parametrize("refused", ["@@@", "AAAAAAAAAAAAAAAAAAAAAA"])
+def test_a_directory_id_that_no_broker_accepts_is_replaced(refused: str, tmp_path: Path) -> None:
+    root = own_copy(brokers(SOURCE)[0], tmp_path / "data")
+    file, wanted = root / "meta.properties", meta_of(root)
+    file.write_text(file.read_text().replace(wanted.directory_id or "?", refused))
+    planned = kafkalog("plan", root)
+    assert "NOT START" in planned.out
+    (command,) = {line.strip() for line in planned.out.splitlines() if line.startswith("  kafkalog recover")}
+    assert kafkalog(*shlex.split(command)[1:]).code == 2
+    assert meta_of(root).directory_id == wanted.directory_id
+    assert kafkalog("plan", root).code == 0
+
+
+def test_a_refused_directory_id_goes_even_if_nothing_names_another(tmp_path: Path) -> None:
+    """A broker makes a new one then (`KafkaRaftServer.initializeLogDirs`); with the refused one it does not start."""
+    (tmp_path / "meta.properties").write_text("version=1\nnode.id=1\ncluster.id=abc\ndirectory.id=@@@\n")
+    made = lost_identity(str(tmp_path), [], NO_FACTS)
+    assert made is not None
+    meta = decode_meta_properties(made)
+    assert (meta.cluster_id, meta.node_id, meta.directory_id) == ("abc", 1, None)
+
+
 def test_what_is_to_be_written_by_hand_is_named_and_is_enough(tmp_path: Path) -> None:
     root = own_copy(brokers(SOURCE)[0], tmp_path / "data")
     file, wanted = root / "meta.properties", meta_of(root)

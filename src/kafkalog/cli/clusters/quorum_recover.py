@@ -22,6 +22,7 @@ from kafkalog.cli.output import print_json
 from kafkalog.cli.settings import parse_settings
 from kafkalog.cli.shapes.quorum_recover_lines import QuorumRecoverLine, plan_line, result_line
 from kafkalog.codec.common.errors import UsageError
+from kafkalog.codec.names import parse_java_long
 from kafkalog.jobs.quorum.planned import QuorumPlan
 from kafkalog.jobs.quorum.request import QuorumRecovery, QuorumWay
 from kafkalog.jobs.quorum.run import plan_quorum, recover_quorum
@@ -162,10 +163,11 @@ def _properties(paths: Sequence[str]) -> dict[int, dict[str, str]]:
     for path in paths:
         settings = settings_in(path)
         text = settings.get("node.id", settings.get("broker.id", "")).strip()
-        if not (text.isascii() and text.isdigit()):
+        node = parse_java_long(text, 32)
+        if node is None or node < 0:
             raise UsageError(f"{path} sets no node.id, so that nobody knows whose properties these are")
-        if found.setdefault(int(text), settings) is not settings:
-            raise UsageError(f"{path} is the second file of node {text}: give one")
+        if found.setdefault(node, settings) is not settings:
+            raise UsageError(f"{path} is the second file of node {node}: give one")
     return found
 
 

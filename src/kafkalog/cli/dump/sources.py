@@ -26,8 +26,8 @@ __all__ = ["Sources"]
 
 class Sources:
     """The partitions and other files at the paths of a command, restricted to the selected ones. Creating it raises
-    `UsageError` if an index or other side file does not exist, or `--server-properties` is combined with paths, and
-    click's error if there is no path.
+    `UsageError` if an index or other side file does not exist, or `--server-properties` is combined with paths,
+    click's error if there is no path, and the errors of `Remote.beside`.
     """
 
     def __init__(self, request: Dump) -> None:

@@ -16,12 +16,15 @@ STANDARD_OUTPUT = "-"
 
 
 def check_place(target: str, examined: Sequence[str], *, overwrite: bool) -> None:
-    """Check that a report can be written to `target`; `-` (standard output) always can. Raises `UsageError` if it is a
-    directory, another file that is not regular, or an existing file and `overwrite` is False. Raises `UsageError` also
-    if its directory does not exist, or if it is inside an examined directory or a log directory. Creates nothing.
+    """Check that a report can be written to `target`; `-` (standard output) always can. Raises `UsageError` if it is
+    empty, a directory, another file that is not regular, or an existing file and `overwrite` is False. Raises
+    `UsageError` also if its directory does not exist, or if it is inside an examined directory or a log directory.
+    Creates nothing.
     """
     if target == STANDARD_OUTPUT:
         return
+    if not target:
+        raise UsageError("the report needs the name of a file")
     if os.path.isdir(target):
         raise UsageError(f"{target} is a directory: name a file in it")
     if os.path.lexists(target) and not overwrite:

@@ -9,7 +9,7 @@ import ssl
 import stat
 from collections.abc import Callable
 
-from kafkalog.codec.common.errors import FormatError, RecoveryRefused, StorageError, UsageError
+from kafkalog.codec.common.errors import FormatError, KafkaLogError, RecoveryRefused, UsageError
 from kafkalog.codec.common.limits import DEFAULT_LIMITS
 from kafkalog.codec.common.wording import counted, first_of
 from kafkalog.codec.parsing.properties import decode_properties
@@ -101,7 +101,7 @@ class Certificates:
         try:
             self._load(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER))  # a pair that does not fit would leave half of it
             self._load(self.context)
-        except (UsageError, StorageError) as error:
+        except KafkaLogError as error:
             complain(f"the certificate stays as it was: {error}")
         else:
             complain("the certificate was read again")

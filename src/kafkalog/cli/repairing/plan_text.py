@@ -152,13 +152,13 @@ def _write_changes(writer: LineWriter, plan: Plan, changing: Sequence[PartitionP
         writer.write(NOT_EXAMINED)
 
 
-def _write_apart(writer: LineWriter, plan: Plan) -> None:
+def _write_apart(writer: LineWriter, plan: Plan, given: Given) -> None:
     """Write sentences about the parts of a plan that its tables do not show: repairs by other commands, partitions that
     become `-stray`, logs whose start is beyond their end, partitions that begin empty after their remote part, and
     partitions that are left unchanged. May read the metadata log; raises `StorageError` if that fails.
     """
-    typed = what_to_type(plan, NOTHING_GIVEN).commands
-    for mend in mends_of(plan):
+    typed = what_to_type(plan, given).commands
+    for mend in mends_of(plan, given):
         if mend.command not in typed:
             writer.write(escape_controls(mend.sentence))
     for name in plan.made_stray:
@@ -229,8 +229,8 @@ def print_plan(plan: Plan, given: Given = NOTHING_GIVEN, *, every: bool = False,
 
     `given` has the options that recommended commands repeat. With `every` the tables have all partitions, and every
     finding has a sentence. Without `with_screen` a title replaces the screen. `acts` says that the plan is carried out
-    next, unless it is refused. `said` has texts that the screen of all plans or the details of a plan have in full: a
-    long sentence or a recommended command that is among them is not repeated, and others are added. May read the
+    next, unless it is refused. `said` has sentences and commands that were printed before, for all plans or for another
+    one: a long sentence or a recommended command among them is not repeated, and new ones are added. May read the
     metadata log; raises `StorageError` if that fails.
     """
     changing = sorted((each for each in plan.partitions if each.changes), key=lambda each: natural_order(each.name))
@@ -250,14 +250,15 @@ def print_plan(plan: Plan, given: Given = NOTHING_GIVEN, *, every: bool = False,
             writer.write(escape_controls(line))
         in_full = (*screen.start, *screen.beyond_end, *screen.looks)
         for sentence in screen.left_out(text_width()) if with_screen else in_full:
-            if len(sentence) < _LONG or sentence not in told_before:
+            is_told = any(sentence in text for text in told_before)
+            if not is_told or (len(sentence) < _LONG and not sentence.startswith("and ")):
                 writer.write(escape_controls(sentence))
             told_before.add(sentence)
         if plan.topics.problem is not None:
             writer.write(escape_controls(plan.topics.problem))
         elif plan.topics.configs or plan.topics.broker_configs:
             writer.write(escape_controls(f"settings of topics: from {plan.topics.source}"))
-        _write_apart(writer, plan)
+        _write_apart(writer, plan, given)
         if plan.note_of_identity is not None:
             writer.write(escape_controls(plan.note_of_identity))
         if plan.deleted is not None:

@@ -25,10 +25,10 @@ _CONSEQUENCES = 8
 
 def print_result(result: RecoveryResult, said: set[str] | None = None) -> None:
     """Print the result of a recovery: notes, earlier executions that were completed or set aside, partitions that were
-    left unchanged, kept and lost records, the next start of a broker, and the command that reverses the recovery. If
-    nothing was changed, print the state of the directory instead. `said` has the sentences about starts that were
-    printed for other directories, which are not repeated; those of this one are added. May read the metadata log;
-    raises `StorageError` if that fails.
+    left unchanged, kept and lost records, consequences, the next start of a broker, and the command that reverses the
+    recovery. If nothing was changed, print the state of the directory instead. `said` has the sentences about starts
+    that were printed for other directories, which are not repeated; those of this one are added. May read the metadata
+    log; raises `StorageError` if that fails.
     """
     root, told_before = escape_controls(result.plan.root), set() if said is None else said
     with SentenceWriter() as writer:
@@ -134,7 +134,9 @@ def _broker(result: RecoveryResult, said: set[str]) -> str:
 
 
 def _of_node(node: NodeStart, said: set[str]) -> str:
-    """Return the sentences about the start, or that they still hold if `said` has them, to which they are added."""
+    """Return the sentences about the node's start, and add them to `said`. If `said` has them already, return a phrase
+    that says so.
+    """
     text = escape_controls("; ".join(node_sentences(node)))
     if text in said:
         return "what is said above of the start still holds"

@@ -76,7 +76,7 @@ def _known(directories: BrokerDirectories) -> tuple[KnownTopic | None, int | Non
 
     Returns (None, None) if no directory has `__cluster_metadata-0`. The topic is None if the metadata does not know it.
     The node id is None if `meta.properties` is missing or invalid. Raises `FormatError` if the metadata log has an
-    error, `StorageError` if a file cannot be read.
+    error, `UsageError` if it has no segment, `StorageError` if a file cannot be read.
     """
     places = (os.path.join(root, CLUSTER_METADATA_DIRECTORY) for root in directories.roots)
     path = next(filter(os.path.isdir, places), None)
@@ -165,9 +165,10 @@ def _commit(
     caller passed, or None. `timestamp` is in ms since 1970; None means now. If `look` is True and no metadata states
     the number of partitions, all groups in the directories are read and compared with it (`refuse_other_count`).
 
-    Raises `UsageError` for an empty group id, an invalid offset, a wrong number of partitions, directories in use, or a
-    partition whose replicas are on other brokers. Raises `FormatError` if the cluster's metadata, a `meta.properties`
-    or the log is damaged, `RecoveryRefused` if a recovery of a directory has not ended, `StorageError` for I/O errors.
+    Raises `UsageError` for an empty group id, an invalid offset, a wrong number of partitions, directories in use, a
+    partition whose replicas are on other brokers, or a metadata log without a segment. Raises `FormatError` if the
+    cluster's metadata, a `meta.properties` or the log is damaged, `RecoveryRefused` if a recovery of a directory has
+    not ended, `StorageError` for I/O errors.
     """
     if not group:
         raise UsageError("a group needs a name")

@@ -111,7 +111,8 @@ def zookeeper_script(offsets: Iterable[CommittedOffset], tree: Tree | None, chro
 
     `tree` has the present nodes. Only missing nodes are then created, and only nodes with other values are set. If it
     is None, each offset gets a command that creates its node and one that sets it; creating an existing node fails
-    without harm. Raises `UsageError` for a group or topic that cannot be the name of a ZooKeeper node or be quoted.
+    without harm. Raises `UsageError` while iterating for a group or topic that cannot be the name of a ZooKeeper node
+    or be quoted.
     """
     nodes = tree.nodes if tree is not None else {}
     created: set[str] = set()

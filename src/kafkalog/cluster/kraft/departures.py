@@ -116,8 +116,8 @@ def kraft_departures(
     Changes are in the order of `brokers`, then of topic and partition. `unclean` allows unclean elections for all
     topics; settings of topics and of the cluster may allow them too. `controller` is the node id of the active
     controller (None: unknown), whose own settings override the cluster's, and `static` are the settings in its
-    properties file. The image is not changed. Raises `UnknownName` for a broker that is not registered, `UsageError`
-    for one that is listed twice.
+    properties file. The image is not changed. Raises, while iterating, `UnknownName` for a broker that is not
+    registered and `UsageError` for one that is listed twice.
     """
     refuse_unregistered(brokers, image.brokers)
     alive = dict(image.brokers)

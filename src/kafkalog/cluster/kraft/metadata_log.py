@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from msgspec import Struct, field
@@ -22,18 +22,23 @@ from kafkalog.codec.common.errors import FormatError, StorageError, UsageError
 from kafkalog.codec.common.finding_codes import Trait, codes_with
 from kafkalog.codec.common.findings import Finding, FindingCode, Severity
 from kafkalog.codec.common.limits import DEFAULT_LIMITS, Limits
-from kafkalog.codec.model import ControlType
+from kafkalog.codec.model import BatchHeader, ControlType, Record, RecordBatch
 from kafkalog.codec.names import QUORUM_STATE, kraft_snapshot_file, parse_kraft_snapshot_file
 from kafkalog.codec.plain.control import parse_control_key
+from kafkalog.codec.plain.records import decode_batch
 from kafkalog.log.directories.partition import Partition, open_segment
 from kafkalog.log.disk.files import read_small
 from kafkalog.log.reading.record_filter import RecordFilter
-from kafkalog.log.walk.on_damage import STOP
+from kafkalog.log.walk.on_damage import SKIP, STOP
+from kafkalog.log.walk.segment import Segment
 
-__all__ = ["UNCOMMITTED_TAILS", "MetadataEvent", "MetadataLog", "MetadataState", "QuorumTerm"]
+__all__ = [
+    "UNCOMMITTED_TAILS", "FromDisplaced", "MetadataEvent", "MetadataLog", "MetadataState", "QuorumTerm", "displaced_of",
+]  # fmt: skip
 
 UNCOMMITTED_TAILS = codes_with(Trait.TAIL)
 """Findings about an unfinished end of the log; nothing in it was committed."""
+_ENDING = codes_with(Trait.NO_BATCH | Trait.ENDS_READING) - {FindingCode.OFFSET_DISPLACED}
 
 
 class MetadataEvent(Struct, frozen=True):
@@ -116,12 +121,18 @@ class MetadataLog:
 
     def events(self, findings: list[Finding], start_offset: int | None = None) -> Iterator[MetadataEvent]:
         """Yield all records of the log from `start_offset` on, control records included. Reading stops at damage, and
-        findings about it are then appended to `findings`. Raises `StorageError` if a file cannot be read.
+        findings about it are then appended to `findings`; a batch with only a wrong base offset is read. Raises
+        `StorageError` if a file cannot be read.
         """
         reader = self.partition.records(
             RecordFilter(start_offset=start_offset), include_control=True, on_damage=STOP, limits=self.limits
         )
         yield from _events(reader, findings)
+        displaced = displaced_of(reader.findings)
+        if displaced is not None:
+            for event in _events(FromDisplaced(self.partition, displaced, self.limits), findings):
+                if start_offset is None or event.offset >= start_offset:
+                    yield event
 
     def snapshot_events(self, path: str, findings: list[Finding]) -> list[MetadataEvent]:
         """Return the records of the snapshot at `path` up to the first damage, control records included. Findings about
@@ -275,3 +286,60 @@ def _apply(state: MetadataState, event: MetadataEvent) -> None:
         state.kraft_version = version["k_raft_version"]
     elif (voters := event.says(ControlType.KRAFT_VOTERS)) is not None:
         state.voters = voters["voters"]
+
+
+def displaced_of(findings: Sequence[Finding]) -> Finding | None:
+    """First finding that a batch has a wrong base offset, and the only fault that ended a reading; else None."""
+    if any(finding.code in _ENDING for finding in findings):
+        return None
+    displaced = FindingCode.OFFSET_DISPLACED
+    return next((each for each in findings if each.code is displaced and each.severity is Severity.ERROR), None)
+
+
+class FromDisplaced:
+    """The batches from a displaced one on, up to other damage. Each displaced batch has the base offset that it should
+    have. Kafka's readers take batches in the order of the file, so all records are read (`RecordsIterator`).
+    """
+
+    def __init__(self, partition: Partition, first: Finding, limits: Limits) -> None:
+        self._reader = partition.batches(on_damage=SKIP, limits=limits)
+        self._first = first
+        self._limits = limits
+
+    @property
+    def segment(self) -> Segment | None:
+        """The segment of the last batch."""
+        return self._reader.segment
+
+    @property
+    def findings(self) -> list[Finding]:
+        """Faults behind the first displaced batch, up to the one that ends the reading."""
+        place = self._first.file, self._first.position
+        behind = [each for each in self._reader.findings if (each.file, each.position) != place]
+        end = next((number for number, each in enumerate(behind, 1) if each.code in _ENDING), len(behind))
+        return behind[:end]
+
+    def by_batch(self) -> Iterator[tuple[RecordBatch, Sequence[Record]]]:
+        """Yield each batch with its records. Raises `StorageError` if a file cannot be read."""
+        for batch in self:
+            yield batch, decode_batch(batch, limits=self._limits).records
+
+    def __iter__(self) -> Iterator[RecordBatch]:
+        """Yield the batches. Raises `StorageError` if a file cannot be read."""
+        is_reached = False
+        for batch in self._reader:
+            path = "" if self._reader.segment is None else self._reader.segment.path
+            is_reached = is_reached or (path, batch.position) == (self._first.file, self._first.position)
+            if not is_reached:
+                continue
+            if any(each.code in _ENDING for each in self._reader.findings):
+                return
+            offset = next(
+                (each.offset for each in self._reader.findings if each.code is FindingCode.OFFSET_DISPLACED
+                 and (each.file, each.position) == (path, batch.position)), None
+            )  # fmt: skip
+            if offset is not None and isinstance(batch.header, BatchHeader):
+                header = replace(batch.header, base_offset=offset)
+                yield RecordBatch(header, batch.position, batch.data)
+            else:
+                yield batch

@@ -17,6 +17,7 @@ from kafkalog.cluster.kraft.quorum_log import QuorumLog, Term, read_quorum_log
 from kafkalog.codec.common.errors import StorageError, UsageError
 from kafkalog.codec.common.findings import Finding, FindingCode, Severity
 from kafkalog.codec.common.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.common.shell import shell_word
 from kafkalog.codec.common.wording import counted
 from kafkalog.codec.files.kraft import VoterNode
 from kafkalog.codec.files.text import encode_uuid
@@ -223,6 +224,10 @@ class Quorum(Struct, kw_only=True):
             return (
                 f"{here}{damaged}: nobody else has the metadata, and what was committed after offset {best.end} of "
                 f"epoch {best.epoch} is in no other copy"
+            ) if not best.is_displaced else (
+                f"{here}{damaged}: nobody else has the metadata, and all of it up to offset {best.end} of epoch "
+                f"{best.epoch} is in this log; a batch in it has a wrong base offset, which `kafkalog plan "
+                f"--cluster-metadata {shell_word(best.root)}` can mend"
             )
         text = (
             f"{here}{self._unsound} and {self.majority} {'was' if self.majority == 1 else 'were'} needed to commit: "
@@ -236,8 +241,8 @@ class Quorum(Struct, kw_only=True):
     @property
     def _unknown_of_former_voters(self) -> str:
         """Return a clause for `loss`, beginning with `;`, about missing former voters; "" if it is not needed. It is
-        needed if the former voters are a majority of all former voters and voters in force together. They may then have
-        committed metadata without the present voters.
+        needed if they are more than half of the missing former voters and the voters in force together. They may then
+        have committed metadata without the present voters.
         """
         in_force = {known_voter.node for known_voter in self.in_force}
         former = sorted({known_voter.node for known_voter in self.missing if not known_voter.is_in_force} - in_force)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 
@@ -11,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from kafkalog.cluster.kraft.batch_columns import BatchColumns
-from kafkalog.cluster.kraft.metadata_log import UNCOMMITTED_TAILS, gap
+from kafkalog.cluster.kraft.metadata_log import UNCOMMITTED_TAILS, FromDisplaced, displaced_of, gap
 from kafkalog.cluster.kraft.quorum_snapshots import (
     LogEnd,
     MetadataSnapshot,
@@ -41,6 +42,7 @@ from kafkalog.log.directories.identities import refused_id
 from kafkalog.log.directories.partition import Partition, open_partition
 from kafkalog.log.disk.files import PathLike, exists, read_small, scan_directory
 from kafkalog.log.disk.pointer import findings_of_half_done
+from kafkalog.log.walk.batches import BatchReader
 from kafkalog.log.walk.behind_damage import tell_what_is_behind
 from kafkalog.log.walk.on_damage import STOP
 
@@ -145,11 +147,19 @@ class QuorumLog:
     def ends_in_damage(self) -> bool:
         """Return whether the log is damaged and no valid batch follows. A torn end does not count as damage."""
         is_hurt = any(
-            finding.severity is Severity.ERROR and finding.code not in _NO_DAMAGE
+            finding.severity is Severity.ERROR and finding.code not in {*_NO_DAMAGE, FindingCode.OFFSET_DISPLACED}
             and (finding.file or "").endswith(FileKind.LOG.value)
             for finding in self.findings
         )  # fmt: skip
         return is_hurt and not self.records_behind_damage
+
+    @property
+    def is_displaced(self) -> bool:
+        """Whether a batch of the log has a wrong base offset; its records are read."""
+        return any(
+            finding.code is FindingCode.OFFSET_DISPLACED and finding.severity is Severity.ERROR
+            for finding in self.findings
+        )
 
     @property
     def why_empty(self) -> str:
@@ -423,8 +433,9 @@ def _walk(quorum_log: QuorumLog, partition: Partition, limits: Limits) -> None:
     quorum_log.start = partition.log_start_offset
     in_snapshot = 0 if newest is None else newest.end
     reader = partition.batches(on_damage=STOP, limits=limits)
+    faults: list[Finding] = []
     is_known = False
-    for batch in reader:
+    for batch in _past_displaced(reader, partition, faults, limits):
         if not isinstance(batch.header, BatchHeader):
             continue
         if not is_known:
@@ -444,11 +455,25 @@ def _walk(quorum_log: QuorumLog, partition: Partition, limits: Limits) -> None:
         quorum_log.first_batches.note(batch, is_change_of_leader=is_change, limits=limits)
     quorum_log.log_end = (quorum_log.epoch, quorum_log.end) if len(quorum_log.batches) else (0, quorum_log.start)
     quorum_log.end = max(quorum_log.end, in_snapshot)
-    findings = list(reader.findings)
+    findings = [*reader.findings, *faults]
     behind = tell_what_is_behind(findings, partition.segments, limits=limits, more=": a start would cut it off")
     if behind is not None:
         quorum_log.records_behind_damage = behind.records
     quorum_log.findings += [*partition.findings, *findings]
+
+
+def _past_displaced(
+    reader: BatchReader, partition: Partition, findings: list[Finding], limits: Limits
+) -> Iterator[RecordBatch]:
+    """Yield the batches of `reader`, and those that follow if only a wrong base offset has ended it. Faults behind that
+    are appended to `findings`. Raises `StorageError` if a file cannot be read.
+    """
+    yield from reader
+    displaced = displaced_of(reader.findings)
+    if displaced is not None:
+        rest = FromDisplaced(partition, displaced, limits)
+        yield from rest
+        findings += rest.findings
 
 
 def _is_of_metadata(batch: RecordBatch, partition: Partition, limits: Limits) -> bool:

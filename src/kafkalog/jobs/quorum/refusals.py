@@ -317,6 +317,16 @@ def refuse_damage(best: QuorumLog, wanted: QuorumRecovery, image: MetadataImage)
     """
     if best.refusal is not None and not broken_snapshots(best):
         raise RecoveryRefused(Sentence(f"{best.root}: {best.refusal}; ", _OTHERWISE), reason="unusable")
+    if best.is_displaced:
+        raise RecoveryRefused(
+            Sentence(
+                f"{best.root}: a batch of its metadata log has a wrong base offset; first see whether ",
+                Ask.REPAIR_BITS,
+                " mends it: ",
+                Advice("{}", Ask.PLAN_METADATA, {"root": best.root}),
+            ),
+            reason="unusable",
+        )
     if best.end == 0:
         raise RecoveryRefused(
             Sentence(f"{best.root}: {best.why_empty}; ", _OTHERWISE), reason="unusable"
@@ -325,12 +335,12 @@ def refuse_damage(best: QuorumLog, wanted: QuorumRecovery, image: MetadataImage)
         raise RecoveryRefused(
             Sentence(
                 f"{best.root}: its metadata log is damaged after offset {best.end}, and a controller would take what "
-                "is before that for empty; see what ",
-                Advice("{}", Ask.PLAN_METADATA, {"root": best.root}),
-                " can do about it (",
-                Ask.REPAIR_BITS,
-                "), or ",
+                "is before that for empty; ",
                 _OTHERWISE,
+                ", or see what can be done about it (",
+                Ask.REPAIR_BITS,
+                "): ",
+                Advice("{}", Ask.PLAN_METADATA, {"root": best.root}),
             ),
             reason="unusable",
         )
@@ -338,12 +348,13 @@ def refuse_damage(best: QuorumLog, wanted: QuorumRecovery, image: MetadataImage)
         raise RecoveryRefused(
             Sentence(
                 f"the metadata log in {best.root} is damaged after offset {best.end}, and "
-                f"{counted(best.records_behind_damage, 'record')} behind the damage would be cut off: see what ",
-                Advice("{}", Ask.PLAN_METADATA, {"root": best.root}),
-                " can do about it (",
-                Ask.REPAIR_BITS,
-                "), give another copy, or give these records up with ",
+                f"{counted(best.records_behind_damage, 'record')} behind the damage would be cut off; give another "
+                "copy, or give these records up with ",
                 Ask.ACCEPT_LOSS,
+                ", or see what can be done about it (",
+                Ask.REPAIR_BITS,
+                "): ",
+                Advice("{}", Ask.PLAN_METADATA, {"root": best.root}),
             ),
             reason="loss",
         )

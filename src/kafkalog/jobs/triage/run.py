@@ -116,9 +116,10 @@ def triage(
     start in any order. `config` are settings of the controllers and brokers.
 
     Raises `UsageError` if none of the paths exists, for partition directories, if none has the metadata that names
-    the replicas, and for unknown or repeated brokers, `RecoveryRefused` for a directory that a broker has open, for
-    directories of several clusters and for two that cannot be of one broker, `StorageError` if the metadata cannot be
-    read.
+    the replicas, for unknown or repeated brokers, and if everything selected is excluded; `UnknownName` for a topic or
+    partition that does not exist; `RecoveryRefused` for a directory that a broker has open, for directories of several
+    clusters, for two that cannot be of one broker, and for metadata without topics and brokers; `StorageError` if the
+    metadata cannot be read.
 
     * `paths`: directories of all brokers and controllers
     * `select`: the topic-partitions to judge; all of them without it

@@ -318,13 +318,15 @@ class _Reader:
     def directories(self) -> Iterator[tuple[str, PartitionName]]:
         """Yield path and name of each partition directory, live or not, in order of names. Foreign files and
         directories, links and special files are not yielded, but add findings to the reader. Entries that no longer
-        exist are skipped. Raises `StorageError` if the log directory cannot be listed.
+        exist are skipped. Raises `StorageError` if the log directory cannot be listed, or an entry not examined.
         """
         for entry in scan_directory(self.path):
             try:
                 status = entry.stat(follow_symlinks=False)
             except FileNotFoundError:
                 continue
+            except OSError as error:
+                raise StorageError.wrap(error, "cannot examine the file") from error
             name = parse_partition_directory(entry.name)
             if stat.S_ISDIR(status.st_mode):
                 if name is not None:

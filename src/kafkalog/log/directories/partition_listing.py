@@ -80,12 +80,14 @@ class PartitionListing:
     def look_at(self, entry: Entry) -> None:
         """Examine one entry and record it as a segment file, snapshot, checkpoint, unfinished file or finding. The
         leader epochs and `partition.metadata` are read and decoded; malformed ones make findings. An entry that no
-        longer exists is ignored. Raises `StorageError` if one of these small files cannot be read.
+        longer exists is ignored. Raises `StorageError` if the entry cannot be examined or a small file not read.
         """
         try:
             status = entry.stat(follow_symlinks=False)
         except FileNotFoundError:
             return
+        except OSError as error:
+            raise StorageError.wrap(error, "cannot examine the file") from error
         parsed = parse_segment_file(entry.name)
         if not stat.S_ISREG(status.st_mode):
             self._no_file(entry, status.st_mode, holds_records=parsed is not None and parsed.is_live_log)

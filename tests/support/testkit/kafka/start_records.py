@@ -16,7 +16,7 @@ from kafkalog.codec.model import BatchHeader, Record, TimestampType
 from kafkalog.codec.plain.records import decode_batch
 from kafkalog.codec.plain.scanner import Scanner
 
-__all__ = ["MetadataRecord", "append_metadata", "partition_change", "with_first_value"]
+__all__ = ["MetadataRecord", "append_metadata", "displace", "partition_change", "with_first_value"]
 
 MetadataRecord = tuple[str, int, dict[str, Any]]
 """name of the schema, version, fields"""
@@ -78,3 +78,17 @@ def with_first_value(data: bytes, version: int) -> bytes:
                 done = True
         made += part
     return made
+
+
+def displace(log: Path, offset: int, past_end: int) -> int:
+    """Let the batch at `offset` claim offsets of which the last is `past_end` above the end of the log, and return that
+    end. No checksum covers the base offset.
+    """
+    data = bytearray(log.read_bytes())
+    batches = [batch for batch in Scanner(BufferSource(bytes(data))) if isinstance(batch.header, BatchHeader)]
+    end = batches[-1].last_offset + 1
+    batch = next(batch for batch in batches if batch.header.first_offset == offset)
+    base = end + past_end - (batch.last_offset - offset)
+    data[batch.position : batch.position + 8] = base.to_bytes(8)
+    log.write_bytes(data)
+    return end
