@@ -171,7 +171,7 @@ class FindingCode(enum.StrEnum):
     UNREADABLE = "unreadable"
     """the operating system could not read a file or a directory; the others were read anyway"""
     BROKER_REFUSES = "broker_refuses"
-    """a broker would not start on this, or would take the directory offline"""
+    """a broker would not start on this, would take the directory offline, or would not serve a part of it"""
     START_LOSES = "start_loses"
     """a broker would start on this, and lose partitions or records, begin its metadata from nothing, or hand out
     producer ids again that logs have

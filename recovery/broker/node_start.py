@@ -203,12 +203,13 @@ class _Context(Struct, kw_only=True):
         return self._unserved[root]
 
     def producers(self, directory: PartitionDirectory) -> Sequence[ProducerEntry]:
-        """Return the entries of the newest producer snapshot of a live log after its loading; empty for other logs.
-        Cached.
+        """Return the entries of the newest producer snapshot of a live log after its loading, or as it is on disk if
+        the logs are not loaded; empty for other logs. Cached.
         """
         if directory.path not in self._producers:
             is_live = directory.parsed.state is DirectoryState.LIVE
-            tree = self.logs([directory.root])[directory.root].tree
+            loaded = self.logs([directory.root])[directory.root]
+            tree = loaded.tree if loaded.partitions else self.files.surveyed(directory.root).tree()
             self._producers[directory.path] = snapshot_of(tree, directory.name) if is_live else ()
         return self._producers[directory.path]
 
@@ -1076,7 +1077,8 @@ class _Start:
         """
         self.context.best()
         return partition_consequences(
-            self.files, directories, image, self.files.node_id or 0, self.release, self.context.explained,
+            self.files, directories, image, self.files.node_id or 0, self.release,
+            structs.replace(self.context.explained, by_itself=self._leads),
             {root: identifier for root, identifier in identity.directory_ids if root in online},
             list_partitions(self.files, online, states=(DirectoryState.DELETE, DirectoryState.STRAY)),
             False if len(online) < len(self.files.roots) else True if self.files.are_all else None,

@@ -48,15 +48,17 @@ def start_with(
     known, `StorageError` if the metadata log, a snapshot of it or `quorum-state` cannot be read.
 
     * `loaded`: results of loading logs, by log directory; segments of other directories are not read
-    * `asked`: properties and release to ask about
+    * `asked`: properties and release to ask about; if the properties are of another node and do not name `root`, they
+      are ignored, and every answer has a condition that says so
     * `now_ms`: time to treat as now, in ms since 1970; None: the clock's
     * `controllers`: log directories of other nodes of the cluster, for their metadata
     * `apart`: directories that name another broker but may belong to this one; if there is one, every answer becomes
       UNKNOWN, unless no release starts without it either
     """
+    others = _other_node(root, asked.properties or {})
     start = node_start(
         directories_of_node(root, roots),
-        properties=asked.properties or None,
+        properties=None if others is not None else asked.properties or None,
         release=asked.release,
         # an error before the logs without an exception is of `meta.properties`
         loaded={
@@ -68,11 +70,30 @@ def start_with(
         controllers=controllers,
         now_ms=now_ms,
     )
+    if others is not None:
+        condition = f"with its own properties: those that were given are of node {others}"
+        start = structs.replace(start, answers=tuple(
+            structs.replace(answer, condition="; ".join(filter(None, (answer.condition, condition))))
+            for answer in start.answers
+        ))  # fmt: skip
     if not apart or start.never_starts:
         return start
     message = f"{apart[0]} names another broker or cluster: a broker that has both starts with neither"
     answer = NodeAnswer(outcome=StartOutcome.UNKNOWN, message=message)
     return structs.replace(start, answers=tuple(answer for _each in start.answers))
+
+
+def _other_node(root: str, properties: Mapping[str, str]) -> int | None:
+    """Return the node id in server properties that are of another node than `root`: they have another id than its
+    `meta.properties`, and name other directories. None if they may be of this node. Raises `StorageError` if
+    `meta.properties` cannot be read.
+    """
+    meta, text = meta_properties_of(root), properties.get("node.id", properties.get("broker.id", "")).strip()
+    if meta is None or meta.node_id is None or not text.isdecimal() or int(text) == meta.node_id:
+        return None
+    settings = (properties.get(name, "") for name in ("log.dirs", "log.dir", "metadata.log.dir"))
+    named = [os.path.realpath(path.strip()) for setting in settings for path in setting.split(",") if path.strip()]
+    return int(text) if named and os.path.realpath(root) not in named else None
 
 
 def directories_of_node(root: str, roots: Sequence[str]) -> list[str]:

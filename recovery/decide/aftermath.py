@@ -132,10 +132,10 @@ def _older_values(
     are among what it loses.
     """
     if name.topic == CONSUMER_OFFSETS_TOPIC:
+        groups, after = _groups_of(lost, coordinators.commits_in(name.partition))
         return (
-            f"groups whose newest commits are among what is lost of {directory} go back to the commits before"
-            f"{_groups_of(lost, coordinators.commits_in(name.partition))}: their members read records "
-            "again, or start by auto.offset.reset if no commit is left"
+            f"{groups} read records again, or start by auto.offset.reset if no commit is left: the newest commits in "
+            f"{directory} are lost{after}"
         )
     if name.topic == TRANSACTION_STATE_TOPIC:
         ids = _ids_of(lost, coordinators.epochs_in(name.partition))
@@ -342,30 +342,35 @@ def _of_lost_state(topic: str, directories: Sequence[str], coordinators: Coordin
     return LossConsequence(kind="older_values_return", partition=directories[0], detail=detail)
 
 
-def _groups_of(lost: Sequence[LostRange], commits: Sequence[tuple[int, str, int]]) -> str:
-    """Return a clause in parentheses with the groups of a partition of `__consumer_offsets` that loses `lost`: those
-    with a commit there that can still be read, and those whose later commits may be lost. `commits` are (offset, group,
-    timestamp in ms) of all that can be read in it. Empty if there are none, or nothing is lost.
+def _groups_of(lost: Sequence[LostRange], commits: Sequence[tuple[int, str, int]]) -> tuple[str, str]:
+    """Return the groups of a partition of `__consumer_offsets` that loses `lost`, as a subject: those with a commit
+    there that can still be read, and those whose later commits may be lost. Also return a clause in parentheses with
+    the time from which on commits may be lost, empty if unknown. `commits` are (offset, group, timestamp in ms) of all
+    that can be read in it.
     """
     if not lost or not commits:
-        return ""
+        return "groups", ""
     sure = {group for offset, group, _time in commits if _is_lost(offset, lost)}
     perhaps = {group for _offset, group, _time in commits} - sure
-    words = [first_of(sorted(sure), _GROUPS)] if sure else []
-    if perhaps:
-        when = max((time for offset, _group, time in commits if offset < lost[0].first), default=None)
-        after = "" if when is None else f", if they committed after {moment_text(when)}"
-        words.append(f"perhaps {first_of(sorted(perhaps), _GROUPS)} and groups of which nothing is left{after}")
-    return f" ({'; '.join(words)})"
+    words = [f"groups {first_of(sorted(sure), _GROUPS)}"] if sure else []
+    if not perhaps:
+        return words[0], ""
+    words.append(f"perhaps {first_of(sorted(perhaps), _GROUPS)} and groups of which nothing is left")
+    when = max((time for offset, _group, time in commits if offset < lost[0].first), default=None)
+    return " and ".join(words), "" if when is None else f" (those after {moment_text(when)})"
 
 
-def _ids_of(lost: Sequence[LostRange], epochs: Sequence[tuple[int, str, tuple[int, int]]]) -> list[str]:
+def _ids_of(
+    lost: Sequence[LostRange], epochs: Sequence[tuple[int, str, tuple[int, int]]]
+) -> list[tuple[str, int | None]]:
     """Return the transactional ids, sorted, whose newest epoch is among what is lost but can still be read, and which
-    have an earlier one left. `epochs` are as `Coordinators.epochs_in` returns them.
+    have an earlier one left, each with the number of epochs in between; None for an earlier producer. `epochs` are as
+    `Coordinators.epochs_in` returns them.
     """
     newest = {name: epoch for _offset, name, epoch in epochs}
     left = {name: epoch for offset, name, epoch in epochs if not _is_lost(offset, lost)}
-    return sorted(name for name, epoch in left.items() if epoch != newest[name])
+    return [(name, newest[name][1] - epoch[1] if epoch[0] == newest[name][0] else None)
+            for name, epoch in sorted(left.items()) if epoch != newest[name]]  # fmt: skip
 
 
 def _is_lost(offset: int, lost: Sequence[LostRange]) -> bool:

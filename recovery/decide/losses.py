@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Collection, Iterable, Sequence
 
 from kafkalog.codec.common.findings import Finding, FindingCode
-from kafkalog.codec.common.wording import counted, first_of
+from kafkalog.codec.common.wording import counted, first_of, plural
 from kafkalog.recovery.broker.node.answer import ConsequenceKind, LostDirectoryConsequence, NodeStart
 from kafkalog.recovery.decide.ways import Measured
 
@@ -22,14 +22,16 @@ UNLESS_ELSEWHERE = "unless another of its log.dirs, which was not given, has the
 
 def lost_text(found: Measured, number: Callable[[int], str] = str) -> str:
     """Return the number of lost records as text for a table, formatted by `number`: "7"; "about 7" if it is not exact;
-    "7 at most" if only offsets are counted; "7 or more" if some damaged places could not be counted; the last that
-    applies counts. "unknown" if the number is None, or 0 but not exact.
+    "7 at most" if only offsets are counted. If some damaged places could not be counted, it is "7 or more", "about 7+"
+    or "7+ offsets". "unknown" if the number is None, or 0 but not exact.
     """
     if found.records_lost is None or (found.records_lost == 0 and not found.is_exact):
         return "unknown"
     text = number(found.records_lost)
+    if found.uncounted and not _is_of_offsets(found):
+        return f"about {text}+" if found.is_estimate else f"{text} or more"
     if found.uncounted:
-        return f"{text} or more"
+        return f"{text}+ {plural(found.records_lost, 'offset')}"
     if _is_of_offsets(found):
         return f"{text} at most"
     return text if found.is_exact else f"about {text}"
@@ -46,7 +48,8 @@ def records_text(found: Measured) -> str:
     of records` if the number is None, or 0 but not exact; `, perhaps none` follows if only zeros are not counted.
 
     If some damaged places could not be counted, the text is `at least 7 records`. If the number is also derived from
-    offsets, which also belong to transaction markers, it is `about 7 records and an unknown number more`.
+    offsets, which also belong to transaction markers, it is `about 7 records and an unknown number more`, or, if only
+    offsets are counted, `at least 7 offsets, perhaps fewer records`.
     """
     if found.records_lost is None or (found.records_lost == 0 and not found.is_exact):
         is_zeros = found.records_lost == 0 and 0 < found.uncounted == found.uncounted_zeros
@@ -54,6 +57,8 @@ def records_text(found: Measured) -> str:
     if found.records_lost == 0:
         return "no record"
     lost = counted(found.records_lost, "record")
+    if found.uncounted and _is_of_offsets(found):
+        return f"at least {counted(found.records_lost, 'offset')}, perhaps fewer records"
     if found.uncounted:
         return f"about {lost} and an unknown number more" if found.is_estimate else f"at least {lost}"
     if _is_of_offsets(found):
@@ -128,8 +133,8 @@ def lost_beside(
     of_start = [consequence for start in starts for answer in start.answers for consequence in answer.consequences]
     unless = "" if starts and all(start.not_given == 0 for start in starts) else f", {UNLESS_ELSEWHERE}"
     again = {name for each in of_start if each.kind is ConsequenceKind.EMPTY_AGAIN for name in each.lost}
-    unsure = sorted(again) if unless else []
     gone = sorted({name for each in of_start if isinstance(each, LostDirectoryConsequence) for name in each.lost})
+    unsure = sorted(again.difference(gone)) if unless else []
     lost = sorted({name for start in starts for name in start.lost}.difference(unsure, gone))
     named = {name for consequence in of_start for name in consequence.names}
     files = (finding.file for finding in findings if finding.code is FindingCode.PARTITION_MISSING)

@@ -235,6 +235,11 @@ class Measured(Struct, kw_only=True):
         return bool(lost or self.overlaps or self.epoch_falls or self.records_lost is None or not self.is_exact)
 
     @property
+    def is_lost_before(self) -> bool:
+        """Whether offsets are lost although nothing on the disk is cut or left damaged: they are gone already."""
+        return bool(self.lost) and self.bytes_cut == 0 and not (self.drops_sound or self.damage_left)
+
+    @property
     def may_lose_records(self) -> bool:
         """Whether records are lost, or may be because the counts are unknown or not exact."""
         return bool(self.records_lost != 0 or not self.is_exact or self.uncounted)

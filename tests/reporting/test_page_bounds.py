@@ -87,6 +87,14 @@ def test_damage_in_thousands_of_places_of_one_segment(tmp_path: Path) -> None:
     assert any(each.kind is Kind.CORRUPT and each.places > 1 for each in made.stretches)
 
 
+def test_a_finding_of_the_walk_is_told_once(tmp_path: Path) -> None:
+    directory = tmp_path / "t-0"
+    directory.mkdir()
+    (directory / f"{0:020d}.log").write_bytes(simple(1, 0, 5) + simple(1, 1, 2))
+    (made,) = segment_maps(open_partition(directory).segments, {}, Nobody())
+    assert [each.detail for each in made.stretches] == ["", "leader_epoch_decreases: leader epoch 2 after 5"]
+
+
 def test_times_of_any_kind_fit_into_few_buckets() -> None:
     for spread in (1, 60_000, 10**12, 2**62):
         timeline = Timeline()

@@ -155,7 +155,7 @@ def test_a_node_without_partitions_that_does_not_start_is_out_of_service(place: 
         said = text(*words, root)
         assert "would NOT START" in said
         assert "out of service after a start: nothing here" not in said
-        assert "out of service until that is mended: the node, which has no partitions here" in said
+        assert "out of service until that is mended: the node (no partition is here)" in said
 
 
 def test_verify_and_plan_have_one_sentence_about_the_start(place: Path) -> None:

@@ -8,6 +8,7 @@ import shlex
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from kafkalog import open as open_directory
 from kafkalog.codec.model import BATCH
@@ -27,7 +28,7 @@ from kafkalog.recovery.broker.node.releases import release_of
 from kafkalog.recovery.decide.choice import RecoveryChoice
 from kafkalog.recovery.decide.ways import Measured, RecoveryRequest, RecoveryWay
 from kafkalog.words.commands import NOTHING_GIVEN
-from kafkalog.words.next_step import NextStep, StepKind, done_of, what_to_type
+from kafkalog.words.next_step import NextStep, StepKind, done_of, note_of_ways, what_to_type
 from kafkalog.words.outlook import Outlook, first_screen
 from testkit.judging.trees import first_difference, stamps
 from testkit.recorded.broker_dirs import brokers, own_copy
@@ -260,6 +261,13 @@ def volumes_with_damage(place: Path) -> dict[Path, str]:
         data[BATCH.size + 2 : size - 2] = bytes(size - 4 - BATCH.size)
         log.write_bytes(data)
     return logs
+
+
+def test_the_plans_own_way_is_not_said_to_be_instead_of_it() -> None:
+    """Only ways have the offsets at which consumers of committed data stop."""
+    own = Measured(records_kept=1, records_lost=2, bytes_cut=3)
+    way = RecoveryWay(way="safe", measured=structs.replace(own, held_back=10), how=RecoveryRequest())
+    assert note_of_ways([(way, own)]) == "type this (safe; it loses 2 records):"
 
 
 def test_commands_of_several_directories_are_said_with_what_they_lose_together(tmp_path: Path) -> None:

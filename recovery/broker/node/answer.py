@@ -13,9 +13,9 @@ from msgspec import Struct, field
 from kafkalog.recovery.broker.node.releases import Release, named
 
 __all__ = [
-    "DISPLACED", "NEWER_FILES", "OLDER_LOG", "REFUSED_SETTING", "AnswerJson", "ConsequenceKind", "EmptiedConsequence",
-    "Fault", "LostDirectoryConsequence", "NodeAnswer", "NodeStart", "NodeStartJson", "OlderCopyConsequence", "Part",
-    "Role", "ServedConsequence", "StartConsequence", "StartOutcome",
+    "DISPLACED", "NEWER_FILES", "OF_OLDER_LOGS", "OLDER_LOG", "REFUSED_SETTING", "AnswerJson", "ConsequenceKind",
+    "EmptiedConsequence", "Fault", "LostDirectoryConsequence", "NodeAnswer", "NodeStart", "NodeStartJson",
+    "OlderCopyConsequence", "Part", "Role", "ServedConsequence", "StartConsequence", "StartOutcome",
 ]  # fmt: skip
 
 
@@ -118,6 +118,10 @@ class ConsequenceKind(enum.StrEnum):
     UNFORESEEN = "unforeseen"
     """effect that cannot be predicted"""
     OTHER = "other"
+
+
+OF_OLDER_LOGS = (ConsequenceKind.OLDER_LOGS, ConsequenceKind.OTHER)
+"""kinds of an `OlderCopyConsequence` about logs; the others are about metadata"""
 
 
 class Fault(Struct, frozen=True, kw_only=True):

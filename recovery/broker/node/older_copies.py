@@ -12,6 +12,7 @@ from kafkalog.codec.files.text import LeaderEpoch, decode_leader_epochs
 from kafkalog.codec.model import BatchHeader, ProducerEntry
 from kafkalog.codec.names import (
     CLEAN_SHUTDOWN_FILE,
+    CONSUMER_OFFSETS_TOPIC,
     LEADER_EPOCH_CHECKPOINT,
     REPLICATION_OFFSET_CHECKPOINT,
     TRANSACTION_STATE_TOPIC,
@@ -46,7 +47,9 @@ KRAFT_PAGE, ZOOKEEPER_PAGE = "kraft-files", "zookeeper-lost"
 """pages of the runbook about metadata that is older than the logs"""
 
 _NAMED = 3
-"""most transactional ids that a sentence names"""
+"""most transactional ids, or partitions, that a sentence names"""
+_GROUPS = 8
+"""most groups that a sentence names"""
 _DAY_MS = 24 * 60 * 60 * 1000
 _EXPIRATION = "producer.id.expiration.ms", "3.4", _DAY_MS
 """setting, first release that has it, default"""
@@ -190,9 +193,10 @@ def consequences_of_older_logs(
     """Return one OLDER_LOGS consequence if the `leader-epoch-checkpoint` of some logs ends before the last epoch in
     which node `node_id` led them, by the metadata (`replica_of`), and a fault for each of these logs, which counts what
     the log lacks by committed offsets and high watermarks; else two empty lists. A leader writes its epoch into this
-    file before it serves clients, so in this case the log was restored from an older copy. If a log of
-    `__transaction_state` is older, a consequence about its transactional ids follows. `coordinators` are
-    those of the node's log directories.
+    file before it serves clients, so in this case the log was restored from an older copy. If logs of
+    `__transaction_state` are older, a consequence about their transactional ids follows; if some of
+    `__consumer_offsets` are, one about the groups with commits in them. `coordinators` are those of the node's log
+    directories.
 
     Only live logs with epochs in the file count, and only if this node has the only replica. A log directory that was
     not stopped in order is left out, because a crash may lose the file. A log whose epoch a recovery has removed from
@@ -213,11 +217,10 @@ def consequences_of_older_logs(
     if not older:
         return [], []
     first, known, led = older[0]
-    more = f", and {len(older) - 1} more" if len(older) > 1 else ""
+    are = "log is" if len(older) == 1 else "logs are"
     detail = (
-        f"logs are older than the metadata ({first.name}: led in leader epoch {led}, its log knows {known}{more}): "
-        "they may come from an older copy, without what was written since; look for newer copies of them before "
-        "(runbook: backup)"
+        f"{len(older)} {are} older than the metadata ({first.name} knows leader epoch {known}, was led in {led}): look "
+        "for newer copies before (runbook: backup)"
     )
     names = tuple(directory.name for directory, _last, _led in older)
     faults = [_of_older_log(files, *each, coordinators) for each in older]
@@ -230,19 +233,41 @@ def consequences_of_older_logs(
         partitions = {each.parsed.partition for each in of_coordinator}
         ids = _ids_going_back(directories, producers_of, coordinators, partitions)
         detail = f"transactional ids go back to used epochs {epochs_lost(ids)}"
-        names = tuple(each.name for each in of_coordinator)
-        file = of_coordinator[0].path
-        consequences.append(StartConsequence(kind=ConsequenceKind.OTHER, detail=detail, file=file, names=names))
+        consequences.append(_of_topic(of_coordinator, detail))
+    of_groups = [each for each, _last, _led in older if each.parsed.topic == CONSUMER_OFFSETS_TOPIC]
+    if of_groups:
+        consequences.append(_of_topic(of_groups, _commits_going_back(of_groups, coordinators)))
     return consequences, faults
 
 
-def epochs_lost(ids: Sequence[str]) -> str:
-    """Return what follows "go back to used epochs": the transactional ids, empty if none is known, and what happens."""
-    whose = first_of(ids, _NAMED) if ids else "ids whose newest epoch is lost with it"
-    return (
-        f"({whose}): their producers fail (OUT_OF_ORDER_SEQUENCE_NUMBER, INVALID_PRODUCER_EPOCH) until they have been "
-        "restarted"
-    )
+def _of_topic(directories: Sequence[PartitionDirectory], detail: str) -> StartConsequence:
+    """Return the consequence `detail` of logs of one coordinator's topic that are older than the metadata."""
+    names = tuple(directory.name for directory in directories)
+    return OlderCopyConsequence(kind=ConsequenceKind.OTHER, detail=detail, file=directories[0].path, names=names)
+
+
+def _commits_going_back(directories: Sequence[PartitionDirectory], coordinators: Coordinators) -> str:
+    """Return a sentence about the groups with commits in these older partitions of `__consumer_offsets`."""
+    numbers = [directory.parsed.partition for directory in directories]
+    groups = sorted({group for number in numbers for _offset, group, _time in coordinators.commits_in(number)})
+    where = first_of([directory.name for directory in directories], _NAMED)
+    whose = f"groups {first_of(groups, _GROUPS)}" if groups else "groups"
+    return f"{whose} may read records again: their commits are those of an older copy ({where})"
+
+
+def epochs_lost(ids: Sequence[tuple[str, int | None]]) -> str:
+    """Return what follows "go back to used epochs": the transactional ids, each with the number of epochs if it is
+    known, what happens, and what to do. `ids` is empty if none is known.
+
+    A producer begins one epoch above the one that its coordinator knows. If that is the log's, its first batch is out
+    of sequence, or it is taken for an earlier one with this sequence number: acknowledged, and not written. A lower one
+    is refused. The next start aborts the transaction with one epoch more: if the log has a higher one yet, it refuses
+    the marker, which is not sent again, and until it is written every start gets CONCURRENT_TRANSACTIONS
+    (`TransactionMarkerRequestCompletionHandler`).
+    """
+    named = [name if back is None else f"{name}: by {back}" for name, back in ids]
+    whose = first_of(named, _NAMED) if ids else "ids whose newest epoch is lost with it"
+    return f"({whose}): what they write next is refused or dropped, perhaps forever (new ids avoid it)"
 
 
 def _ids_going_back(
@@ -250,9 +275,10 @@ def _ids_going_back(
     producers_of: ProducersOf,
     coordinators: Coordinators,
     partitions: Collection[int],
-) -> list[str]:
+) -> list[tuple[str, int | None]]:
     """Return the transactional ids, sorted, in these partitions of `__transaction_state` whose producer has a later
-    epoch in the producer snapshots of live logs. Raises `StorageError` if a snapshot cannot be read.
+    epoch in the producer snapshots of live logs, each with the number of epochs in between. Raises `StorageError` if a
+    snapshot cannot be read.
     """
     epochs: dict[int, int] = {}
     for directory in directories:
@@ -260,7 +286,7 @@ def _ids_going_back(
             epochs[entry.producer_id] = max(epochs.get(entry.producer_id, -1), entry.producer_epoch)
     known = coordinators.transactions
     return sorted(
-        str(each.transactional_id)
+        (str(each.transactional_id), epochs[each.producer_id] - each.producer_epoch)
         for each in (() if known is None else known.ids)
         if each.log_partition in partitions and epochs.get(each.producer_id, -1) > each.producer_epoch
     )

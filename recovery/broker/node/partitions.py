@@ -81,12 +81,14 @@ _IO = "java.io.IOException"
 class Explained(Struct, frozen=True):
     """Changes that the metadata itself shows. `removed` has ids of deleted topics, `moved` (topic id, partition)
     reassigned from this broker to others. `added` has (topic id, partition) placed on this broker by records that it
-    gets from its leader: it has not made them yet.
+    gets from its leader: it has not made them yet. With `by_itself` the node is the only controller, so that nothing
+    has changed its metadata since it stopped.
     """
 
     removed: set[str] = field(default_factory=set)
     moved: set[tuple[str, int]] = field(default_factory=set)
     added: set[tuple[str, int]] = field(default_factory=set)
+    by_itself: bool = False
 
     def compare(self, before: MetadataImage, after: MetadataImage, node_id: int | None) -> None:
         """Add the changes from the node's own metadata `before` to its leader's, `after`, which continues it."""
@@ -311,7 +313,9 @@ def partition_consequences(
         known_here = {key: partition for key, partition in nowhere.items()
                       if (image.topics[key[0]].id, key[1]) not in explained.added}  # fmt: skip
         consequences += made_again(image, node_id, known_here, put_away, is_certain=all_online is True)
-    consequences += _without_leader(there, image, node_id, release, known, nowhere, are_all_known=are_all_known)
+    consequences += _of_lost_id(
+        there, image, node_id, release, known, nowhere, are_all_known=are_all_known, is_only_voter=explained.by_itself
+    )
     for others, wrong in (_of_another_topic(there, image, node_id), _under_another_name(there, image)):
         consequences += others
         faults += wrong
@@ -539,7 +543,7 @@ def _counts(replica: PartitionImage, node_id: int) -> bool:
     return replica.replicas == (node_id,) or node_id in (*replica.isr, *replica.elr, *replica.last_known_elr)
 
 
-def _without_leader(
+def _of_lost_id(
     directories: list[PartitionDirectory],
     image: MetadataImage,
     node_id: int,
@@ -548,16 +552,20 @@ def _without_leader(
     nowhere: Mapping[tuple[str, int], PartitionImage],
     *,
     are_all_known: bool,
+    is_only_voter: bool,
 ) -> list[StartConsequence]:
     """Return consequences for partitions assigned to a registered directory id that no log directory has any more: one
-    for the partitions that other brokers hold completely, one for the rest in `nowhere`, one for the rest in
+    for the partitions that other brokers hold completely, two for the rest in `nowhere`, one for the rest in
     `directories`. Empty if there are no such partitions, before `metadata.version` 3.7-IV2 or release 3.7.0, if the
     broker is not registered, or if it has registered another number of directories than are online and
     `are_all_known` is False.
 
     Other brokers can lead the partitions that they hold completely. For the rest, controllers do not elect this replica
     until the broker assigns it to another directory. Up to 3.9 it never does, later not always. For a partition
-    in `nowhere` it does not in this start: 4.1.0 led such partitions, empty, from its second start on.
+    in `nowhere` it does not in this start: 4.1.1 led such partitions, empty, from its second start on.
+
+    A node that is the only controller and was not stopped in order is still the leader by `image`, and stays it: the
+    broker makes the logs of `nowhere` again at this start.
 
     * `known`: ids of the online log directories
     * `nowhere`: partitions that the metadata places here and no directory has
@@ -584,6 +592,9 @@ def _without_leader(
         (each.name, replicas_of(image, each.topic_id or "", each.parsed.partition)) for each in directories
     )
     gone = without_holders(zip(_names(nowhere), nowhere.values(), strict=True))
+    led = {name for name, replica in zip(_names(nowhere), nowhere.values(), strict=True)
+           if is_only_voter and replica.leader == node_id}  # fmt: skip
+    emptied, gone = tuple(name for name in gone if name in led), tuple(name for name in gone if name not in led)
     consequences: list[StartConsequence] = []
     if held:
         brokers = ", ".join(map(str, sorted(set().union(*held.values()))))
@@ -592,6 +603,10 @@ def _without_leader(
             f"{first_of(list(held), 1)}"
         )
         consequences.append(StartConsequence(kind=ConsequenceKind.OTHER, detail=detail, names=tuple(held)))
+    if emptied:
+        detail = f"{_OF_A_LOST_DIRECTORY}, and are served empty from this start on"
+        kind = ConsequenceKind.EMPTY_AGAIN
+        consequences.append(LostDirectoryConsequence(kind=kind, detail=detail, names=emptied, lost=emptied))
     if gone:
         detail = f"{_OF_A_LOST_DIRECTORY}, are in none of them, and have no leader: {first_of(gone, 1)}"
         consequences.append(

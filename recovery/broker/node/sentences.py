@@ -11,6 +11,7 @@ from kafkalog.recovery.broker.manager import StartResult
 from kafkalog.recovery.broker.node.answer import (
     DISPLACED,
     ConsequenceKind,
+    LostDirectoryConsequence,
     NodeAnswer,
     NodeStart,
     ServedConsequence,
@@ -19,7 +20,10 @@ from kafkalog.recovery.broker.node.answer import (
 )
 from kafkalog.recovery.broker.node.releases import MODELED
 
-__all__ = ["listed", "node_findings", "node_sentences", "sentence_of_answer", "start_fails", "start_sentences"]
+__all__ = [
+    "is_lost_and_emptied", "listed", "node_findings", "node_sentences", "sentence_of_answer", "sentence_of_consequence",
+    "start_fails", "start_sentences",
+]  # fmt: skip
 
 _DOUBTFUL = (ConsequenceKind.METADATA_MAY_GO_BACK, ConsequenceKind.OLDER_LOGS, ConsequenceKind.UNFORESEEN)
 """consequences that may lose something without another outcome"""
@@ -145,12 +149,16 @@ def _sentences(answer: NodeAnswer, kinds: Sequence[ConsequenceKind]) -> list[str
     directories that have one sentence are said once.
     """
     sentences = (
-        _consequence(consequence) for kind in kinds for consequence in answer.consequences if consequence.kind is kind
+        sentence_of_consequence(consequence)
+        for kind in kinds
+        for consequence in answer.consequences
+        if consequence.kind is kind
     )
     return list(dict.fromkeys(sentences))
 
 
-def _consequence(consequence: StartConsequence) -> str:
+def sentence_of_consequence(consequence: StartConsequence) -> str:
+    """Return the detail of a consequence, followed by its partition directories if these belong to the sentence."""
     names = consequence.names
     if consequence.kind in _NAMING and not isinstance(consequence, ServedConsequence):
         return f"{consequence.detail}: {listed(names)}"
@@ -165,11 +173,16 @@ def listed(names: Sequence[str]) -> str:
     return f"{counted(len(names), 'partition')}, among them {shown}"
 
 
+def is_lost_and_emptied(consequence: StartConsequence) -> bool:
+    """Whether the start makes partitions of a lost log directory again, empty."""
+    return consequence.kind is ConsequenceKind.EMPTY_AGAIN and isinstance(consequence, LostDirectoryConsequence)
+
+
 def node_findings(start: NodeStart) -> list[Finding]:
     """Return one finding for each group of releases that do not start, do not serve, lose something, or leave something
     in doubt; oldest first. An answer that is UNKNOWN without a consequence gives none. The code is START_LOSES if
-    partitions or metadata are lost, else BROKER_REFUSES. A METADATA_INCONSISTENT warning for each log that is older
-    than the metadata follows.
+    partitions or metadata are lost, METADATA_INCONSISTENT if the node starts on metadata or logs that are older than
+    others, else BROKER_REFUSES. A METADATA_INCONSISTENT warning for each log that is older than the metadata follows.
 
     The severity is INFO if only a later release would refuse a setting. It is WARNING if the node starts or may start,
     but something is in doubt or not served. Otherwise it is ERROR, as for a failed start or an offline directory. The
@@ -178,13 +191,19 @@ def node_findings(start: NodeStart) -> list[Finding]:
     findings = []
     for releases, answer in start.grouped:
         is_open = answer.outcome in (StartOutcome.STARTS, StartOutcome.UNKNOWN)
-        if is_open and not any(consequence.kind in _DOUBTFUL for consequence in answer.consequences):
+        emptied = any(is_lost_and_emptied(consequence) for consequence in answer.consequences)
+        if is_open and not emptied and not any(each.kind in _DOUBTFUL for each in answer.consequences):
             continue
-        severity = Severity.WARNING if is_open or answer.outcome is StartOutcome.NOT_SERVING else Severity.ERROR
+        is_warning = (is_open and not emptied) or answer.outcome is StartOutcome.NOT_SERVING
+        severity = Severity.WARNING if is_warning else Severity.ERROR
         if answer.is_of_upgrade and answer not in start.judged:
             severity = Severity.INFO
-        loses = answer.outcome in (StartOutcome.OVERWRITES_METADATA, StartOutcome.DELETES, StartOutcome.STRAYS)
-        code = FindingCode.START_LOSES if answer.strays or loses else FindingCode.BROKER_REFUSES
+        loses = emptied or answer.outcome in (
+            StartOutcome.OVERWRITES_METADATA, StartOutcome.DELETES, StartOutcome.STRAYS
+        )  # fmt: skip
+        is_started = answer.outcome is StartOutcome.STARTS
+        code = FindingCode.METADATA_INCONSISTENT if is_started else FindingCode.BROKER_REFUSES
+        code = FindingCode.START_LOSES if answer.strays or loses else code
         detail = f"Kafka {releases} {sentence_of_answer(answer)}"
         places = [*(fault.file for fault in answer.faults), *(consequence.file for consequence in answer.consequences)]
         file = answer.file or next((place for place in places if place is not None), start.roots[0])

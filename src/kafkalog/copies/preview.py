@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from kafkalog.codec.common.errors import RecoveryRefused, UsageError
 from kafkalog.codec.names import DirectoryState, parse_partition_directory
-from kafkalog.copies.volumes import Shelf, gather
+from kafkalog.copies.volumes import Copy, Shelf, gather
 from kafkalog.log.disk.files import PathLike, refuse_no_path
 
 __all__ = ["of_one_partition", "preferred", "refuse_several_clusters", "refuse_several_topics"]
@@ -30,8 +30,7 @@ def preferred(prefer: PathLike | None, paths: Sequence[PathLike]) -> str | None:
 def of_one_partition(copies: Sequence[PathLike]) -> Shelf:
     """Open copies of one topic-partition, and return them with the findings about them. Raises `UsageError` unless
     there are two or more different live partition directories of the same topic and number, `RecoveryRefused` if they
-    belong to several clusters or have several topic ids. A copy that cannot be read is included with its error; if its
-    directory cannot even be listed, it is only in `unreadable`.
+    belong to several clusters or have several topic ids. A copy that cannot be read is included with its error.
     """
     refuse_no_path(copies)
     paths = [os.path.realpath(copy) for copy in copies]
@@ -40,6 +39,11 @@ def of_one_partition(copies: Sequence[PathLike]) -> Shelf:
     if len(paths) < 2 or len(parsed) != 1 or name is None or name.state is not DirectoryState.LIVE:
         raise UsageError("give two or more directories of the same topic-partition")
     shelf = gather(paths)
+    opened = {copy.path for several in shelf.copies.values() for copy in several}
+    for path, why in shelf.unreadable:
+        if path in paths and path not in opened:  # a directory that cannot be listed
+            copy = Copy(name=name, path=path, log_dir=None, partition=None, error=why)
+            shelf.copies.setdefault(copy.key, []).append(copy)
     if [*shelf.copies] != [(name.topic, name.partition)]:
         raise UsageError("give two or more directories of the same topic-partition")
     refuse_several_clusters(shelf)

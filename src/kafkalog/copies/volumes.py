@@ -174,20 +174,24 @@ def gather(
     content by topic-partition. `chosen` selects the topic-partitions. A path given twice is opened once. Directories
     that cannot be read are listed in `unreadable`. Copies that do not belong together add findings to the result. With
     `notes_empty`, a directory without Kafka's data (such as the mount point of an unmounted disk) is listed in
-    `unreadable` too.
+    `unreadable` too, and so is a path that does not exist beside one that does.
 
-    Raises `UsageError` if there are no paths, if a path is missing or not a directory, or, without `notes_empty`, if a
-    directory has no data of Kafka, or if a partition directory is not named like one. Also raises `UsageError` if all
-    directories can be read and fewer than `at_least` of them are different, and its subclass `UnknownName` if a
-    selection matches nothing.
+    Raises `UsageError` if there are no paths, if a path is not a directory or none exists, or, without `notes_empty`,
+    if a path does not exist or a directory has no data of Kafka, or if a partition directory is not named like one.
+    Also raises `UsageError` if all directories can be read and fewer than `at_least` of them are different, and its
+    subclass `UnknownName` if a selection matches nothing.
     """
     given = [os.fspath(path) for path in paths]
     refuse_no_path(given)
     distinct = list({real(path): path for path in reversed(given)}.values())[::-1]
     shelf = Shelf(paths=tuple(given))
     seen: set[str] = set()
+    goes_on = notes_empty and any(map(exists, distinct))
     for path in distinct:
-        _place(shelf, path, seen, limits, notes_empty)
+        if goes_on and not exists(path):
+            shelf.unreadable.append((path, "there is no such directory: is the disk mounted?"))
+        else:
+            _place(shelf, path, seen, limits, notes_empty)
     if len(seen) < at_least and not shelf.unreadable:
         twice = f"{distinct[0]} was given {len(given)} times: " if len(given) > len(distinct) else ""
         raise UsageError(f"{twice}give two or more log directories or partition directories")
@@ -203,11 +207,11 @@ def gather(
 
 
 def _place(shelf: Shelf, path: str, seen: set[str], limits: Limits, notes_empty: bool) -> None:
-    if not exists(path):
-        raise UsageError(f"{path} does not exist")
-    if not is_directory(path):
-        raise UsageError(f"{path} is not a directory: give log directories or partition directories")
     try:
+        if not exists(path):
+            raise UsageError(f"{path} does not exist")
+        if not is_directory(path):
+            raise UsageError(f"{path} is not a directory: give log directories or partition directories")
         if is_zookeeper_directory(path):
             shelf.zookeeper.append(path)
         elif is_partition_dir(path):

@@ -51,8 +51,9 @@ def examine(paths: Sequence[str], asked: Asked, watch: Watch) -> ReportFacts:
     """Verify, plan and compare all log directories at `paths`, and return the facts for a report; changes nothing in
     them. `watch` shows the progress. A comparison or plan that fails becomes a problem in the result.
 
-    Reads the clock for `made_at` (ms since 1970). Raises `UsageError` if the paths hold nothing of Kafka's,
-    `UnknownName` if a chosen topic is missing, `StorageError` if a request to an object store fails.
+    Reads the clock for `made_at` (ms since 1970). Raises `UsageError` if a path holds nothing of Kafka's or everything
+    selected is excluded, `UnknownName` if a chosen topic is missing, `StorageError` if a log of `__remote_log_metadata`
+    cannot be read or a request to an object store fails.
     """
     volumes, zookeepers = without_zookeeper(paths)
     inventory = open_all(*volumes, tolerant=True, missing_too=True, limits=asked.limits)
@@ -229,7 +230,7 @@ def _planned(
 
     Directories of one broker that share a partition are not copies of each other. No broker starts on them, and their
     plans say so; these plans are yielded last. `zookeepers` are ZooKeeper's data directories, which a start is
-    predicted with.
+    predicted with. Raises `StorageError` if a log of `__remote_log_metadata` cannot be read.
     """
     wanted = {directory for directory, _partition in placed}
     roots = [log_dir.path for log_dir in inventory.log_dirs if log_dir.path in wanted or asked.chosen == ALL]

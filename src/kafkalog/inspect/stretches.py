@@ -187,10 +187,11 @@ class _Drawing:
             self._is_behind = True
 
     def found(self, finding: Finding) -> None:
-        """Add a finding of the walk about this segment. Does nothing if an earlier check reported the same code at the
-        same position.
+        """Add a finding of the walk about this segment. Does nothing if the walk or an earlier check has reported the
+        same code at the same position.
         """
         if (finding.code, finding.position) not in self._seen:
+            self._seen.add((finding.code, finding.position))
             self.findings.append(finding)
             self._marked.add(finding.position)
             if finding.code in ENDING_CODES:
@@ -362,7 +363,7 @@ class _Walk:
 
     def _come_to(self, segment: Segment | None) -> Iterator[SegmentMap]:
         """Yield the maps of the segments before `segment`, and begin the map of `segment` itself. With None, yield the
-        maps of all remaining segments.
+        maps of all remaining segments but the last, and begin the map of the last one.
         """
         while self._drawing is None or self._drawing.segment is not segment:
             following = next(self._segments, None)

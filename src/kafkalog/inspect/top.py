@@ -24,9 +24,9 @@ def top(
     """Group the records of partitions, and return the largest groups. Reads only. Reading of a partition ends at
     damage, with a finding; a directory that cannot be read is left out, with a finding.
 
-    Raises `UsageError` for a path without Kafka data, if a package is missing, or if a chosen partition is in several
-    directories and `replica` does not choose one, `UnknownName` for a topic or partition that does not exist,
-    `StorageError` for I/O.
+    Raises `UsageError` for a path without Kafka data, if a package is missing, if a chosen partition is in several
+    directories and `replica` does not choose one, or if everything selected is excluded; `UnknownName` for a topic or
+    partition that does not exist; `StorageError` for I/O.
 
     * `question`: how to group; may be left out for the bytes of each topic
     * `paths`: log directories, partition directories or segments

@@ -61,7 +61,9 @@ def _planned(planned: Planned, given: Given, *, is_one_of_several: bool) -> Mark
             words = f"The same for each of {len(hurt):,} partitions"
             parts.append(element("details", element("summary", words), element("div", *inner, class_="body")))
     elif planned.files:
-        words = f"Nothing is lost either way: {counted(planned.files, 'file')} would be put in order, as a broker does."
+        loses = forecast.node is not None and not forecast.node.loses_nothing
+        nothing = "The plan itself loses nothing" if loses else "Nothing is lost either way"
+        words = f"{nothing}: {counted(planned.files, 'file')} would be put in order, as a broker does."
         parts.append(element("p", words))
     told_of = planned.consequences[:_MOST_PARTITIONS]
     parts += [element("p", prose(f"{loss_consequence.detail}."), class_="warn") for loss_consequence in told_of]

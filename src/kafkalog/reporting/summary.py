@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 
 from kafkalog.codec.common.finding_codes import Trait, codes_with
@@ -37,6 +38,7 @@ def summary_of(facts: ReportFacts) -> list[tuple[str, str]]:
     rows = [("Broker", _listed(dict.fromkeys(_brokers(facts)), "not told by any meta.properties"))]
     hurt = [partition.name for partition in facts.examined.partitions if partition.words]
     lost = [name for node in _nodes(facts) for name in (*node.lost, *node.strays, *node.unserved)]
+    lost += [os.path.basename(fault.file) for node in _nodes(facts) for fault in node.older_logs]
     rows.append(("Affected", _listed(dict.fromkeys([*hurt, *lost]), "no partition")))
     missing = [finding for finding in facts.findings if finding.code in _NOT_COUNTED]
     rows += _losses(facts)

@@ -16,7 +16,7 @@ from kafkalog.codec.common.errors import UsageError
 from kafkalog.codec.names import FileKind
 from kafkalog.log.disk.files import FileSource, is_directory, scan_directory
 from kafkalog.log.disk.remote_file import RemoteFile
-from kafkalog.tiers.remote_tier import ListedSegment, RemoteObject
+from kafkalog.tiers.remote_tier import UUID_IN_A_NAME, ListedSegment, RemoteObject
 
 __all__ = ["LocalTieredStorage"]
 
@@ -127,7 +127,7 @@ def _directory(name: str) -> _Directory | None:
     rest, topic_id = name[: -_ID - 1], name[-_ID:]
     topic, hyphen, number = rest.rpartition("-")
     is_one = name[-_ID - 1 : -_ID] == "-" and hyphen and topic and number.isascii() and number.isdigit()
-    if not is_one or len(number) > _LONGEST_PARTITION:
+    if not is_one or len(number) > _LONGEST_PARTITION or UUID_IN_A_NAME.fullmatch(topic_id) is None:
         return None
     return _Directory(topic, int(number), topic_id)
 
@@ -138,6 +138,7 @@ def _segment(name: str) -> tuple[int, str, str] | None:
     """
     digits, segment_id, suffix = name[:_DIGITS], name[_DIGITS + 1 : _DIGITS + 1 + _ID], name[_DIGITS + 1 + _ID :]
     is_one = digits.isascii() and digits.isdigit() and len(digits) == _DIGITS and name[_DIGITS : _DIGITS + 1] == "-"
+    is_one = is_one and UUID_IN_A_NAME.fullmatch(segment_id) is not None
     if not is_one or (suffix not in _KINDS and suffix != _EPOCHS) or int(digits) >= 1 << 63:
         return None
     return int(digits), segment_id, suffix

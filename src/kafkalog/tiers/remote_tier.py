@@ -6,6 +6,7 @@ A layout describes the names and contents of a storage plugin's objects. To add 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Protocol
 
@@ -15,7 +16,10 @@ from kafkalog.codec.names import FileKind
 from kafkalog.log.disk.remote_file import RemoteFile
 from kafkalog.tiers.segments import RemoteSegment
 
-__all__ = ["ListedSegment", "RemoteObject", "RemoteTier"]
+__all__ = ["UUID_IN_A_NAME", "ListedSegment", "RemoteObject", "RemoteTier"]
+
+UUID_IN_A_NAME = re.compile(r"[A-Za-z0-9_-]{22}", re.ASCII)
+"""a topic id or segment id in the name of an object"""
 
 
 class RemoteObject(Struct, frozen=True, kw_only=True):

@@ -15,6 +15,7 @@ from kafkalog.codec.common.shell import shell_line
 from kafkalog.codec.common.wording import counted
 from kafkalog.codec.names import parse_partition_directory
 from kafkalog.recovery.broker.node.answer import (
+    OF_OLDER_LOGS,
     ConsequenceKind,
     LostDirectoryConsequence,
     NodeStart,
@@ -24,6 +25,7 @@ from kafkalog.recovery.broker.node.answer import (
     StartOutcome,
 )
 from kafkalog.recovery.broker.node.older_copies import KRAFT_PAGE, ZOOKEEPER_PAGE
+from kafkalog.recovery.broker.node.sentences import is_lost_and_emptied
 from kafkalog.recovery.decide.losses import from_copies_text, readable_text, sentence_of_lost
 from kafkalog.recovery.decide.ways import Measured, RecoveryWay, total
 from kafkalog.recovery.facts.metadata_copies import IN_PLACE_OF_A_WAY
@@ -172,13 +174,14 @@ def what_to_type(plan: Outlined, given: Given) -> NextStep:
 
 
 def _look_first(node: NodeStart | None) -> str:
-    """Return the advice to look for newer copies of the metadata and the logs before a start; empty if nothing shows
-    that they are older than others.
+    """Return the advice to look for newer copies of the metadata and the logs before a start, and for a lost disk whose
+    partitions the start makes again, empty. Empty if nothing shows that there are any.
     """
     kinds = {each.kind for each in _consequences(node) if isinstance(each, OlderCopyConsequence)}
     page = ZOOKEEPER_PAGE if node is not None and node.role is Role.ZOOKEEPER_BROKER else KRAFT_PAGE
-    wanted = [f"a newer copy of the metadata (runbook: {page})"] if kinds - {ConsequenceKind.OLDER_LOGS} else []
+    wanted = [f"a newer copy of the metadata (runbook: {page})"] if kinds.difference(OF_OLDER_LOGS) else []
     wanted += ["newer copies of the logs (runbook: backup)"] if ConsequenceKind.OLDER_LOGS in kinds else []
+    wanted += ["the old disk (runbook: lost-directory)"] if any(map(is_lost_and_emptied, _consequences(node))) else []
     return f"before a start, look for {' and '.join(wanted)}" if wanted else ""
 
 
@@ -233,7 +236,8 @@ def note_of_ways(ways: Sequence[tuple[RecoveryWay, Measured]], each_of: str = ""
     consent for, and what the ways bring back into logs that are not damaged. `each_of` says how several commands belong
     to the directories; it is empty if one command is for all.
     """
-    instead = " instead of this plan" if any(way.measured != own for way, own in ways) else ""
+    measured_alike = (replace(way.measured, held_back=own.held_back) == own for way, own in ways)  # only ways have it
+    instead = "" if all(measured_alike) else " instead of this plan"
     labels = " and ".join(dict.fromkeys(label_of(way) for way, _own in ways))
     measured = total(way.measured for way, _own in ways)
     asks = any(way.needs_consent or (way.rest is not None and way.rest.needs_consent) for way, _own in ways)

@@ -32,7 +32,7 @@ from kafkalog.recovery.broker.node.answer import (
     StartOutcome,
 )
 from kafkalog.recovery.broker.node.releases import MODELED
-from kafkalog.recovery.broker.node.sentences import start_fails, start_sentences
+from kafkalog.recovery.broker.node.sentences import is_lost_and_emptied, start_fails, start_sentences
 from kafkalog.recovery.decide.aftermath import LossConsequence
 from kafkalog.recovery.decide.choice import RecoveryChoice, ranges_text
 from kafkalog.recovery.decide.losses import (
@@ -315,7 +315,7 @@ def _out_of_service(outlooks: Sequence[Outlook], *, are_alone: bool) -> str:
     elsewhere = len({name for node in nodes if node.never_starts for name in node.unserved})
     down += elsewhere
     if not down and any(node.never_starts for node in nodes):
-        return "out of service until that is mended: the node, which has no partitions here"
+        return "out of service until that is mended: the node (no partition is here)"
     if down:
         too = ", and after this plan too, because it leaves a damaged metadata log"
         until = too if any(_begins_anew(outlook) for outlook in outlooks) else " until that is mended"
@@ -432,7 +432,9 @@ def _emptied(nodes: Sequence[NodeStart]) -> str:
     consequences = _consequences(nodes)
     again = {name for each in consequences if each.kind is ConsequenceKind.EMPTY_AGAIN for name in each.lost}
     empty = again.union(*(each.names for each in consequences if isinstance(each, EmptiedConsequence)))
-    is_unsure = bool(again) and any(node.not_given != 0 for node in nodes)
+    is_unsure = not all(map(is_lost_and_emptied, (each for each in consequences if each.names and each.lost
+                                                  and each.kind is ConsequenceKind.EMPTY_AGAIN)))  # fmt: skip
+    is_unsure = is_unsure and any(node.not_given != 0 for node in nodes)
     return f"{_sorted_names(empty)}{f', {UNLESS_ELSEWHERE}' if is_unsure else ''}" if empty else ""
 
 
@@ -473,7 +475,8 @@ def _lost(outlooks: Sequence[Outlook], *, are_alone: bool) -> str:
         return "; ".join(["lost with this plan: no record; the metadata log stays damaged", *besides])
     readable = f"; {readable_text(own)}" if own.sound_lost else ""
     where = f" in {counted(len(hurt), 'partition')}" if hurt else ""
-    return "; ".join([f"lost with this plan: {sentence_of_lost(own)}{where}{readable}", *besides])
+    when = "before" if own.is_lost_before else "with"
+    return "; ".join([f"lost {when} this plan: {sentence_of_lost(own)}{where}{readable}", *besides])
 
 
 def _of_metadata(outlook: Outlook) -> Measured:

@@ -54,3 +54,16 @@ def test_all_of_what_is_asked_for(command: str, topic: str, directory: Path, mon
     assert finished.out == ""
     assert finished.code == 4
     assert "Permission denied" in finished.err
+
+
+@pytest.mark.parametrize("is_empty", [False, True])
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_log_directory_that_is_missing_beside_another(command: str, is_empty: bool, directory: Path) -> None:
+    """What is left of a broker with a lost disk is what one asks for."""
+    missing = directory.parent / "data-2"
+    if is_empty:
+        missing.mkdir()
+    finished = kafkalog(command, directory, missing)
+    assert finished.out == kafkalog(command, directory).out
+    assert finished.code == 4
+    assert f"unreadable ({missing}): {'the directory is empty' if is_empty else 'there is no such'}" in finished.err

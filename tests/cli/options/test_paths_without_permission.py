@@ -32,6 +32,7 @@ LINES = [
       for suffix in SUFFIXES for place, code in (("nothere", 64), ("locked", 4))),
     ("ls --server-properties nothere", 64), ("ls --server-properties locked.properties", 4),
     ("triage copy locked", 4), ("verify copy2", 4),
+    ("merge --into new-partition copy/stock-41-0 copy3/stock-41-0", 4),
 ]  # fmt: skip
 PROGRAM = f"""
 import contextlib, io, json, os, shlex, sys
@@ -53,6 +54,7 @@ for line in lines:  # what they import, while this process may still read the in
     if line.endswith("nothere") or "nothere." in line:
         one(line)
 one("compare ../copy ../copy2")
+one("merge --into merged ../copy/stock-41-0 ../copy2/stock-41-0")
 one("verify ../copy")
 one("triage ../copy")
 os.chdir("..")
@@ -73,11 +75,12 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[int, st
             place.chmod(place.stat().st_mode | 0o055)
     (folder / "warm").mkdir()
     folder.chmod(0o777)
-    for name in ("locked", "copy", "copy2"):
+    for name in ("locked", "copy", "copy2", "copy3"):
         own_copy(brokers("4.1.1/segments")[0], folder / name)
     for path in (*(folder / "copy").rglob("*"), *(folder / "copy2").rglob("*")):
         path.chmod(path.stat().st_mode | 0o044)
     (folder / "copy2" / "stock-41-0").chmod(0o744)  # listed, and nothing in it may be examined
+    (folder / "copy3" / "stock-41-0").chmod(0)
     (folder / "locked").chmod(0)
     for suffix in (*SUFFIXES, "properties"):
         (folder / f"locked.{suffix}").touch(0)
@@ -107,3 +110,9 @@ def test_verify_examines_the_rest_if_the_files_of_a_partition_may_not_be_examine
     answers: dict[str, tuple[int, str]],
 ) -> None:
     assert "unreadable (copy2/stock-41-0" in " ".join(answers["verify copy2"][1].split())
+
+
+def test_compare_examines_the_rest_if_a_directory_may_not_be_examined(answers: dict[str, tuple[int, str]]) -> None:
+    said = " ".join(answers["compare copy locked/stock-41-0"][1].split())
+    assert "9 of 9 partitions are equal and complete" in said
+    assert "cannot be read: locked/stock-41-0: cannot examine the file: Permission denied" in said

@@ -437,7 +437,7 @@ def test_after_a_recovery_a_later_release_that_refuses_a_setting_is_named(tmp_pa
     (root / ".kafka_cleanshutdown").unlink()
     done = kafkalog("recover", "--yes", root)
     assert done.code == 2
-    words = "the logs are such that a broker changes nothing in them, but Kafka 3.9 would start on it"
+    words = "a broker changes nothing in these logs, but Kafka 3.9 would start on it"
     said = " ".join(done.out.split())
     assert words in said
     assert "Kafka 4.0 and later would NOT START on it" in said.partition(words)[2]

@@ -15,7 +15,14 @@ import pytest
 from kafkalog.cluster.layout import zookeeper as layout
 from kafkalog.cluster.records.messages import encode
 from kafkalog.cluster.zookeeper import open_zookeeper, tree_at
-from kafkalog.cluster.zookeeper.kafka_nodes import controller_id, json_object, shown_data
+from kafkalog.cluster.zookeeper.brokers import broker_registration
+from kafkalog.cluster.zookeeper.kafka_nodes import (
+    controller_id,
+    json_object,
+    partition_state,
+    replicas_of,
+    shown_data,
+)
 from kafkalog.cluster.zookeeper.log_file import LogFileReader
 from kafkalog.cluster.zookeeper.moments import zxid_at
 from kafkalog.cluster.zookeeper.snapshot import read_snapshot
@@ -352,6 +359,12 @@ def test_data_that_is_not_what_it_should_be() -> None:
     assert controller_id(b"7") == 7
     assert controller_id(b'{"brokerid":3}') == 3
     assert controller_id(b"") is None
+    assert controller_id(b'{"brokerid":true}') is None
+    assert partition_state(b'{"leader":true,"leader_epoch":1,"isr":[1],"controller_epoch":1}') is None
+    assert replicas_of(b'{"partitions":{"0":[1,true],"1":[1,2]}}') == {1: (1, 2)}
+    registration = broker_registration("/brokers/ids/1", b'{"version":1,"port":9092}')
+    assert registration is not None
+    assert (registration.host, registration.endpoints) == (None, ())  # there is no host called None
     assert json_object(b"[" * 100000) is None
     assert json_object(b'{"a":[]}') == {"a": []}
 

@@ -507,6 +507,17 @@ def test_a_new_controller_is_made_in_no_directory_that_there_is(tmp_path: Path) 
             call(request, tmp_path)
 
 
+@pytest.mark.parametrize("directory_id", ["garbage", "AAAAAAAAAAAAAAAAAAAAAQ", ""])
+def test_a_new_controller_has_no_directory_id_that_kafka_refuses(directory_id: str) -> None:
+    request = QuorumRecovery(
+        way=QuorumWay.FROM_BROKER, brokers=("broker",), node=9, endpoints={9: ("h", 1)}, into="new",
+        directory_id=directory_id,
+    )  # fmt: skip
+    for call in (plan_quorum, recover_quorum):
+        with pytest.raises(UsageError, match="no controller starts with it"):
+            call(request)
+
+
 def test_a_controller_that_is_being_made_and_is_stopped_anywhere_is_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, measured: Callable[[str, int], None]
 ) -> None:

@@ -12,6 +12,7 @@ import pytest
 import kafkalog
 from kafkalog.cluster.records.framed_records import decode_remote_log_metadata
 from kafkalog.codec.files.text import decode_offset_checkpoint, encode_offset_checkpoint
+from kafkalog.codec.names import FileKind
 from kafkalog.codec.plain.scanner import scan
 from kafkalog.jobs.restore.events import RemoteMetadataRebuild, metadata_partition, rebuild_remote_metadata
 from kafkalog.recovery.checks.verify import verify
@@ -311,6 +312,35 @@ def test_the_events_are_those_that_brokers_wrote(name: str, tmp_path: Path) -> N
     assert made.findings == ()
     begun = {each.id for each in written.all if each.state is RemoteSegmentState.COPY_SEGMENT_STARTED}
     assert {each for each in facts(made) if each[2] not in begun} == facts(written)
+
+
+def test_events_are_not_written_with_an_id_that_no_topic_has(tmp_path: Path) -> None:
+    case = tiered_case("pair")
+    case.unpack(tmp_path)
+    request = RemoteMetadataRebuild(partitions=2, topic_id="garbage")
+    with pytest.raises(kafkalog.UsageError, match="'garbage' is not a topic id"):
+        rebuild_remote_metadata(request, case.tier(tmp_path), target=tmp_path / "events")
+    assert not (tmp_path / "events").exists()
+
+
+@pytest.mark.parametrize("name", ["pair", "aiven"])
+def test_names_without_a_uuid_are_not_of_segments(name: str, tmp_path: Path) -> None:
+    """A directory without a topic id, and an object without a segment id, that somebody has put into the tier."""
+    case = tiered_case(name)
+    case.unpack(tmp_path)
+    tier = case.tier(tmp_path)
+    before = tier.segments()
+    log = Path(before[0].objects[FileKind.LOG].path)
+    topic = log.relative_to(tier.place).parts[0]
+    directory = Path(tier.place) / topic
+    shutil.copytree(directory, directory.with_name(f"{topic[:-22]}not.an.id.of.any.topic"))
+    odd = log.with_name(f"{log.name[:21]}not.an.id.of.a.segment{log.name[43:]}")
+    shutil.copy(log, odd)
+    tier = case.tier(tmp_path)
+    assert tier.segments() == before
+    assert str(odd) in [str(path) for path in tier.others()]
+    done = rebuild_remote_metadata(RemoteMetadataRebuild(partitions=2), tier, target=tmp_path / "events")
+    assert done.segments
 
 
 def test_the_partition_of_the_events_is_a_brokers(tmp_path: Path) -> None:

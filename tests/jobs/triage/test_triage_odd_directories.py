@@ -79,6 +79,15 @@ def test_a_disk_that_is_not_mounted_is_named_and_the_others_are_shown(disks: Pat
     assert "cleaned" in ended.out
 
 
+def test_a_disk_that_is_missing_is_named_and_its_broker_stays_down(disks: Path) -> None:
+    shutil.rmtree(disks / "broker-2")
+    ended = kafkalog("triage", *(disks / name for name in NAMES))
+    assert ended.code == 4
+    assert "broker-2): there is no such directory: is the disk mounted?" in ended.err
+    assert "(2): taken to stay down" in ended.err
+    assert "cleaned" in ended.out
+
+
 def test_where_nothing_is_of_kafka_nothing_is_foreseen(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="says who may lead"):
         triage(tmp_path)
@@ -86,10 +95,12 @@ def test_where_nothing_is_of_kafka_nothing_is_foreseen(tmp_path: Path) -> None:
 
 def test_a_path_that_does_not_exist_is_a_mistake(disks: Path) -> None:
     (disks / "file").write_bytes(b"")
-    for name, said in (("broker-4", "does not exist"), ("file", "is not a directory"), ("", "a path cannot be empty")):
+    for name, said in (("file", "is not a directory"), ("", "a path cannot be empty")):
         ended = kafkalog("triage", *(disks / each for each in NAMES), disks / name if name else "")
         assert (ended.code, ended.out) == (64, "")
         assert said in ended.err
+    ended = kafkalog("triage", disks / "broker-4", disks / "broker-5")
+    assert (ended.code, "does not exist" in ended.err) == (64, True)
 
 
 @pytest.mark.parametrize("id_of_its_own", [False, True])

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from kafkalog.cluster.kraft.metadata_log import MetadataLog
+from kafkalog.cluster.kraft.quorum_log import read_quorum_log
 from kafkalog.codec.common.source import BufferSource
 from kafkalog.codec.plain.scanner import Scanner
 from kafkalog.jobs.triage.kraft import kraft_memory
@@ -164,3 +165,6 @@ def test_who_is_elected_is_said_if_another_voter_is_behind(tmp_path: Path) -> No
         f"Node {others[0]} or {others[1]} is elected as the controller, in any order of starts: the metadata of "
         f"{behind} is older, and it gets the rest from the controller."
     )
+    last_log(nodes[behind]).write_bytes(b"")
+    assert read_quorum_log(nodes[behind]).refusal is not None  # it does not start, and gets nothing
+    assert kraft_memory(paths, {}, []).elected == ""

@@ -23,8 +23,16 @@ from kafkalog.recovery.broker.node.releases import release_of
 from kafkalog.recovery.decide.choice import ranges_text
 from kafkalog.recovery.decide.choosing import _WayDescriber
 from kafkalog.recovery.decide.counting import Comparer, WayResult
-from kafkalog.recovery.decide.losses import lost_beside, lost_text, readable_text, repeats_text, sentence_of_lost
+from kafkalog.recovery.decide.losses import (
+    lost_beside,
+    lost_text,
+    readable_text,
+    records_text,
+    repeats_text,
+    sentence_of_lost,
+)
 from kafkalog.recovery.decide.ways import LostRange, Measured, total
+from testkit.judging.trees import stamps
 from testkit.made.batches import batch, record
 from testkit.made.tens import log_of_tens, ten
 from testkit.recorded.broker_dirs import brokers, own_copy, with_raised_offset
@@ -52,7 +60,7 @@ def test_a_sum_with_an_unknown_in_it_is_a_lower_bound(torn: Path) -> None:
     assert re.search(r"it loses (at least \d+ records|about \d+ records and an unknown number more)", best), best
     done = kafkalog("recover", "--yes", "--accept-loss", torn).out
     (kept,) = [each for each in done.splitlines() if re.match(r"\d+ records are kept", each)]
-    assert re.search(r"; \d+ or more are lost", kept), kept
+    assert re.search(r"; about \d+\+ are lost", kept), kept
 
 
 def test_a_way_that_drops_only_a_transaction_marker_may_lose_something() -> None:
@@ -72,7 +80,10 @@ def test_a_total_is_as_sure_as_its_parts() -> None:
     assert lost_text(total([whole, whole])) == "24"
     assert lost_text(total([whole, guessed])) == "about 18"
     assert lost_text(total([whole, unknown])) == "12 or more"
-    assert lost_text(total([guessed, unknown])) == "6 or more"
+    assert lost_text(total([guessed, unknown])) == "about 6+"
+    offsets = Measured(records_kept=0, records_lost=89, is_exact=False, is_estimate=True, of_offsets=89, uncounted=1)
+    assert lost_text(offsets) == "89+ offsets"
+    assert records_text(offsets) == "at least 89 offsets, perhaps fewer records"
     assert lost_text(unknown) == "unknown"
     assert sentence_of_lost(unknown) == "an unknown number of records"
     assert sentence_of_lost(total([whole, unknown])) == "at least 12 records"
@@ -301,3 +312,20 @@ def test_partitions_of_a_log_directory_that_was_not_given_are_not_called_lost(
     said = "all or part of 1 partition (t-1), by the broker's start"
     unsure = "1 partition (t-1), unless another of its log.dirs, which was not given, has them"
     assert lost_beside([start], []) == [said if is_sure else unsure]
+
+
+def test_what_is_gone_already_is_not_lost_with_the_plan(tmp_path: Path) -> None:
+    """After a recovery whose log ends below its high watermark, 4.1.1 changed no log, and nor did the plan."""
+    broker = own_copy(brokers("4.3.0/txn")[0], tmp_path / "data")
+    checkpoint = broker / "replication-offset-checkpoint"
+    version, count, *lines = checkpoint.read_text().splitlines()
+    (topic, number, end), *_others = (line.split() for line in lines if int(line.split()[2]))
+    raised = [f"{topic} {number} {int(end) + 3}" if line.split()[:2] == [topic, number] else line for line in lines]
+    checkpoint.unlink()
+    checkpoint.write_text("\n".join([version, count, *raised, ""]))
+    (broker / ".kafka_cleanshutdown").unlink(missing_ok=True)
+    before = stamps(broker)
+    printed = " ".join(kafkalog("plan", broker).out.split())
+    assert stamps(broker) == before
+    assert "lost before this plan: 3 offsets, at most as many records" in printed
+    assert "lost with this plan" not in printed

@@ -148,7 +148,7 @@ def _summary(found: Triage) -> list[str]:
         by = " by the elections" if found.cut_by_start else ""
         return [*lines, f"{lost}{by}, and every partition gets a leader."]
     lines += _of_unknown(found)
-    lines += [f"By the start itself, {sentence}." for sentence in found.lost_by_start]
+    lines += [f"Apart from the elections, {sentence}." for sentence in found.lost_by_start]
     gone = [f"{partition.topic}-{partition.partition}" for partition in found.partitions if partition.is_gone]
     if gone:
         lines.append(f"What was in {first_names(gone)} is lost: it has no directory here, and begins again, empty.")

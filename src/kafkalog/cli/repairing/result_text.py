@@ -73,7 +73,7 @@ def print_result(result: RecoveryResult, said: set[str] | None = None) -> None:
 
 def _what_is_left(result: RecoveryResult, said: set[str]) -> str:
     if result.leaves_a_fault and result.node is not None:
-        return f"nothing was changed, and the node is not as it should be: {_of_node(result.node, said)}"
+        return f"nothing was changed, and {_of_node(result.node, said)}"
     if not result.completed:
         return "nothing to do"
     if not result.plan.changes and result.plan.refusal is None:
@@ -117,7 +117,7 @@ def _broker(result: RecoveryResult, said: set[str]) -> str:
         stay = "those left as they are may stop its start"
         return f"a broker opens the recovered partitions and changes nothing; {stay}{but}"
     if but:
-        return f"the logs are such that a broker changes nothing in them{but}"
+        return f"a broker changes nothing in these logs{but}"
     if result.plan.topics.source is None and result.plan.partitions:
         return (
             "a broker that starts on it now opens it, and changes nothing unless topics have settings for segments or "
@@ -135,10 +135,10 @@ def _broker(result: RecoveryResult, said: set[str]) -> str:
 
 def _of_node(node: NodeStart, said: set[str]) -> str:
     """Return the sentences about the node's start, and add them to `said`. If `said` has them already, return a phrase
-    that refers to them.
+    that says so.
     """
     text = escape_controls("; ".join(node_sentences(node)))
     if text in said:
-        return "its node starts as said above"
+        return "what is said above of the start still holds"
     said.add(text)
     return text

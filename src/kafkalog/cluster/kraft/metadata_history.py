@@ -85,7 +85,8 @@ def partition_changes(
 ) -> Iterator[PartitionChange]:
     """Yield every change of partitions that is still in the metadata log, in offset order. `topic` and `partition`
     restrict them; None means all. If the log does not begin at offset 0, the initial state comes from the oldest
-    snapshot that ends at or above the log's start. It is not yielded, and reading continues at the snapshot's end.
+    snapshot that ends at or above the log's start, if there is one. The state is not yielded, nor are changes below the
+    snapshot's end.
 
     Findings about damage are appended to `findings` while reading. Raises `StorageError` if files cannot be read.
     """

@@ -241,8 +241,8 @@ class Quorum(Struct, kw_only=True):
     @property
     def _unknown_of_former_voters(self) -> str:
         """Return a clause for `loss`, beginning with `;`, about missing former voters; "" if it is not needed. It is
-        needed if the former voters are a majority of all former voters and voters in force together. They may then have
-        committed metadata without the present voters.
+        needed if they are more than half of the missing former voters and the voters in force together. They may then
+        have committed metadata without the present voters.
         """
         in_force = {known_voter.node for known_voter in self.in_force}
         former = sorted({known_voter.node for known_voter in self.missing if not known_voter.is_in_force} - in_force)

@@ -106,9 +106,9 @@ def groups(
     """Return groups with their members, from `__consumer_offsets`, `__share_group_state` and ZooKeeper. They are sorted
     by id; those in ZooKeeper by chroot, then by id. Reads only; damage becomes findings.
 
-    Raises `UsageError` if the paths hold no groups, an option does not apply to them, or a partition of the groups'
-    topics is in several directories and `replica` chooses none; `UnknownName` for a group, member, topic or partition
-    that does not exist; `StorageError` for I/O.
+    Raises `UsageError` if the paths hold no groups, an option does not apply to them, a partition of the groups' topics
+    is in several directories and `replica` chooses none, or everything selected is excluded; `UnknownName` for a group,
+    member, topic or partition that does not exist; `StorageError` for I/O.
 
     * `paths`: log directories, and ZooKeeper's dataDir and dataLogDir
     * `groups`: names or patterns of groups; empty for all

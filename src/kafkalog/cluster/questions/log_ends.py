@@ -50,7 +50,7 @@ class LogEnds:
 
     def note_beyond(self, commits: Iterable[CommittedOffset]) -> None:
         """Append a warning to the findings for each commit whose offset is beyond the end of its log. Commits with an
-        unknown end are skipped.
+        unknown end are skipped. Reads the logs' ends with `of`, which adds a finding if one cannot be read.
         """
         for commit in commits:
             end = self.of(commit)

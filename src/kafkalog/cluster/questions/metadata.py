@@ -70,8 +70,9 @@ def metadata(
     """Return the state of a KRaft cluster's metadata, from the newest complete snapshot of `__cluster_metadata` and the
     log after it. Reads only; damage becomes findings.
 
-    Raises `UsageError` if the paths do not hold exactly one metadata log, the moment is not in it, or a path in
-    `against` has no Kafka data; `UnknownName` for a topic or partition that does not exist; `StorageError` for I/O.
+    Raises `UsageError` if the paths do not hold exactly one metadata log, the moment is not in it, a path in `against`
+    has no Kafka data, or everything selected is excluded; `UnknownName` for a topic or partition that does not exist;
+    `StorageError` for I/O.
 
     * `paths`: log directories
     * `as_of`: a past moment

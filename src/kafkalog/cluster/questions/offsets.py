@@ -118,9 +118,9 @@ def offsets(
 
     All are sorted by group, topic and partition; an offset that is stored in both is returned twice. A commit in a
     transaction counts from the transaction's COMMIT marker on. Raises `UsageError` if the paths hold no groups, an
-    option does not apply to them, offsets in ZooKeeper are of several clusters, or a partition of the groups' topics is
-    in several directories and `replica` chooses none; `UnknownName` for a group, topic or partition that does not
-    exist; `StorageError` for I/O.
+    option does not apply to them, offsets in ZooKeeper are of several clusters, a partition of the groups' topics is in
+    several directories and `replica` chooses none, or everything selected is excluded; `UnknownName` for a group, topic
+    or partition that does not exist; `StorageError` for I/O.
 
     * `paths`: log directories, and ZooKeeper's dataDir and dataLogDir
     * `groups`: names or patterns of groups; empty for all
@@ -190,8 +190,9 @@ def stored_offsets(
     `old` are the consumers that were read from ZooKeeper, None without a ZooKeeper directory. Commits in Kafka are
     sorted by group, topic and partition; commits in ZooKeeper are in the order of its groups. Damage becomes findings
     of the result. Raises `UsageError` if `logs` have no groups, a partition of the groups' topics is in several
-    directories and `replica` chooses none, or the metadata has another number than `offsets_partitions`. Raises
-    `UnknownName` for a group, topic or partition that does not exist, `StorageError` for I/O errors.
+    directories and `replica` chooses none, the metadata has another number than `offsets_partitions`, or everything
+    selected is excluded; `UnknownName` for a group, topic or partition that does not exist; `StorageError` for I/O
+    errors.
     """
     findings = [*old.findings] if old is not None else []
     at_hand = groups_in(logs, replica, findings)
@@ -287,8 +288,9 @@ def offset_history(
     becomes findings.
 
     They are sorted by group, topic and partition, then in the order in which they took effect. Raises `UsageError` if
-    the paths hold no partition of `__consumer_offsets` or are ZooKeeper's, or one is in several directories and
-    `replica` chooses none; `UnknownName` for a group, topic or partition without a change; `StorageError` for I/O.
+    the paths hold no partition of `__consumer_offsets` or are ZooKeeper's, one is in several directories and `replica`
+    chooses none, or everything selected is excluded; `UnknownName` for a group, topic or partition without a change;
+    `StorageError` for I/O.
 
     * `paths`: log directories
     * `groups`: names or patterns of groups; empty for all

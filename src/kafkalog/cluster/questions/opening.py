@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
+from msgspec.structs import replace
+
 from kafkalog.cluster.cross_check import KnownTopic
 from kafkalog.cluster.kraft.metadata_log import MetadataLog
 from kafkalog.cluster.zookeeper import ZooKeeperDirectory, open_zookeeper
 from kafkalog.codec.common.advice import Advice, Ask, Sentence
 from kafkalog.codec.common.errors import UsageError
-from kafkalog.codec.common.findings import Finding
+from kafkalog.codec.common.findings import Finding, FindingCode
 from kafkalog.codec.common.unknown import unknown
 from kafkalog.codec.names import CLUSTER_METADATA_TOPIC
 from kafkalog.log import Partition, open_all
@@ -34,16 +36,19 @@ def partitions_at(
 ) -> tuple[Partition, ...]:
     """Open the partitions at `paths` that `wants` accepts, as a consumer would read them.
 
-    Unreadable files and directories are left out; findings about them, and about directories with an unfinished
-    recovery, are appended to `findings`. `replica` chooses among several directories of one partition. Raises
-    `UsageError` for a path without Kafka data, and the errors of `Inventory.readable`.
+    Unreadable files and directories are left out, and so is a path that is missing beside a log directory; findings
+    about them, and about directories with an unfinished recovery, are appended to `findings`. `replica` chooses among
+    several directories of one partition. Raises `UsageError` for a path without Kafka data, and the errors of
+    `Inventory.readable`.
     """
     return _inventory(paths, findings).readable(replica, wants=wants)
 
 
 def _inventory(paths: Sequence[PathLike], findings: list[Finding]) -> Inventory:
-    inventory = open_all(*paths, tolerant=True)
+    inventory = open_all(*paths, tolerant=True, missing_too=True)
     findings += [*inventory.half_done, *inventory.all_unreadable]
+    missing = (each for each in inventory.unreadable if each.code is FindingCode.LOG_DIRECTORY_MISSING)
+    findings += [replace(each, code=FindingCode.UNREADABLE) for each in missing]  # the answer lacks what was there
     return inventory
 
 
@@ -56,7 +61,8 @@ def partitions_with(
     or_topic: str | None = None,
 ) -> tuple[Partition, ...]:
     """Open all partitions at `paths`. At least one must belong to `topic` (or to `or_topic`). `replica` chooses among
-    several directories of one partition. Findings about unreadable directories are appended to `findings`.
+    several directories of one partition. Findings about unreadable directories, and about paths that are missing beside
+    a log directory, are appended to `findings`.
 
     Raises `UsageError` if no partition belongs to these topics, or if one that does is in several directories and
     `replica` chooses none. Raises `StorageError` if none was found and a directory could not be read, or if the longest

@@ -47,9 +47,9 @@ def transactions(
     damage and hanging transactions become findings.
 
     A transaction hangs if its coordinator no longer has it, so that its end marker will never be written. Ages of
-    transactions are in ms up to the present time. Raises `UsageError` if the paths hold no Kafka data, or if a
-    partition is in several directories and `replica` chooses none; `UnknownName` for a transactional id, topic or
-    partition that does not exist; `StorageError` for I/O.
+    transactions are in ms up to the present time. Raises `UsageError` if a path has no Kafka data, if a partition is in
+    several directories and `replica` chooses none, or if everything selected is excluded; `UnknownName` for a
+    transactional id, topic or partition that does not exist; `StorageError` for I/O.
 
     * `paths`: log directories or partition directories
     * `select`: only producers of these topic-partitions, and transactional ids with one of them in their transaction

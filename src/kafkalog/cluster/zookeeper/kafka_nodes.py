@@ -75,7 +75,7 @@ def _too_deep(data: bytes) -> bool:
 
 
 def _numbers(value: object) -> tuple[int, ...] | None:
-    if not isinstance(value, list) or not all(isinstance(each, int) for each in value):
+    if not isinstance(value, list) or not all(type(each) is int for each in value):
         return None
     return tuple(value)
 
@@ -89,7 +89,7 @@ def partition_state(data: bytes | None) -> PartitionState | None:
         return None
     isr = _numbers(fields.get("isr"))
     leader, epoch, controller = (fields.get(name) for name in ("leader", "leader_epoch", "controller_epoch"))
-    if isr is None or not (isinstance(leader, int) and isinstance(epoch, int) and isinstance(controller, int)):
+    if isr is None or not type(leader) is type(epoch) is type(controller) is int:
         return None
     return PartitionState(
         leader=leader,
@@ -106,7 +106,7 @@ def controller_id(data: bytes | None) -> int | None:
     """
     fields = json_object(data)
     value = fields.get("brokerid") if fields is not None else None
-    if isinstance(value, int):
+    if type(value) is int:
         return value
     text = (data or b"").strip()
     return int(text) if text.isdigit() and len(text) < 11 else None

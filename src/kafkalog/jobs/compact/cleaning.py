@@ -138,8 +138,8 @@ def plan_directory(
     `names` are all directories in the log directory. Partitions that are left alone (damaged, unreadable, interrupted,
     or with remote storage) are in the plan's `declined`, with the reason. The plan's `partitions` has the others, in
     the order of a broker's start, also those that are not dirty enough to be cleaned. Raises `RecoveryRefused` if a
-    checkpoint cannot be parsed, because a broker would take the directory offline; `StorageError` if a file cannot be
-    read.
+    checkpoint cannot be parsed, because a broker would take the directory offline; `UsageError` for a setting that
+    Kafka would refuse; `StorageError` if a file cannot be read.
     """
     plan = CompactionPlan(found.root, found, rules.topics)
     after = found.tree()

@@ -60,8 +60,8 @@ def plan_compaction(
     """Plan the compaction that `compact` would perform; return one plan per log directory, in order. Reads only.
 
     A partition that cannot be read is in the plan's `declined`. Raises `UsageError` for an impossible path or setting,
-    `StorageError` if the log directory cannot be read, and `RecoveryRefused` if a checkpoint cannot be parsed, a file
-    is not safe to change, or an execution was interrupted.
+    `UnknownName` if nothing is selected, `StorageError` if the log directory cannot be read, and `RecoveryRefused` if a
+    checkpoint cannot be parsed, a file is not safe to change, or an execution was interrupted.
 
     * `request`: may be left out for the defaults
     * `paths`: log directories, their parents, or partition directories

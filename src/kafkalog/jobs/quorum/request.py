@@ -19,6 +19,7 @@ from kafkalog.codec.common.errors import UsageError
 from kafkalog.codec.files.text import encode_uuid
 from kafkalog.jobs.quorum.expiry import refuse_settings
 from kafkalog.jobs.quorum.properties import refuse_as_log_dir
+from kafkalog.log.directories.identities import wrong_directory_id
 from kafkalog.log.disk.files import PathLike
 from kafkalog.recovery.facts.recovery_request import QUARANTINE
 
@@ -95,8 +96,8 @@ class QuorumRecovery(Struct, frozen=True, kw_only=True):
         they are None. A `directory_id` is generated if a controller is made from a broker's copy and none is given.
         `targets` are the directories of the controllers that will form the quorum.
 
-        Raises `UsageError` for an invalid node id, endpoint, listener, setting or `into`, and for options that are
-        missing or cannot be used together.
+        Raises `UsageError` for an invalid node id, directory id, endpoint, listener, setting or `into`, and for options
+        that are missing or cannot be used together.
         """
         for node, (host, port) in self.endpoints.items():
             if not 0 <= node <= _LARGEST_ID:
@@ -136,6 +137,9 @@ class QuorumRecovery(Struct, frozen=True, kw_only=True):
             raise UsageError(Sentence(Ask.ENDPOINT, f" HOST:PORT says where controller {self.node} will listen"))
         if not 0 <= self.node <= _LARGEST_ID:
             raise UsageError(f"node {self.node} is not a node id")
+        wrong = None if self.directory_id is None else wrong_directory_id(self.directory_id)
+        if wrong is not None:
+            raise UsageError(f"directory_id is {self.directory_id!r}, {wrong}: no controller starts with it")
         refuse_as_log_dir(Ask.INTO, os.path.abspath(self.into))
 
     def _check_controllers(self, targets: Sequence[PathLike]) -> None:

@@ -29,6 +29,7 @@ from kafkalog.log.disk import fs
 from kafkalog.log.disk.files import PathLike
 from kafkalog.log.writing.partitioners import partition_for_key
 from kafkalog.log.writing.writer import Log
+from kafkalog.recovery.facts.topic_ids import check_topic_id
 from kafkalog.tiers.both_tiers import BothTiers
 from kafkalog.tiers.bucket import epochs_of, last_offset_of
 from kafkalog.tiers.remote_tier import ListedSegment, RemoteTier
@@ -94,14 +95,15 @@ def rebuild_remote_metadata(
 
     Only parts of a segment's objects are read: epochs, index entries and a few batch headers. If the tier's layout does
     not describe the segment and an index has no usable last entry, all batch headers of its log are read. Raises
-    `UsageError` if `target` is not new or empty, `StorageError` if the tier cannot be listed or `target` cannot be
-    written.
+    `UsageError` if `target` is not new or empty or the request's topic id is invalid, `StorageError` if the tier cannot
+    be listed or `target` cannot be written.
 
     * `request`: the topic's partitions and id, and what the events say of their writer and time
     * `tier`: see `open_tier`
     * `target`: a directory that does not exist yet, or is empty
     * `on_segment`: called with each segment that is about to be read
     """
+    check_topic_id(request.topic_id)
     now = time.time_ns() // 1_000_000 if request.at is None else request.at
     partitions = request.partitions
     root = new_directory(target, beside=os.path.join(tier.place, ""))

@@ -279,11 +279,11 @@ def kraft_memory(paths: Sequence[str], static: Mapping[str, str], findings: list
 
 
 def _elected(quorum: Quorum, able: Sequence[QuorumLog]) -> str:
-    """Return a sentence about which controllers can be elected, if the metadata of another voter ends before theirs;
-    else an empty string.
+    """Return a sentence about which controllers can be elected, if the metadata of another voter, which starts too,
+    ends before theirs; else an empty string.
     """
-    behind = sorted(str(survivor.log.node) for survivor in quorum.survivors
-                    if survivor.log.is_voter and survivor.log not in able)  # fmt: skip
+    behind = sorted(str(survivor.log.node) for survivor in quorum.survivors if survivor.log.is_voter
+                    and survivor.log.refusal is None and survivor.log not in able)  # fmt: skip
     if not behind or not all(log.is_voter for log in able):
         return ""
     nodes = " or ".join(sorted(str(log.node) for log in able))

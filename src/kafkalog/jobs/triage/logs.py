@@ -31,10 +31,21 @@ from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.broker.forecast import load_directory
 from kafkalog.recovery.broker.identity import with_identity
 from kafkalog.recovery.broker.manager import LoadedPartition, StartResult
-from kafkalog.recovery.broker.node.answer import ConsequenceKind, StartConsequence, StartOutcome
+from kafkalog.recovery.broker.node.answer import (
+    OF_OLDER_LOGS,
+    ConsequenceKind,
+    OlderCopyConsequence,
+    StartConsequence,
+    StartOutcome,
+)
 from kafkalog.recovery.broker.node.older_copies import live_entries, snapshot_of
 from kafkalog.recovery.broker.node.releases import NEWEST, release_of
-from kafkalog.recovery.broker.node.sentences import node_findings, node_sentences
+from kafkalog.recovery.broker.node.sentences import (
+    is_lost_and_emptied,
+    node_findings,
+    node_sentences,
+    sentence_of_consequence,
+)
 from kafkalog.recovery.broker.node_start import node_start
 from kafkalog.recovery.facts.recovery_request import Recovery, Rules, settled
 from kafkalog.recovery.facts.survey import LINKED_DIRECTORY, Survey, survey
@@ -85,7 +96,9 @@ class BrokerDisks(Struct, kw_only=True):
     futures: dict[str, tuple[Key, ReplicaLog]] = {}
     """path of a `-future` directory -> partition and log"""
     lost_by_start: list[str] = []
-    """what its start removes from deleted, stray or future directories, in sentences"""
+    """what its start removes from deleted, stray or future directories, or begins again empty, and which logs are
+    older than the metadata; in sentences
+    """
     online: list[LogDir] = []
     """directories that its start does not take offline"""
     refusal: str | None = None
@@ -158,7 +171,8 @@ def read_brokers(
 def _ask_node(disks: BrokerDisks, rules: Rules, findings: list[Finding]) -> None:
     """Simulate the start of the whole node without its logs, and change `disks`. If no release starts, set `refusal`.
     Otherwise remove the directories that go offline, with their logs, and apply what a start does to `-future`,
-    `-delete` and `-stray` directories: add promoted logs to `logs`, and sentences about losses to `lost_by_start`.
+    `-delete` and `-stray` directories: add promoted logs to `logs`, and sentences about losses to `lost_by_start`, also
+    those about older logs and lost directories.
     Findings are appended to `findings` if the broker never starts, or if its start loses logs or takes a directory
     offline. Raises `StorageError` if the metadata log cannot be read.
     """
@@ -171,6 +185,9 @@ def _ask_node(disks: BrokerDisks, rules: Rules, findings: list[Finding]) -> None
     answer = next(answer for answer in start.answers if answer.outcome is not StartOutcome.FAILS)
     _take_offline(disks, [each for each in answer.consequences if each.kind is ConsequenceKind.DIRECTORY_OFFLINE])
     for consequence in answer.consequences:
+        is_older = isinstance(consequence, OlderCopyConsequence) and consequence.kind in OF_OLDER_LOGS
+        if is_older or is_lost_and_emptied(consequence):
+            disks.lost_by_start.append(f"broker {disks.node}: {sentence_of_consequence(consequence)}")
         name = None if consequence.file is None else parse_partition_directory(os.path.basename(consequence.file))
         if name is None or not name.state.value or consequence.file is None:
             continue

@@ -26,6 +26,7 @@ from kafkalog.jobs.triage.outcome import PartitionTriage, advised, judged
 from kafkalog.jobs.triage.sources import memory_of
 from kafkalog.jobs.triage.unknown import UnknownPartition, unknown_partitions
 from kafkalog.log.directories.directory import LogDir
+from kafkalog.log.directories.inventory import is_missing
 from kafkalog.log.directories.selection import ALL, Selection
 from kafkalog.log.directories.workers import OnProgress
 from kafkalog.log.disk.files import PathLike, absolute
@@ -109,15 +110,16 @@ def triage(
     """Predict the elections after a whole cluster was stopped at one moment; change nothing.
 
     `paths` are log directories of all brokers and controllers, or their parents, or ZooKeeper's data directory. A
-    directory that cannot be read, or has no data of Kafka, is reported as a finding, and its broker is assumed to stay
-    down. `start_order` names brokers in the order in which they will be started: each one when the previous one is up,
-    after the controllers alone have ended all old sessions. Without it brokers and controllers start in any order.
-    `config` are settings of the controllers and brokers.
+    directory that is missing, cannot be read, or has no data of Kafka, is reported as a finding, and its broker is
+    assumed to stay down. `start_order` names brokers in the order in which they will be started: each one when the
+    previous one is up, after the controllers alone have ended all old sessions. Without it brokers and controllers
+    start in any order. `config` are settings of the controllers and brokers.
 
-    Raises `UsageError` for paths that do not exist or are partition directories, if none has the metadata that names
-    the replicas, and for unknown or repeated brokers, `RecoveryRefused` for a directory that a broker has open, for
-    directories of several clusters and for two that cannot be of one broker, `StorageError` if the metadata cannot be
-    read.
+    Raises `UsageError` if none of the paths exists, for partition directories, if none has the metadata that names
+    the replicas, for unknown or repeated brokers, and if everything selected is excluded; `UnknownName` for a topic or
+    partition that does not exist; `RecoveryRefused` for a directory that a broker has open, for directories of several
+    clusters, for two that cannot be of one broker, and for metadata without topics and brokers; `StorageError` if the
+    metadata cannot be read.
 
     * `paths`: directories of all brokers and controllers
     * `select`: the topic-partitions to judge; all of them without it
@@ -280,9 +282,9 @@ def _by_broker(shelf: Shelf, memory: Memory, findings: list[Finding]) -> dict[in
 
 
 def _nameless(shelf: Shelf, by_broker: Mapping[int, Sequence[LogDir]], memory: Memory) -> dict[int, list[str]]:
-    """Assign directories that are empty or name no broker to the only broker that can own them. Return its broker id ->
-    their paths; empty if there are none or the owner is not certain. `by_broker` has the directories that name a
-    broker.
+    """Assign directories that are missing, are empty or name no broker to the only broker that can own them. Return its
+    broker id -> their paths; empty if there are none or the owner is not certain. `by_broker` has the directories that
+    name a broker.
 
     The owner is the broker that lacks a registered directory; if none lacks one, the only broker. The owner is not
     certain if there are several such brokers, or if a registered broker has no directory here.
@@ -290,9 +292,9 @@ def _nameless(shelf: Shelf, by_broker: Mapping[int, Sequence[LogDir]], memory: M
     metas = {log_dir.path: log_dir.meta_properties for log_dir in shelf.log_dirs}
     roots = [path for path, meta in metas.items() if meta is None or meta.node_id is None]
     roots += [finding.file or "" for finding in shelf.findings
-              if finding.code is FindingCode.UNREADABLE and _is_empty(finding.file)]  # fmt: skip
+              if finding.code is FindingCode.UNREADABLE and finding.file and is_missing(finding.file)]  # fmt: skip
     inside = tuple(f"{log_dir.path}{os.sep}" for log_dir in shelf.log_dirs)
-    roots += [path for path, _why in shelf.unreadable if not path.startswith(inside) and _is_empty(path)]
+    roots += [path for path, _why in shelf.unreadable if not path.startswith(inside) and is_missing(path)]
     lacking = []
     for node, log_dirs in by_broker.items():
         ids = {meta.directory_id for log_dir in log_dirs if (meta := metas[log_dir.path]) is not None}
@@ -300,13 +302,6 @@ def _nameless(shelf: Shelf, by_broker: Mapping[int, Sequence[LogDir]], memory: M
     owners = lacking or [*by_broker]
     is_sure = len(owners) == 1 and memory.brokers <= by_broker.keys()
     return {owners[0]: roots} if roots and is_sure else {}
-
-
-def _is_empty(path: str | None) -> bool:
-    try:
-        return path is not None and not os.listdir(path)
-    except OSError:
-        return False
 
 
 def _checked_order(order: Sequence[int], disks: Mapping[int, BrokerDisks], memory: Memory) -> tuple[int, ...]:

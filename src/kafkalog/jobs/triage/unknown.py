@@ -52,7 +52,7 @@ def unknown_partitions(
 
     Only directories whose broker is known and partitions that `select` accepts are examined, without the metadata log.
     Topics that the metadata shows as deleted are omitted. Start and end are offsets after the broker's simulated start,
-    else on disk.
+    else on disk. Raises `StorageError` if a copy of the metadata log cannot be read.
     """
     unknown = []
     for log_dir in log_dirs:

@@ -165,9 +165,10 @@ def each_place(
     superseded execution that keeps files. An execution is one run of kafkalog that changed the directory. `quarantine`
     is the directory of executions, if it is not the usual one. `stack` closes the surveys.
 
-    `root_of_runs` decides which log directory `path` means, and its errors are raised. Raises `StorageError` also if
-    the log directory or a quarantine cannot be read. If `on_unreadable` is given, an execution's unreadable files are
-    not an error: it is called with their path and the error.
+    `root_of_runs` decides which log directory `path` means, and its errors are raised. Raises `RecoveryRefused` also
+    for an unusable pointer file, `StorageError` also if the log directory or a quarantine cannot be read. If
+    `on_unreadable` is given, an execution's unreadable files are not an error: it is called with their path and the
+    error.
     """
     root = root_of_runs(path)
     yield stack.enter_context(survey(root, tolerant=True)), None

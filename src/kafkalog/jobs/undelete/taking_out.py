@@ -61,9 +61,10 @@ def undelete_into(request: Undelete, *paths: PathLike, target: PathLike) -> Take
     partitions were written, which offsets were lost and which segments were left out. Partitions that cannot be read
     are named in `unreadable` of the result.
 
-    Raises `UsageError` if `target` cannot be used or a path is not a log directory, `StorageError` if nothing can be
-    read or `target` cannot be written. Raises `RecoveryRefused` if nothing usable is found, or if a partition was
-    deleted several times or on several brokers and the request chooses none.
+    Raises `UsageError` if `target` cannot be used, a path is not a log directory, or a name or topic id is impossible;
+    `StorageError` if nothing can be read or `target` cannot be written. Raises `RecoveryRefused` if nothing usable is
+    found, if a partition was deleted several times or on several brokers and the request chooses none, or for a pointer
+    file that kafkalog did not write.
 
     * `request`: which topic, and as what it is written
     * `paths`: log directories or their parents

@@ -46,9 +46,9 @@ def undelete(
     Raises `RecoveryRefused`, with nothing changed, if there is nothing to restore, if a partition was deleted several
     times and the request chooses none, if a directory is locked, if the place is occupied, if a log is damaged, if the
     cluster does not know the topic, if an execution was interrupted, or if `expected` no longer fits. Raises
-    `UsageError` for a path that is not a log directory, an impossible name, another name for
-    segments of a live partition, or an expected plan of a directory that is not among the paths. Raises `StorageError`
-    if a file cannot be read or written; directories that were done before stay changed.
+    `UsageError` for a path that is not a log directory, an impossible name or topic id, another name for segments of a
+    live partition, or an expected plan of a directory that is not among the paths. Raises `StorageError` if a file
+    cannot be read or written; directories that were done before stay changed.
 
     * `request`: which topic, and as what it is restored
     * `paths`: log directories or their parents
@@ -130,8 +130,8 @@ class _Planning:
     def joined(self, plans: dict[str, UndeletePlan]) -> dict[str, UndeletePlan]:
         """Return the plans by log directory, in the order of the directories. Empty partitions that are in the way are
         removed by them: a directory with such a partition is planned again, and `plans` is changed in place. Raises
-        `RecoveryRefused` if no directory has a plan, or if another directory of the broker holds data of a
-        partition. Raises `StorageError` if a directory cannot be listed.
+        `RecoveryRefused` if no directory has a plan, or if another directory of the broker holds data of a partition,
+        and `StorageError` if a directory cannot be listed.
         """
         roots = self._roots
         if not plans and self._nothing is not None:

@@ -25,7 +25,7 @@ from kafkalog.log.disk.remote_file import MissingFileError
 
 __all__ = [
     "RefusedId", "are_copies_of_one", "identity_findings", "incomplete_meta_properties_of", "meta_properties_of",
-    "read_meta_properties", "refused_id",
+    "read_meta_properties", "refused_id", "wrong_directory_id",
 ]  # fmt: skip
 
 _CLUSTER_ID = re.compile(r"[A-Za-z0-9_-]{1,22}")
@@ -73,7 +73,7 @@ def incomplete_meta_properties_of(root: str) -> MetaProperties | None:
     if node_id is None or version != _KRAFT:
         return None
     own = lines.get("directory.id")
-    own = None if own is None or _wrong_uuid(own) is not None else own
+    own = None if own is None or wrong_directory_id(own) is not None else own
     return meta_properties(version=_KRAFT, node_id=node_id, cluster_id=cluster_id, directory_id=own)
 
 
@@ -144,7 +144,7 @@ def refused_id(meta: MetaProperties, directory: str, *, has_topic_ids: bool) -> 
     `directory` is the log directory named in the message. A missing cluster id only counts with `has_topic_ids`, which
     says that partitions have topic ids (since 2.8). Brokers before 0.10.1 had no cluster id.
     """
-    if meta.directory_id is not None and (wrong := _wrong_uuid(meta.directory_id)) is not None:
+    if meta.directory_id is not None and (wrong := wrong_directory_id(meta.directory_id)) is not None:
         detail = f"directory.id is {meta.directory_id[:40]!r}, {wrong}: a broker does not start with it"
         if wrong is not _RESERVED:
             return RefusedId("Unable to read directory.id as a base64 UUID", detail, is_unread=True)
@@ -178,7 +178,7 @@ def _syntax(log_dir: LogDir, meta: MetaProperties) -> Iterator[Finding]:
         yield _finding(log_dir, detail, Severity.WARNING, code)
 
 
-def _wrong_uuid(text: str) -> str | None:
+def wrong_directory_id(text: str) -> str | None:
     """Return a phrase that says why a broker rejects `text` as a directory id: too long, not base64, not 16 bytes, or
     reserved (`Uuid.fromString`, `DirectoryId.reserved`). Reserved are ids whose first 8 bytes are 0 and whose last 8
     bytes, as a signed number, are below 100. None if it is accepted.

@@ -157,8 +157,8 @@ class Partition:
 
     @property
     def unreadable(self) -> list[Finding]:
-        """Return findings about entries of the directory that could not be read, such as links (UNREADABLE). A
-        directory or dangling link that has the name of a log has a FOREIGN_FILE finding with severity ERROR.
+        """Return findings about entries of the directory that could not be read, such as links (UNREADABLE), and about
+        directories and dangling links that have the name of a log (FOREIGN_FILE with severity ERROR).
         """
         return [
             finding for finding in self.findings

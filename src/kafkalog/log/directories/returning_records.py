@@ -25,8 +25,8 @@ def returning_records(
 ) -> tuple[int, int] | None:
     """Return first and last offset (both inclusive) of the records that were deleted and are in the log again; None if
     nothing shows any. The first is `log_start`, the last is the one before the first epoch begins. `entries` are those
-    of the epoch checkpoint, `bases` the base offsets of the segments.
-    `log_at(base, offset)` returns the log with that base offset, and a byte position from which a scan finds `offset`.
+    of the epoch checkpoint, `bases` the base offsets of the segments. `log_at(base, offset)` returns the log with that
+    base offset, and a byte position from which a scan finds `offset`.
 
     Records were deleted if the first entry begins above `log_start`, but not with a segment, and the last batch that
     begins below it has the entry's epoch: that epoch began earlier. An epoch that begins with a segment proves nothing,

@@ -23,7 +23,7 @@ from kafkalog.tiers.aiven.encryption import NONCE, TAG, PrivateKeys, SegmentCiph
 from kafkalog.tiers.aiven.files import ChunkedLog, part_of
 from kafkalog.tiers.aiven.manifest import LEADER_EPOCHS, TRANSACTIONS, Described, Manifest, read_manifest
 from kafkalog.tiers.file_parts import InMemory
-from kafkalog.tiers.remote_tier import ListedSegment, RemoteObject
+from kafkalog.tiers.remote_tier import UUID_IN_A_NAME, ListedSegment, RemoteObject
 from kafkalog.tiers.segments import RemoteSegment, RemoteSegmentEvent, RemoteSegmentState
 
 __all__ = ["AivenTier"]
@@ -303,7 +303,8 @@ def _check_names(path: str, described: Described | None) -> None:
 def _topic(name: str) -> tuple[str, str] | None:
     """Topic, perhaps with a prefix, and topic id in the name of a directory; None if the name has another form."""
     topic, topic_id = name[: -_ID - 1], name[-_ID:]
-    return (topic, topic_id) if topic and name[-_ID - 1 : -_ID] == "-" else None
+    is_one = topic and name[-_ID - 1 : -_ID] == "-" and UUID_IN_A_NAME.fullmatch(topic_id) is not None
+    return (topic, topic_id) if is_one else None
 
 
 def _partition(name: str) -> int | None:
@@ -317,6 +318,7 @@ def _segment(name: str) -> tuple[int, str, str] | None:
     """
     digits, segment_id, suffix = name[:_DIGITS], name[_DIGITS + 1 : _DIGITS + 1 + _ID], name[_DIGITS + 1 + _ID :]
     is_one = digits.isascii() and digits.isdigit() and len(digits) == _DIGITS and name[_DIGITS : _DIGITS + 1] == "-"
+    is_one = is_one and UUID_IN_A_NAME.fullmatch(segment_id) is not None
     if not is_one or suffix not in (_LOG, _INDEXES, _MANIFEST) or int(digits) >= 1 << 63:
         return None
     return int(digits), segment_id, suffix

@@ -1,9 +1,15 @@
 """Metadata and logs that were restored from older copies, and what is said of them.
 
 Expected is what real brokers did. With metadata of yesterday 3.9.1 and 4.3.0, and 3.9.1 with ZooKeeper, gave new
-producers ids that the logs had, and acknowledged 90 records of which none was written. With `__transaction_state` of
-yesterday 4.3.0 failed the producer of the id whose epoch the logs were past (OUT_OF_ORDER_SEQUENCE_NUMBER), and served
-another, whose producer was newer.
+producers ids that the logs had, and acknowledged 90 records of which none was written.
+
+With `__transaction_state` of yesterday 3.9.1 and 4.1.1 served ids that were new or as old as their logs. An id one
+epoch back had its first transaction acknowledged and not written (two records, as in the last one in the log), or
+refused with OUT_OF_ORDER_SEQUENCE_NUMBER (another number of them), and worked from its second start on. Further back
+the first transaction was refused (INVALID_PRODUCER_EPOCH). From three epochs back on (librdkafka), or two (the Java
+producer of 3.9.1), every later start got CONCURRENT_TRANSACTIONS, also after the broker's; the Java producer of 4.1.1
+worked after one to four failed starts. New ids worked on the same partitions, and so did all ids with the newer
+`__transaction_state` put back before the start.
 """
 
 from __future__ import annotations
@@ -94,7 +100,7 @@ def test_producer_ids_that_the_metadata_hands_out_again_are_an_error(data: Path)
         assert finished.code == 1
     finished = kafkalog("triage", data)
     words = " ".join(finished.out.split())
-    assert "By the start itself, batches of new producers are dropped as duplicates though acknowledged, or" in words
+    assert "Apart from the elections, batches of new producers are dropped as duplicates though" in words
     assert finished.code == 1
 
 
@@ -121,7 +127,7 @@ def test_after_a_recovery_the_start_is_said_as_its_plan_says_it(data: Path) -> N
     done = kafkalog("recover", "--yes", data, columns=2000)
     closing = done.out.partition("\nrecovered ")[2]
     assert done.code == 2
-    assert f"the logs are such that a broker changes nothing in them, but {start}" in closing
+    assert f"a broker changes nothing in these logs, but {start}" in closing
     assert "sessions-41 is compacted: of a key" in closing
     assert start in kafkalog("plan", data, columns=2000).out
 
@@ -157,7 +163,7 @@ def test_ids_of_earlier_blocks_and_of_producers_that_have_expired_do_not_count(d
     assert ConsequenceKind.PRODUCER_IDS_REUSED not in kinds(answer(data))
     producers(first, 1002, timestamp=now() - 25 * HOUR)
     assert ConsequenceKind.PRODUCER_IDS_REUSED not in kinds(answer(data))
-    assert "By the start itself" not in kafkalog("triage", data).out
+    assert "Apart from the elections" not in kafkalog("triage", data).out
     longer = {"producer.id.expiration.ms": str(26 * HOUR)}
     assert ConsequenceKind.PRODUCER_IDS_REUSED in kinds(answer(data, properties=longer))
 
@@ -217,7 +223,7 @@ def test_every_log_that_is_older_than_the_metadata_is_named_and_counted(data: Pa
     every = " ".join(kafkalog("plan", "--all", data).out.split())
     for name in names:
         assert f"warning: metadata_inconsistent ({name}): the log is older than the metadata" in every
-    assert "at the end of" in every[every.index("lost with this plan") :][:400]
+    assert "at the end of" in every[every.index("this plan: ") :][:400]
     found = [json.loads(line) for line in kafkalog("verify", data, "--json").out.splitlines()]
     told = {
         Path(finding["file"]).name
@@ -239,7 +245,9 @@ def led_again(root: Path, topic: str) -> None:
         append_metadata(log, (name, version, {**fields, "partition_id": number, "leader": node}))
 
 
-@pytest.mark.parametrize(("more", "whose"), [(1, "(tx-1)"), (0, "(ids whose newest epoch is lost with it)")])
+@pytest.mark.parametrize(
+    ("more", "whose"), [(1, "(tx-1: by 1)"), (5, "(tx-1: by 5)"), (0, "(ids whose newest epoch is lost with it)")]
+)
 def test_transactional_ids_whose_epoch_goes_back_are_named(tmp_path: Path, more: int, whose: str) -> None:
     """The coordinator has tx-1 as producer 1 in epoch 8."""
     root = own_copy(brokers("4.3.0/txn")[0], tmp_path / "data")
@@ -249,6 +257,33 @@ def test_transactional_ids_whose_epoch_goes_back_are_named(tmp_path: Path, more:
     producers(logs(root)[0], 1, epoch=8 + more)
     found = answer(root)
     (detail,) = [each.detail for each in found.consequences if "transactional ids" in each.detail]
-    assert f"transactional ids go back to used epochs {whose}: their producers fail" in detail
-    for command in ("plan", "verify"):
-        assert f"go back to used epochs {whose}" in " ".join(kafkalog(command, root).out.split())
+    refused = f"transactional ids go back to used epochs {whose}: what they write next is refused or dropped, perhaps"
+    assert f"{refused} forever (new ids avoid it)" in detail
+    for command in ("plan", "verify", "triage"):
+        finished = kafkalog(command, root)
+        assert f"go back to used epochs {whose}" in " ".join(finished.out.split())
+        assert (finished.code, "broker_refuses" in finished.out + finished.err) == (1, False), "it starts"
+
+
+def test_groups_whose_commits_go_back_are_named(tmp_path: Path) -> None:
+    """`txgrp` has all commits of this node, in partition 1. 4.1.1 served the commits of an older copy."""
+    root = own_copy(brokers("4.3.0/txn")[0], tmp_path / "data")
+    (root / ".kafka_cleanshutdown").touch()
+    for _time in range(2):
+        led_again(root, "__consumer_offsets")
+    again = "groups txgrp may read records again: their commits are those of an older copy (__consumer_offsets-0, __"
+    report = ["report", root, "--format", "text", "-o", "-"]
+    for command in (["verify", root], ["plan", root], report, ["triage", root]):
+        assert again in " ".join(kafkalog(*command).out.split())
+
+
+def test_a_report_does_not_call_older_logs_no_loss(tmp_path: Path) -> None:
+    root = own_copy(brokers("4.3.0/txn")[0], tmp_path / "data")
+    (root / ".kafka_cleanshutdown").touch()
+    for _time in range(2):
+        led_again(root, "__transaction_state")
+    next(logs(root)[0].glob("*.index")).unlink()
+    page = " ".join(kafkalog("report", root, "-o", "-").out.split())
+    assert "The plan itself loses nothing:" in page
+    assert "Nothing is lost either way" not in page
+    assert "__transaction_state-0" in page.partition(">Affected<")[2][:300]

@@ -219,6 +219,48 @@ def test_a_new_disk_in_place_of_one_with_partitions_leaves_them_without_leader(
     assert f"all of 1 partition ({name}), unless the lost log directory comes back" in lost_line(planned)
 
 
+@pytest.mark.parametrize("command", ["plan", "verify"])
+def test_properties_of_another_node_do_not_count(command: str, data: Path, tmp_path: Path) -> None:
+    """They were taken for this node's, which 4.1.1 started with its own; where they name the directory they count."""
+    properties = tmp_path / "server.properties"
+    text = "process.roles=broker\nnode.id=77\ncontroller.quorum.voters=3@localhost:9093\nlog.dirs="
+    properties.write_text(f"{text}{tmp_path / 'elsewhere'}\n")
+    said = " ".join(kafkalog(command, data, "--server-properties", properties).out.split())
+    assert "(with its own properties: those that were given are of node 77)" in said
+    assert "NOT START" not in said
+    properties.write_text(f"{text}{data}\n")
+    said = " ".join(kafkalog(command, data, "--server-properties", properties).out.split())
+    assert "would NOT START on it: " in said
+
+
+def test_a_node_that_was_killed_leads_what_was_on_a_lost_disk_empty(data: Path, tmp_path: Path) -> None:
+    """3.9.1, 4.1.1 and 4.3.0, as only controller and broker, led all partitions at the first start after a kill, and
+    after a stop in order those of the lost disk from the second on: only a stop in order takes the leader away.
+    """
+    name = assigned_elsewhere(data)
+    shutil.rmtree(data / name)
+    other = with_identity(tmp_path / "other", data, NEW_ID)
+    log = max(path for path in (data / METADATA).glob("*.log") if path.stat().st_size)
+    log.chmod(0o600)
+    image = MetadataLog(open_partition(data / METADATA)).state().image
+    kind, version, fields = partition_change(image.topics[name.rpartition("-")[0]].id)
+    fields = {**fields, "partition_id": int(name.rpartition("-")[2]), "leader": next(iter(image.brokers))}
+    append_metadata(log, (kind, version, fields))
+    found = answer(data, other)
+    (consequence,) = found.consequences
+    assert (found.outcome, consequence.kind) == (StartOutcome.STARTS, ConsequenceKind.EMPTY_AGAIN)
+    assert consequence.lost == (name,)
+    planned, verified, triaged = (kafkalog(command, data, other) for command in ("plan", "verify", "triage"))
+    assert f"all of 1 partition ({name}), unless the lost log directory comes back" in lost_line(planned)
+    assert f"served after a start as it is, but empty: 1 partition ({name})" in planned.out
+    assert "out of service" not in planned.out + verified.out
+    assert "before a start, look for the old disk (runbook: lost-directory)" in " ".join(planned.out.split())
+    for finished in (planned, verified, triaged):
+        assert finished.code == 1
+        assert f"are served empty from this start on: {name}" in " ".join(finished.out.split())
+    assert "error: start_loses" in verified.err
+
+
 def test_a_directory_that_the_properties_leave_out_leaves_its_partitions_without_leader(
     data: Path, tmp_path: Path
 ) -> None:
@@ -357,8 +399,8 @@ def test_logs_that_do_not_know_the_epoch_in_which_they_were_led_are_told(data: P
     for command in ("verify", "plan"):
         finished = kafkalog(command, data)
         printed = " ".join(finished.out.split())
-        assert f"logs are older than the metadata ({partition.name}: led in leader epoch" in printed
-        assert "look for newer copies of them before (runbook: backup)" in printed
+        assert f"1 log is older than the metadata ({partition.name} knows leader epoch 0, was led in" in printed
+        assert "look for newer copies before (runbook: backup)" in printed
         assert "nothing to do;" not in printed
         assert "this mode changes nothing" not in printed
         assert finished.code == 1
