@@ -78,7 +78,7 @@ _IO = "java.io.IOException"
 """exception that a node prints when its last directory fails, before it ends itself"""
 
 
-class Explained(Struct, frozen=True):
+class Explained(Struct, frozen=True, kw_only=True):
     """Changes that the metadata itself shows. `removed` has ids of deleted topics, `moved` (topic id, partition)
     reassigned from this broker to others. `added` has (topic id, partition) placed on this broker by records that it
     gets from its leader: it has not made them yet. With `by_itself` the node is the only controller, so that nothing
