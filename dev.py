@@ -757,7 +757,9 @@ def _stamp() -> str:
 
 
 def _venv_works() -> bool:
-    """Whether `.venv` has a Python of the running version (all three numbers) that starts. Starts that Python."""
+    """Whether `.venv` has a Python of the running version (all three numbers) that starts and belongs to this place: a
+    copied or moved `.venv` does not. Starts that Python.
+    """
     if not Path(_python()).exists():
         return False
     show = "import sys; print(sys.version_info[:3] , sys.prefix)"

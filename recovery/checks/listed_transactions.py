@@ -59,9 +59,9 @@ class ListedTransactions:
         """Return the number of wanted transactions that are not listed, and the number of listed transactions that do
         not exist. Call this once, after all entries: it changes the counts.
 
-        An entry in `earlier` normally counts as listed. It counts as extra if it is in `untrue`, the beginnings that
-        the log contradicts (`untrue_beginnings`). It also counts as extra if the transaction is listed with its right
-        first offset too.
+        An entry that gives a wanted transaction a lower first offset (`earlier`) normally counts as listed. It counts
+        as extra if it is in `untrue`, the beginnings that the log contradicts (`untrue_beginnings`), or if the
+        transaction is listed with its right first offset too.
         """
         for key, beginning in self.earlier.items():
             if beginning in untrue or key not in self._missing:

@@ -237,18 +237,21 @@ class Comparer:
                     self.before, facts.directories, facts.log_start, cleaned_until=until, is_uncleaned=never
                 )
                 if facts.is_live and facts.log_start > max(original.end_offset, facts.written.end):
-                    facts, original = self._with_true_start(facts, original)
+                    facts, original = self._with_true_start(facts, original, until, is_uncleaned=never)
                 if cleaned is None and self.topics.is_compacted(facts.topic):
                     original.missing = []
             counted.append(self.counted(facts, original, is_untouched=is_untouched))
         return counted
 
-    def _with_true_start(self, facts: PartitionFacts, original: Census) -> tuple[PartitionFacts, Census]:
+    def _with_true_start(
+        self, facts: PartitionFacts, original: Census, cleaned_until: int, *, is_uncleaned: bool
+    ) -> tuple[PartitionFacts, Census]:
         """Return the partition with log start offset 0 and the census of its whole log, if nothing shows that the log
         ever reached its log start offset: then that offset is wrong, and the records below it count. Otherwise return
-        the arguments. Raises `StorageError` if a log cannot be read.
+        the partition and its census `original`. `cleaned_until` and `is_uncleaned` are those of `census`. Raises
+        `StorageError` if a log cannot be read.
         """
-        whole = census(self.before, facts.directories, 0)
+        whole = census(self.before, facts.directories, 0, cleaned_until=cleaned_until, is_uncleaned=is_uncleaned)
         reached = max(whole.end_offset, facts.high_watermark or 0)
         is_wrong = reached < facts.log_start and not (whole.is_damaged or whole.ends_in_damage)
         return (structs.replace(facts, log_start=0), whole) if is_wrong else (facts, original)

@@ -461,9 +461,10 @@ class PartitionRecovery:
         return logs(theirs.tree, directory) if ends and self.is_stable(theirs) else Content()
 
     def settle(self, sound: SoundLog) -> BrokerResult:
-        """Truncate a copy of the logs to `sound`, rebuild all other files, and start the model of the broker until it
-        changes nothing. Return the last result. If a batch keeps the broker from starting or from serving all logs,
-        they are truncated further. Sets `cut`, `repeat` and `shortened`, and may lower `log_start` and `start`.
+        """Truncate a copy of the logs to `sound`, rebuild all other files, and start the model of the broker until a
+        result is stable (`at_rest`). Return it; if the original files prove how its open transactions ended, they have
+        ended in it (`with_known_ends`). If a batch keeps the broker from starting or from serving all logs, they are
+        truncated further. Sets `cut`, `repeat` and `shortened`, and may lower `log_start` and `start`.
 
         Raises `CannotSettleError` if no stable state is reached in 40 rounds, if the broker fails for another reason,
         or if the topic id cannot be read.

@@ -148,6 +148,16 @@ def test_a_default_is_told_from_an_own_value() -> None:
     assert "retention.ms" in settings_for({}, (), NOW).assumed
 
 
+@pytest.mark.parametrize("policy", ["compact, delete", "delete , compact", " compact"])
+def test_policies_with_spaces_count(policy: str) -> None:
+    """A real 4.1.1 accepted these, and its metadata log had them with their spaces."""
+    logs = [each.listed for topic in plan_replay(Replay(now=NOW), TXN).topics for each in topic.partitions.values()]
+    found = settings_for({"cleanup.policy": policy}, logs, NOW)
+    assert found.is_compacted
+    assert found.written["min.compaction.lag.ms"] == str(2**63 - 1)
+    assert (found.expired > 0) is ("delete" in policy)
+
+
 @pytest.mark.parametrize(
     ("key", "value"),
     [

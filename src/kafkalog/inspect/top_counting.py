@@ -45,10 +45,11 @@ _COLUMN_OF = {
 
 
 def count_groups(question: TopQuestion, partitions: Iterable[Partition], threads: int) -> TopGroups:
-    """Group the records of partitions, and return the largest groups. The result also has the findings and open
-    transactions at which reading ended. Reading a partition ends at damage. If the groups are whole topics or
-    partitions, they also have the size of their log files in bytes. `threads` is the number of threads that decode
-    records. Raises `StorageError` if a file cannot be read, and the other errors of `top`.
+    """Group the records of partitions, and return the `question.most` largest groups by `question.order`. The result
+    also has the findings and open transactions at which reading ended. Reading a partition ends at damage. If groups
+    are whole topics or partitions, and there is no bound of time, they also have the size of their log files in bytes.
+    `threads` is the number of threads that decode records. Raises `StorageError` if a file cannot be read, and the
+    other errors of `top`.
     """
     names = tuple(dict.fromkeys(name for group in question.by for name in _COLUMN_OF[group]))
     counted = _Counted(names=names, is_repeats=TopBy.REPEAT in question.by)

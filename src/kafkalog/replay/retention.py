@@ -66,7 +66,7 @@ def settings_for(
     """
     left_out = {name: value for name, value in old.items() if name in (*_OF_OLD_BROKERS, *_OF_ONE_CLUSTER)}
     kept = {name: value for name, value in old.items() if name not in left_out}
-    is_compacted = "compact" in old.get("cleanup.policy", "delete").split(",")
+    is_compacted = "compact" in _policies(old)
     changed = dict(_TIMES)
     if not keep:
         changed |= _KEPT | (_UNCOMPACTED if is_compacted else {})
@@ -84,15 +84,21 @@ def settings_for(
     )
 
 
+def _policies(settings: Mapping[str, str]) -> set[str]:
+    """Return the cleanup policies; metadata has their list as it was set, also with spaces."""
+    return {policy.strip() for policy in settings.get("cleanup.policy", "delete").split(",")}
+
+
 def _expired(old: Mapping[str, str], partitions: Iterable[Partition], now: int) -> int:
     """Return the number of offsets that are expired under the old settings at the time `now` (ms since 1970), over all
-    partitions. Return 0 if the cleanup policy does not contain `delete` or the retention time is unlimited.
+    partitions. Return 0 if the cleanup policy (`delete` if missing) does not contain `delete`, or the retention time is
+    unlimited.
 
     In each partition these are the offsets before the first record that is not older than `retention.ms`, or all
     offsets if there is no such record. A missing or invalid `retention.ms` means a week. Damaged batches are skipped.
     Raises `StorageError` if a file cannot be read.
     """
-    if "delete" not in old.get("cleanup.policy", "delete").split(","):
+    if "delete" not in _policies(old):
         return 0
     try:
         kept_ms = int(old.get("retention.ms", _WEEK_MS))

@@ -31,8 +31,8 @@ _LEFT_OUT = 50
 
 def screen_of(facts: ReportFacts) -> FirstScreen:
     """Return the first screen for all directories: a title with the verdict, the outlook of each plan, and a sentence
-    for each directory that has no plan or is missing. Raises `StorageError` if a metadata log that must be read for
-    advice cannot be.
+    for each directory that has no plan or is missing. Raises `StorageError` if a metadata log, which some
+    advice needs, cannot be read.
     """
     verdict = verdict_of(facts)
     problems = [f"{each.path}: {why_no_plan(each)}" for each in facts.planned if each.problem is not None]
@@ -61,8 +61,8 @@ def _outlook(planned: Planned, given: Given) -> Outlook:
 
 def text_of_report(facts: ReportFacts) -> str:
     """Return the whole report as text, wrapped to `REPORT_WIDTH` columns, with control characters escaped and a newline
-    at the end. Commands and long words may be wider. Raises `StorageError` if a metadata log that must be read for
-    advice cannot be.
+    at the end. Commands and long words may be wider. Raises `StorageError` if a metadata log, which some advice needs,
+    cannot be read.
     """
     screen = screen_of(facts)
     lines = screen.lines(REPORT_WIDTH)

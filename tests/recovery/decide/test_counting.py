@@ -181,6 +181,15 @@ def test_a_batch_below_its_segment_is_never_dropped_without_consent(tmp_path: Pa
         assert made.choice.own.sound_lost == (10 if mode == "safe" else 5)
 
 
+@pytest.mark.parametrize(("cleaned", "lost"), [(60, 59), (0, 79)])
+def test_what_the_cleaner_removed_below_a_wrong_log_start_is_not_lost(cleaned: int, lost: int, tmp_path: Path) -> None:
+    """One segment of 20 records is gone; of the other 60 records the recovery keeps the last one."""
+    log_of_tens(tmp_path, 2, segments=4)[1].unlink()
+    (tmp_path / "log-start-offset-checkpoint").write_text("0\n1\nt 0 1000\n")
+    (tmp_path / "cleaner-offset-checkpoint").write_text(f"0\n1\nt 0 {cleaned}\n")
+    assert plan(tmp_path)[0].choice.own.records_lost == lost
+
+
 @pytest.mark.parametrize("segment", [1, 2])
 def test_what_an_empty_replacement_replaces_is_lost_by_a_start(segment: int, tmp_path: Path) -> None:
     logs = log_of_tens(tmp_path, 1, segments=3)

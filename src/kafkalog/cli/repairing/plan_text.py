@@ -132,8 +132,9 @@ def _content(away: PutAway) -> str:
 
 
 def _write_changes(writer: LineWriter, plan: Plan, changing: Sequence[PartitionPlan]) -> None:
-    """Write a line for each of the first `_SHOWN` files or directories that move to quarantine as a whole, then the
-    number of changed files and of removed log bytes. If the recovery does not examine everything, a note says so.
+    """Write a line for each of the first `_SHOWN` files or directories that move to quarantine as a whole, and how
+    many more there are. Then write the number of changed files and of removed log bytes; this line is left out if
+    `changing` is empty and something moves. If the recovery does not examine everything, a note says so.
     """
     away = put_away(plan)
     for each in away[:_SHOWN]:

@@ -61,10 +61,11 @@ class ZkLine(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 def znode_line(path: str, node: Node, *, hides: bool = False) -> ZkLine:
-    """Convert one node to its JSON object: the whole stat, data in base64 (null if there is none), and Kafka's fields
-    if it is a broker registration or a configuration.
+    """Convert one node to its JSON object: stat, ACL (null if unknown), data in base64 (null if there is none), and
+    Kafka's fields if it is a broker registration or a configuration (otherwise null).
 
-    With `hides` the data is `[hidden]` if it contains credentials. In Kafka's fields secrets are always hidden.
+    With `hides` the data is `[hidden]` if it contains credentials or is a configuration that cannot be parsed. In
+    Kafka's fields secrets are always hidden.
     """
     data = None if node.data is None else base64.b64encode(node.data).decode()
     return ZkLine(

@@ -91,10 +91,10 @@ class Tree:
         return _as_signed(self._digest)
 
     def put(self, path: str, node: Node) -> None:
-        """Store `node` at `path` without changes, add its digest, and register it with its parent and with the session
-        that owns it.
+        """Store a new node at `path`, where none may be yet. Add its digest, and register it with its parent and with
+        the session that owns it.
 
-        The parent's stat is unchanged; a missing parent is ignored.
+        Neither the node's stat nor its parent's is changed; a missing parent is ignored.
         """
         self.nodes[path] = node
         self._digest += _node_digest(path, node)

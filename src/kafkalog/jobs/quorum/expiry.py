@@ -194,9 +194,10 @@ class _Rules:
         return self.topics[topic]
 
     def of_topic(self, topic: str) -> Iterator[_Value]:
-        """Yield the settings that decide when a topic's records are deleted; a setting that is not set has Kafka's
-        default. If the topic deletes, these are retention by time and by size; unlimited retention is left out. If it
-        compacts, it is the retention of tombstones. Yields nothing for the coordinators' topics and the metadata log.
+        """Yield the settings that decide when a topic's records are deleted; one that is not set or not a number has
+        Kafka's default. If the topic compacts, the retention of tombstones comes first. If it deletes, retention by
+        time and then by size follow, without those that are unlimited. Yields nothing for the coordinators' topics and
+        the metadata log.
         """
         if topic in _NOT_BY_AGE:
             return
@@ -257,9 +258,9 @@ def _of_log(partition: Partition, rules: _Rules) -> Iterator[Expiry]:
 
 
 def _has_superseded(partition: Partition) -> bool:
-    """Whether the cleaner may remove something below the active segment, which it never cleans: a tombstone, a key that
-    is there twice, a transaction. True if these segments are too large to be read for this, or are damaged. Raises
-    `StorageError` if a segment cannot be read.
+    """Whether the cleaner may remove something: a tombstone, a repeated key or a transaction in the segments below the
+    active one, which it never cleans. Also True if these segments are damaged or together larger than `_MOST_BYTES`.
+    Raises `StorageError` if a segment cannot be read.
     """
     segments = partition.segments
     active = segments[-1].base_offset if segments else 0

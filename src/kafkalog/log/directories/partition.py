@@ -259,7 +259,7 @@ class Partition:
         decoding: ColumnDecoding | None = None,
     ) -> pyarrow.RecordBatchReader:
         """Return the records that a consumer gets and `filter` accepts, as Arrow batches of at most `batch_rows` rows
-        and about `batch_bytes` bytes.
+        and about `batch_bytes` bytes. Batches that were appended to the last log file since it was listed are included.
 
         `columns` are names in `kafkalog.codec.columnar.schema.TYPES`, by default those of Spark's Kafka source with
         headers. A batch that begins below the end of an earlier one does not end the rows; like a consumer, the reader

@@ -396,8 +396,8 @@ class Tree:
     def modified_ms(self, path: str) -> int:
         """Return the modification time of a file in ms since 1970. It is the time that was set with `set_modified_ms`.
         If none was set, and the content begins with bytes of an original file, it is the time of that original file.
-        Otherwise it is the time of the original file at `path`. Raises `KeyError` if no time was set and the file does
-        not exist.
+        Otherwise it is the time of the original file at `path`, or 0 if there was none. Raises `KeyError` if no time
+        was set and the file does not exist.
         """
         if path in self.times:
             return self.times[path]

@@ -193,7 +193,10 @@ class MissingOffsets:
         return ends_beyond or run.first_offset < self._next_offset
 
     def _gap(self, first: int, following: int) -> None:
-        """Count a gap from offset `first` to the offset before `following`, unless compaction may have made it."""
+        """Count a gap inside a segment, from offset `first` to the offset before `following`, and keep its range if it
+        is one of the first `MOST_GAPS`. It does not count if compaction may have made it, or if `following` is wrong,
+        because it is not below the next segment's base offset.
+        """
         is_beyond = self._next_base is not None and following >= self._next_base
         if following > self._cleaned_until and not is_beyond:
             self._gaps += 1
