@@ -140,8 +140,9 @@ def tell_duplicates(plans: Sequence[Plan]) -> list[Plan]:
 
 
 def _refused(plan: Plan, duplicate: _Duplicate, why: str) -> Plan:
-    """Return a copy of the plan with the refusal `why`, also for its ways other than merging; existing refusals stay.
-    If the forecast of a broker's start was LOADED, it becomes START_FAILS.
+    """Return a copy of the plan that is refused because of `why`, as are its ways that need no other copies; existing
+    refusals stay. If the forecast of a broker's start was LOADED, it becomes START_FAILS, without a number of
+    lost records and without a prediction for the node.
     """
     ways = [
         way if way.spec.help is Help.COPIES else structs.replace(way, refusal=way.refusal or why)

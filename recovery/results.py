@@ -63,9 +63,9 @@ class RecoveryResult(Struct, frozen=True, kw_only=True):
 
 
 def refuse_declined(plan: Plan, *, accept_loss: bool, earlier: CompletedRuns | None = None) -> None:
-    """Raise `RecoveryRefused`, with the JSON report and advice, if the plan is refused, or if it needs consent and
-    `accept_loss` is False. Otherwise do nothing. `earlier` are interrupted executions that were completed first, for
-    the report.
+    """Raise `RecoveryRefused`, with the JSON report, if the plan is refused, or if it needs consent and `accept_loss`
+    is False. The `reason` is `unreadable` or `mode` for a refused plan. Without consent it is `loss`, and the error has
+    advice. `earlier` are interrupted executions that were completed first, for the report.
     """
     advice: tuple[Advice, ...] = ()
     if plan.refusal is not None:

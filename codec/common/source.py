@@ -91,9 +91,10 @@ def used_end(source: Source, end: int) -> int:
 
 
 def _data(source: Source, position: int, end: int) -> Iterator[tuple[int, bytes]]:
-    """Yield (position, bytes) of all data outside holes from `position` to `end` (exclusive), in order. A piece has at
-    most `_PIECE` bytes. Pieces after a hole begin small, because most data is a single page with the entries of an
-    index. If the source is shorter than `end`, an empty piece comes last.
+    """Yield (position, bytes) of all data outside holes from `position` to `end` (exclusive), in order. The
+    first piece, and the first after a hole, has at most `_FIRST_PIECE` bytes, because the data is often a single page
+    of an index. The pieces after it grow to `_PIECE` bytes. If the source is shorter than `end`, an empty piece comes
+    last.
     """
     size = _FIRST_PIECE
     while (data_start := next_data(source, position, end)) < end:

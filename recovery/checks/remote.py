@@ -44,7 +44,7 @@ def verify_remote(
 
     * `tier`: see `open_tier`
     * `paths`: log directories whose `__remote_log_metadata` says which segments are read; if it has no events of a
-      partition, all segments that the tier lists are read
+      partition, all segments that the tier lists are read. A path that is missing or cannot be listed has no events.
     * `deep`: also decode every record
     * `select`: which partitions; names that do not exist are ignored
     * `limits`: what a batch or file may hold at most (`Limits`)

@@ -45,11 +45,11 @@ _COLUMN_OF = {
 
 
 def count_groups(question: TopQuestion, partitions: Iterable[Partition], threads: int) -> TopGroups:
-    """Group the records of partitions, and return the `question.most` largest groups by `question.order`. The result
-    also has the findings and open transactions at which reading ended. Reading a partition ends at damage. If groups
-    are whole topics or partitions, and there is no bound of time, they also have the size of their log files in bytes.
-    `threads` is the number of threads that decode records. Raises `StorageError` if a file cannot be read, and the
-    other errors of `top`.
+    """Group the records of partitions, and return the `question.most` largest groups by `question.order`. Reading a
+    partition ends at damage, and with `read_committed` at an open transaction; the result names both. If groups are
+    whole topics or partitions, and there is no bound of time, they also have the size of their log files in bytes.
+    `threads` is the number of threads that decode records. Raises `StorageError` if a file cannot be read, `UsageError`
+    for an invalid `threads`.
     """
     names = tuple(dict.fromkeys(name for group in question.by for name in _COLUMN_OF[group]))
     counted = _Counted(names=names, is_repeats=TopBy.REPEAT in question.by)

@@ -127,8 +127,9 @@ class IcebergTopicTable:
             raise FormatError(f"the property {_POSITIONS} is not what an export wrote", source=self.path) from None
 
     def prepare(self, schema: pa.Schema, settings: TableSettings) -> pa.Schema:
-        """Create the table with `settings` if it is missing, or add columns by Iceberg's rules; return the schema of
-        its rows. Also turns off the commit retries of the table. Each change is committed at once.
+        """Create the table with `settings` if it is missing, or add columns by Iceberg's rules; return its
+        schema without the column of the day. Also turns off the commit retries of the table. Each change is committed
+        at once.
 
         Raises `UsageError` if the columns cannot be combined, `RecoveryRefused` if another writer changed the table
         meanwhile, `FormatError` if catalog or metadata cannot be used, `StorageError` for I/O errors.

@@ -67,6 +67,21 @@ def test_snapshot_and_tail_give_the_image_of_the_whole_log(case: BrokerCase, com
         compared("metadata images at a snapshot's offset", 1)
 
 
+@pytest.mark.parametrize("content", ["[]", "null", "{", "7"])
+def test_a_quorum_state_that_is_no_object_makes_a_finding(content: str, tmp_path: Path) -> None:
+    (broker,) = brokers("4.1.1/metadata")
+    target = Path(shutil.copytree(broker / "__cluster_metadata-0", tmp_path / "__cluster_metadata-0"))
+    path = target / "quorum-state"
+    path.write_text(content)
+    findings: list[Finding] = []
+    log = MetadataLog(open_partition(target))
+    assert log.quorum_state(findings) is None
+    assert [(found.code, found.file) for found in findings] == [(FindingCode.CHECKPOINT_INVALID, str(path))]
+    path.unlink()
+    assert log.quorum_state(findings) is None
+    assert len(findings) == 1
+
+
 def test_the_log_is_whole_in_most_cases() -> None:
     whole = [
         case for case in KRAFT if log_of(case).state(use_snapshot=False).next_offset == log_of(case).state().next_offset

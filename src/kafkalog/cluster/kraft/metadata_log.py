@@ -234,19 +234,21 @@ class MetadataLog:
         return quorum_terms
 
     def quorum_state(self, findings: list[Finding]) -> dict[str, Any] | None:
-        """Read the file `quorum-state` as a dict of its JSON fields; None if it is missing, cannot be read or parsed,
-        or is not an object. If it exists and cannot be read or parsed, a warning is appended to `findings`.
+        """Read the file `quorum-state` as a dict of its JSON fields; None if it is missing. If it cannot be read, or is
+        not a JSON object, append a warning to `findings` and return None.
         """
         path = os.path.join(self.partition.path, QUORUM_STATE)
         try:
             fields = json.loads(read_small(path, self.limits.checkpoint_bytes))
+            if not isinstance(fields, dict):
+                raise FormatError("it is not a JSON object")
         except FileNotFoundError:
             return None
         except (ValueError, RecursionError, FormatError, StorageError) as error:
             detail = f"quorum-state cannot be read: {error}"
             findings.append(Finding(FindingCode.CHECKPOINT_INVALID, Severity.WARNING, None, None, detail, path))
             return None
-        return fields if isinstance(fields, dict) else None
+        return fields
 
 
 def gap(expected: int, offset: int, path: str) -> Finding:

@@ -498,7 +498,8 @@ def _is_of_metadata(batch: RecordBatch, partition: Partition, limits: Limits) ->
 def _refuse_other_topic(partition: Partition) -> None:
     """Raise `UsageError` if `partition.metadata` has another topic id than the metadata topic.
 
-    A start compares them too (`UnifiedLog`, `InconsistentTopicIdException`). A missing file is accepted.
+    A start compares them too (`UnifiedLog`, `InconsistentTopicIdException`). A missing or malformed file is
+    accepted here.
     """
     if partition.metadata is not None and partition.metadata.topic_id != CLUSTER_METADATA_TOPIC_ID:
         raise UsageError(

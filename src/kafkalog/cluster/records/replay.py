@@ -85,7 +85,8 @@ def replay(
 def _with_deleted(partition: Partition, findings: list[Finding], limits: Limits) -> Iterator[Entry | Marker]:
     """Yield records and markers in offset order, including records that are now only in `.deleted` segments. A follower
     also deletes segments whose records were never committed. Therefore a deleted record is only used if its epoch lies
-    between the epochs of its neighbors.
+    between the epochs of the live entries before and after it. One after the last live entry is never used, nor is
+    one whose offset was already yielded.
 
     Damage in `.deleted` segments is ignored; other damage is appended to `findings`. Raises `StorageError` if files
     cannot be read.

@@ -285,11 +285,12 @@ class SliceReader:
 
     def _batch(self, batch: RecordBatch) -> Iterable[pa.RecordBatch | Damage]:
         """Advance the cursor past `batch`, and the selection unless the batch ends reading. Return an iterable of the
-        Arrow batches that it completes and the damage in it, usually empty. Rows and damage are added only during
-        iteration; faults in the header come with a later flush. A batch that is not selected adds no rows. A batch that
-        ends reading, or of an undecided transaction, gives the rows collected before it, and damage instead of its own
-        rows. If no offset from there on is selected, a batch that ends reading gives nothing, and iteration ends the
-        selection.
+        Arrow batches that it completes and the damage in it, usually empty. Its rows are added during iteration. Faults
+        in its header come with a later flush. A batch that is not selected adds no rows.
+
+        If the batch ends reading or belongs to an undecided transaction, the iterable has the rows collected before,
+        and then damage in place of its own rows. If it ends reading and no offset from there on is selected, the
+        iterable is empty, and iteration ends the selection.
         """
         cursor = self._cursor
         expected = cursor.next_offset
