@@ -292,9 +292,9 @@ def _nameless(shelf: Shelf, by_broker: Mapping[int, Sequence[LogDir]], memory: M
     metas = {log_dir.path: log_dir.meta_properties for log_dir in shelf.log_dirs}
     roots = [path for path, meta in metas.items() if meta is None or meta.node_id is None]
     roots += [finding.file or "" for finding in shelf.findings
-              if finding.code is FindingCode.UNREADABLE and finding.file and is_missing(finding.file)]  # fmt: skip
+              if finding.code is FindingCode.UNREADABLE and finding.file and _may_be_missing(finding.file)]  # fmt: skip
     inside = tuple(f"{log_dir.path}{os.sep}" for log_dir in shelf.log_dirs)
-    roots += [path for path, _why in shelf.unreadable if not path.startswith(inside) and is_missing(path)]
+    roots += [path for path, _why in shelf.unreadable if not path.startswith(inside) and _may_be_missing(path)]
     lacking = []
     for node, log_dirs in by_broker.items():
         ids = {meta.directory_id for log_dir in log_dirs if (meta := metas[log_dir.path]) is not None}
@@ -302,6 +302,13 @@ def _nameless(shelf: Shelf, by_broker: Mapping[int, Sequence[LogDir]], memory: M
     owners = lacking or [*by_broker]
     is_sure = len(owners) == 1 and memory.brokers <= by_broker.keys()
     return {owners[0]: roots} if roots and is_sure else {}
+
+
+def _may_be_missing(path: str) -> bool:
+    try:
+        return is_missing(path)
+    except StorageError:
+        return False
 
 
 def _checked_order(order: Sequence[int], disks: Mapping[int, BrokerDisks], memory: Memory) -> tuple[int, ...]:
