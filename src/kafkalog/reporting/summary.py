@@ -74,7 +74,8 @@ def _losses(facts: ReportFacts) -> Iterator[tuple[str, str]]:
     told = [(planned, way) for planned in facts.planned if (way := recommended_of(planned)) is not None]
     unknown = [each for each in facts.planned if each.forecast is None]
     hurt = [name for planned in facts.planned for name in partitions_that_lose(planned.choice)]
-    beside = "; ".join(lost_beside(_nodes(facts), facts.findings, hurt))
+    renamed = [paths for planned in facts.planned for paths in planned.choice.renamed]
+    beside = "; ".join(lost_beside(_nodes(facts), facts.findings, hurt, renamed))
     if beside:
         yield "Lost beside these logs", beside
     declined = [each for each in facts.planned

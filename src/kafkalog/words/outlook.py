@@ -135,9 +135,10 @@ def first_screen(
     it is shown if there are problems and no other command.
     """
     several = len(outlooks) > 1
-    commands = list(dict.fromkeys(command for outlook in outlooks for command in outlook.step.commands))
+    urgent = [outlook for outlook in outlooks if outlook.choice.renamed] or outlooks
+    commands = list(dict.fromkeys(command for outlook in urgent for command in outlook.step.commands))
     losses = [loss for outlook in outlooks for loss in losses_of(outlook, where=outlook.root if several else None)]
-    note, is_next = _note(outlooks), _is_next(outlooks)
+    note, is_next = _note(urgent), _is_next(outlooks)
     outside, then = _outside(outlooks, loses=bool(losses))
     if is_next:
         losses = [replace(loss, look="") for loss in losses]  # the result has the command that is right then
@@ -454,7 +455,8 @@ def _lost(outlooks: Sequence[Outlook], *, are_alone: bool) -> str:
     own = replace(own, records_hidden=own.records_hidden - unread)
     nodes = [each.forecast.node for each in planned if each.forecast is not None and each.forecast.node is not None]
     hurt = [name for outlook in planned for name in partitions_that_lose(outlook.choice)]
-    beside = lost_beside(nodes, (finding for outlook in planned for finding in outlook.findings), hurt)
+    beside = lost_beside(nodes, (finding for outlook in planned for finding in outlook.findings), hurt,
+                         [paths for outlook in planned for paths in outlook.choice.renamed])  # fmt: skip
     ways = [outlook.choice.recommended for outlook in planned]
     brings = sum(way.measured.from_copies for way in ways if way is not None)
     if brings:
