@@ -192,9 +192,9 @@ def _next_step(plan: Outlined, given: Given) -> NextStep:
     if plan.choice.renamed:
         (path, to), *further = plan.choice.renamed
         alike = f", and {len(further)} more of this kind" if further else ""
-        text = f"{path} looks like {os.path.basename(to)}, which is missing{alike}: type this first, and then ask again:"
+        text = f"{path} looks like {os.path.basename(to)}, which is missing{alike}: type this first, and then ask again"
         puts_back = [f"mv {shell_line(paths)}" for paths in plan.choice.renamed]
-        return NextStep(text=text, commands=puts_back, kind=StepKind.MEND)
+        return NextStep(text=f"{text}:", commands=puts_back, kind=StepKind.MEND)
     if plan.choice.better_copies:
         first, *more = plan.choice.better_copies
         named = os.path.basename if first.is_in_one_directory else os.fspath
