@@ -15,7 +15,7 @@ from kafkalog.recovery.decide.losses import lost_beside, lost_text, repeats_text
 from kafkalog.words.advice import told
 from kafkalog.words.escapes import escape_controls
 from kafkalog.words.insides import NOT_EXAMINED
-from kafkalog.words.next_step import mends
+from kafkalog.words.node import mends
 from kafkalog.words.outlook import Outlook, consequence_sentences, looks_in_quarantine
 from kafkalog.words.quarantine import quarantine_sentence
 
