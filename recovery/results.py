@@ -81,10 +81,11 @@ def refuse_declined(plan: Plan, *, accept_loss: bool, earlier: CompletedRuns | N
 
 def _why_consent(plan: Plan) -> str:
     """Return a sentence about the records that the plan would drop, and the partitions that it would take out of
-    service by renaming them to `-stray`. Empty if there is neither.
+    service by renaming them to `-stray` or by moving a renamed directory away. Empty if there are none of these.
     """
     strays = plan.made_stray
     lost = [sentence_of_loss(plan.choice)] if plan.choice.own.drops_sound else []
+    lost += [f"this would move away what looks like a partition: {each}" for each in plan.choice.sentences_of_renamed]
     if strays:
         more = f" and {len(strays) - 1} more" if len(strays) > 1 else ""
         lost.append(

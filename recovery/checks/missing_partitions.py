@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from itertools import islice
 
-from kafkalog.codec.common.findings import Finding
+from msgspec.structs import replace
+
+from kafkalog.codec.common.errors import FormatError, LimitExceeded
+from kafkalog.codec.common.findings import Finding, FindingCode
+from kafkalog.codec.common.limits import DEFAULT_LIMITS
+from kafkalog.codec.files.text import decode_partition_metadata
 from kafkalog.codec.names import (
     LOG_START_OFFSET_CHECKPOINT,
+    PARTITION_METADATA,
     RECOVERY_POINT_CHECKPOINT,
     REPLICATION_OFFSET_CHECKPOINT,
+    FileKind,
     parse_partition_directory,
 )
 from kafkalog.log.directories.directory import LogDir
 from kafkalog.log.directories.missing_partitions import missing_directories
-from kafkalog.log.disk.files import Entry, scan_directory
+from kafkalog.log.disk.files import Entry, read_small, scan_directory
 from kafkalog.recovery.facts.topic_facts import TopicFacts, directory_id_of
 
-__all__ = ["missing_partitions", "missing_partitions_of"]
+__all__ = ["missing_partitions", "missing_partitions_of", "renamed_directories"]
 
 _MOST = 1000
 """Most findings; a checkpoint that names more missing directories is of another place."""
@@ -64,6 +71,8 @@ def missing_partitions(
     missing either if the metadata places it in another log directory, or if it is in another one of `facts.roots`: a
     broker reports this to the controller when it starts (`ReplicaManager.maybeUpdateTopicAssignment`). Raises
     `StorageError` if one of these directories cannot be listed.
+
+    The detail names the directory that looks like the missing one under another name, if there is one.
     """
     others = (entry for other in facts.roots if other != root for entry in scan_directory(other))
     beside = (entry.name for entry in others if _is_directory(entry))
@@ -77,4 +86,53 @@ def missing_partitions(
     there |= {key for key, directory in facts.assigned.items() if own is not None and directory != own}
     elsewhere = "" if facts.registered else ", or it is in a log directory that was not given"
     placed = facts.placed_in(root)
-    return list(islice(missing_directories(there, names.keys(), checkpoints, placed, elsewhere), _MOST))
+    missing = list(islice(missing_directories(there, names.keys(), checkpoints, placed, elsewhere), _MOST))
+    renamed = renamed_directories(root, missing, facts)
+    return [_with_renamed(finding, renamed.get(finding.file or "")) for finding in missing]
+
+
+def _with_renamed(finding: Finding, other: str | None) -> Finding:
+    return finding if other is None else replace(finding, detail=f"{finding.detail}; {other} looks like it, renamed")
+
+
+def renamed_directories(root: str, findings: Iterable[Finding], facts: TopicFacts) -> dict[str, str]:
+    """Return, by the name of each missing partition directory, the name of the directory in `root` that looks like it
+    under another name. Partitions without one are omitted. `findings` that are not PARTITION_MISSING are ignored.
+
+    Such a directory contains log files, but has no name of a partition. Its name is the missing one with a suffix, or
+    its `partition.metadata` has the id of a topic of which only one partition is missing. It is ignored if it has the
+    id of another topic. Of several directories, the one with the largest logs is returned. Raises `StorageError` if a
+    directory or its `partition.metadata` cannot be read.
+    """
+    missing = {os.path.basename(finding.file or "") for finding in findings
+               if finding.code is FindingCode.PARTITION_MISSING}  # fmt: skip
+    of_topic: dict[str, list[str]] = {}
+    for name in sorted(missing):
+        of_topic.setdefault(name.rpartition("-")[0], []).append(name)
+    largest: dict[str, tuple[int, str]] = {}
+    for entry in scan_directory(root) if missing else ():
+        if parse_partition_directory(entry.name) is not None or not entry.is_dir(follow_symlinks=False):
+            continue
+        files = {file.name: file for file in scan_directory(entry.path)}
+        size = sum(file.stat().st_size for name, file in files.items() if name.endswith(FileKind.LOG.value))
+        topic_id = _topic_id(files[PARTITION_METADATA].path) if PARTITION_METADATA in files else None
+        names = [name for name in missing if _is_suffixed(entry.name, name)]
+        if not names and topic_id is not None:
+            names = [named[0] for topic, named in of_topic.items()
+                     if facts.topic_ids.get(topic) == topic_id and len(named) == 1]  # fmt: skip
+        name = max(names, key=len, default="")
+        is_of_topic = topic_id is None or facts.topic_ids.get(name.rpartition("-")[0], topic_id) == topic_id
+        if name and size and is_of_topic:
+            largest[name] = max(largest.get(name, (0, "")), (size, entry.name))
+    return {name: directory for name, (_size, directory) in largest.items()}
+
+
+def _is_suffixed(name: str, partition: str) -> bool:
+    return name.startswith(partition) and not name[len(partition) : len(partition) + 1].isdigit()
+
+
+def _topic_id(path: str) -> str | None:
+    try:
+        return decode_partition_metadata(read_small(path, DEFAULT_LIMITS.checkpoint_bytes)).topic_id
+    except (FormatError, LimitExceeded):
+        return None

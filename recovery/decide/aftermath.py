@@ -385,9 +385,10 @@ def _of_groups(
     if not beyond:
         return
     names = first_of([f"{commit.key.group} at {commit.offset}" for commit in beyond], _NAMED)
+    least, but = ("at least ", "; commits behind damage are not counted") if coordinators.are_commits_cut else ("", "")
     detail = (
-        f"{counted(len(beyond), 'group')} stand{'s' if len(beyond) == 1 else ''} beyond the end {end} of "
-        f"{directory} ({names}): consumers there reset by auto.offset.reset, or skip the records that get "
+        f"{least}{counted(len(beyond), 'group')} stand{'s' if len(beyond) == 1 else ''} beyond the end {end} of "
+        f"{directory} ({names}{but}): consumers there reset by auto.offset.reset, or skip the records that get "
         "these offsets next"
     )
     yield LossConsequence(kind="groups_beyond_end", partition=directory, detail=detail)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 
 from msgspec import Struct, field
@@ -9,6 +10,7 @@ from msgspec import Struct, field
 from kafkalog.codec.common.advice import Advice, Ask
 from kafkalog.codec.common.findings import Finding
 from kafkalog.codec.common.shapes import plain
+from kafkalog.codec.common.shell import shell_line
 from kafkalog.codec.common.wording import counted
 from kafkalog.recovery.decide.aftermath import LossConsequence
 from kafkalog.recovery.decide.better_copies import BetterCopy
@@ -42,6 +44,10 @@ class RecoveryChoice(Struct, frozen=True, kw_only=True):
     """whether no way keeps all of a metadata log, of which other nodes have copies"""
     better_copies: tuple[BetterCopy, ...] = ()
     """directories that hold more of a partition than the one that the ways are for"""
+    renamed: tuple[tuple[str, str], ...] = ()
+    """directories that a recovery moves away, although each looks like a missing partition under another name; each
+    with the path of the missing one
+    """
 
     def lost_by_kafka(self) -> dict[str, int]:
         """Number of sound records that the broker's own start would lose, by partition directory; those without loss
@@ -55,11 +61,17 @@ class RecoveryChoice(Struct, frozen=True, kw_only=True):
         return any(way.measured.may_lose or way.measured.from_copies for way in self.ways)
 
     @property
+    def sentences_of_renamed(self) -> list[str]:
+        """One sentence for each renamed partition: which directory looks like it, and the command that puts it back."""
+        return [f"{path} looks like {os.path.basename(to)}, which is missing; it is put back by: mv "
+                f"{shell_line([path, to])}" for path, to in self.renamed]  # fmt: skip
+
+    @property
     def recommended(self) -> RecoveryWay | None:
         """The way that loses least; None if it would lose metadata that other nodes have or records that another
-        directory has, or if no way has a known loss and is not declined.
+        directory has, if it would move away a renamed partition, or if no way has a known loss and is not declined.
         """
-        return None if self.loses_metadata or self.better_copies else recommended(self.ways)
+        return None if self.loses_metadata or self.better_copies or self.renamed else recommended(self.ways)
 
 
 def sentence_of_loss(choice: RecoveryChoice) -> str:

@@ -120,14 +120,16 @@ def skipped_text(ways: Iterable[Measured]) -> str:
 
 
 def lost_beside(
-    nodes: Iterable[NodeStart], findings: Iterable[Finding], counted_already: Collection[str] = ()
+    nodes: Iterable[NodeStart], findings: Iterable[Finding], counted_already: Collection[str] = (),
+    renamed: Iterable[tuple[str, str]] = (),
 ) -> list[str]:
     """Return phrases about losses that the recovery itself does not cause, to be added after the sum of its losses;
     empty if there are none. They name partitions that lose something by the start of these nodes or with a log
     directory, and partitions with a PARTITION_MISSING finding that the start does not mention. They also name the
     metadata if the start treats it as empty, or its end if the start returns to an earlier offset, and partitions whose
     logs are older than the metadata, except those of `counted_already` (names of partition directories). Unless all log
-    directories of the nodes are given, they say that another one may have the missing partitions.
+    directories of the nodes are given, they say that another one may have the missing partitions. `renamed` are paths
+    of directories that look like missing partitions, each with the path of the partition.
     """
     starts = list(dict.fromkeys(nodes))
     of_start = [consequence for start in starts for answer in start.answers for consequence in answer.consequences]
@@ -154,7 +156,8 @@ def lost_beside(
         much = f"at least {counted(lacks, 'offset')}" if lacks else "an unknown number of records, perhaps none,"
         words.append(f"{much} at the end of {first_names(list(older))}")
     if absent:
-        words.append(f"what was in {first_names(absent)}, of which there is no directory here{unless}")
+        puts_back = "".join(f", unless {path} is {os.path.basename(to)}, renamed" for path, to in renamed)
+        words.append(f"what was in {first_names(absent)}, of which there is no directory here{unless}{puts_back}")
     return words
 
 

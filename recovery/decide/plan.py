@@ -46,7 +46,7 @@ from kafkalog.recovery.checks.lost_and_found import (
     lost_places,
     misnamed_segments,
 )
-from kafkalog.recovery.checks.missing_partitions import missing_partitions
+from kafkalog.recovery.checks.missing_partitions import missing_partitions, renamed_directories
 from kafkalog.recovery.checks.moments import moments_differ
 from kafkalog.recovery.checks.overlaps import aborted_in_overlaps
 from kafkalog.recovery.checks.owners import other_owners, shared_files_of
@@ -185,10 +185,13 @@ class Plan:
 
     @property
     def needs_consent(self) -> bool:
-        """Whether recovery asks for consent: it would lose readable records or sound transaction markers, or make a
-        partition with records stray. Always False for mode kafka, which does what the broker would do.
+        """Whether recovery asks for consent: it would lose readable records or sound transaction markers, make a
+        partition with records stray, or move away a directory that looks like a missing partition. Always False for
+        mode kafka, which does what the broker would do.
         """
-        return not self.mode.spec.is_as_broker and (self.choice.own.drops_sound or bool(self.made_stray))
+        if self.mode.spec.is_as_broker:
+            return False
+        return self.choice.own.drops_sound or bool(self.made_stray or self.choice.renamed)
 
     @property
     def made_stray(self) -> tuple[str, ...]:
@@ -313,10 +316,18 @@ def plan_of(
     loaded = [] if own is None and not kafka.is_loaded else result.partitions.values()
     partitions = partition_plans(survey, loaded, actions, {} if own is None else own.lost)
     own_findings = [] if own is None else own.findings()
+    renamed: dict[str, str] = {}
     findings = own_findings
     if choice is not None:
         ends = {name: partition_result.log_end_offset for name, partition_result in result.partitions.items()}
         findings = [*_with_what_is_missing(survey, rules.facts, choice, own_findings), *_outside(survey, ends)]
+        renamed = renamed_directories(survey.root, findings, rules.facts)
+        missing_by_path = {directory: name for name, directory in renamed.items()}
+        findings = [
+            structs.replace(finding, detail=f"{finding.detail}; it looks like {missing_by_path[finding.file or '']}")
+            if finding.code is FindingCode.FOREIGN_DIRECTORY and finding.file in missing_by_path else finding
+            for finding in findings
+        ]  # fmt: skip
         if own is not None and not survey.is_partial:
             findings += _of_different_moments(survey, ends, [*choice.damaged, *own_findings])
             findings += _too_high_ends(survey, ends)
@@ -361,7 +372,7 @@ def plan_of(
         topics=rules.facts,
         copies=tuple(directory.copies),
         declined=declined,
-        choice=structs.replace(compared, ways=ways),
+        choice=structs.replace(compared, ways=ways, renamed=_moved_away(survey.root, renamed, actions)),
         identity_in=_named_in(survey, rules, () if names_newer else findings),
         is_of_newer_kafka=names_newer,
         waits_for_a_run=bool(half_done(survey.root)),
@@ -636,6 +647,17 @@ def _lost_logs(survey: Survey) -> list[Finding]:
         for path in sorted(survey.dangling)
         if "/" in path and path.endswith(FileKind.LOG.value)
     ]
+
+
+def _moved_away(
+    root: str, renamed: Mapping[str, str], actions: Sequence[RecoveryAction]
+) -> tuple[tuple[str, str], ...]:
+    """Return the paths of renamed directories that `actions` move, each with the path of its partition. `renamed` has
+    the directory's name by the name of the partition.
+    """
+    changed = {action.path.split("/", 1)[0] for action in actions}
+    return tuple((os.path.join(root, directory), os.path.join(root, name))
+                 for name, directory in renamed.items() if directory in changed)  # fmt: skip
 
 
 def _missing_partitions(survey: Survey, topics: TopicFacts) -> list[Finding]:

@@ -12,11 +12,12 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from kafkalog.codec.common.errors import KafkaLogError
+from kafkalog.codec.common.findings import Severity
 from kafkalog.codec.names import CONSUMER_OFFSETS_TOPIC, SHARE_GROUP_STATE_TOPIC, TRANSACTION_STATE_TOPIC
 from kafkalog.log.walk.on_damage import SKIP
 
 if TYPE_CHECKING:
-    from kafkalog.cluster.groups.offsets import CommittedOffset
+    from kafkalog.cluster.groups.offsets import CommittedOffset, CommittedOffsets
     from kafkalog.cluster.groups.share_lost import Initialized
     from kafkalog.cluster.records.coordinator_records import CoordinatorRecord
     from kafkalog.cluster.transactions.transactions import TransactionalIds
@@ -51,19 +52,29 @@ class Coordinators:
         return sum(partition.size for partition in self._open(CONSUMER_OFFSETS_TOPIC)) <= _MOST_FOR_SOUND_LOGS
 
     @cached_property
-    def commits(self) -> dict[TopicPartition, list[CommittedOffset]]:
-        """Committed offsets of all groups by (topic, partition), a list each; empty if `__consumer_offsets` is missing,
-        unreadable or too large (256 MiB). Negative offsets are omitted, because Kafka's clients ignore them. Read once
-        and cached.
-        """
+    def _offsets(self) -> CommittedOffsets | None:
+        """All committed offsets up to the damage of each log; None if they cannot be read. Read once and cached."""
         from kafkalog.cluster.groups.offsets import read_offsets
 
-        commits: dict[TopicPartition, list[CommittedOffset]] = {}
         try:
-            committed = read_offsets(self._partitions(CONSUMER_OFFSETS_TOPIC)).committed
+            return read_offsets(self._partitions(CONSUMER_OFFSETS_TOPIC))
         except KafkaLogError:
-            return {}
-        for commit in committed:
+            return None
+
+    @property
+    def are_commits_cut(self) -> bool:
+        """Whether `commits` lacks those behind damage in `__consumer_offsets`."""
+        findings = () if self._offsets is None else self._offsets.findings
+        return any(finding.severity is Severity.ERROR for finding in findings)
+
+    @cached_property
+    def commits(self) -> dict[TopicPartition, list[CommittedOffset]]:
+        """Committed offsets of all groups by (topic, partition), a list each, up to the damage of each log. Empty if
+        `__consumer_offsets` is missing, unreadable or too large (256 MiB). Negative offsets are omitted, because
+        Kafka's clients ignore them. Read once and cached.
+        """
+        commits: dict[TopicPartition, list[CommittedOffset]] = {}
+        for commit in () if self._offsets is None else self._offsets.committed:
             if commit.offset >= 0:
                 commits.setdefault((commit.key.topic, commit.key.partition), []).append(commit)
         return commits

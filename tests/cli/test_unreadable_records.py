@@ -74,6 +74,23 @@ def test_nothing_to_do_is_not_all_is_well(broken: Path) -> None:
     assert "can be read" not in report.out
 
 
+def test_a_report_and_a_recovery_do_not_say_alone_that_nothing_is_lost(broken: Path) -> None:
+    told = " ".join(kafkalog("report", broken, "--format", "text", "--output", "-").out.split())
+    stops = "consumers stop at 10 of t-0: 2 offsets in batches that cannot be read (runbook: poison-record)"
+    assert f"lost with this plan: nothing; {stops}" in told
+    assert "Lost: no record but those that cannot be read" in told
+    passes = f"To pass it: consumers stop there; a group that stands there passes it with: {SEEK}"
+    assert f"Unreadable: {stops} {passes}" in told
+    done = " ".join(kafkalog("recover", broken, "--yes").out.split())
+    assert f"none is lost; {NOT_EXAMINED}" in done
+
+
+def test_a_report_of_sound_batches_names_no_unreadable_ones(whole: Path) -> None:
+    told = kafkalog("report", whole, "--format", "text", "--output", "-").out
+    assert "cannot be read" not in told
+    assert "Unreadable" not in told
+
+
 def test_safe_cuts_nothing(broken: Path) -> None:
     before = (broken / "t-0" / LOG).read_bytes()
     assert kafkalog("recover", broken, "--yes").code == 2

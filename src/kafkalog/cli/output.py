@@ -191,7 +191,7 @@ def report_findings(findings: Iterable[Finding]) -> bool:
     for line, _alike in finding_lines(serious):
         sys.stderr.write(said(line))
     if unread:
-        from kafkalog.cli.seeking import seeks_past
+        from kafkalog.words.seeking import seeks_past
 
         for line in seeks_past(unread):
             sys.stderr.write(said(line))

@@ -112,7 +112,7 @@ class Planned(Struct, frozen=True, kw_only=True):
     is_not_needed: bool = False
     """whether only files would change that a broker rebuilds by itself"""
     needs_consent: bool = False
-    """whether recovery would lose readable records, or make a partition with records stray"""
+    """whether recovery would lose readable records, make a partition with records stray, or move away a renamed one"""
     needs_full: bool = False
     """whether an error is left that a recovery with `full` repairs"""
     lost_in_deleted: tuple[str, ...] = ()

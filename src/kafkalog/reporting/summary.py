@@ -22,6 +22,7 @@ from kafkalog.reporting.losses import (
     with_skipped,
 )
 from kafkalog.words.outlook import partitions_that_lose
+from kafkalog.words.seeking import is_inside_batch, seeks_past, unread_text
 from kafkalog.words.ways import label_of
 
 __all__ = ["summary_of"]
@@ -42,6 +43,10 @@ def summary_of(facts: ReportFacts) -> list[tuple[str, str]]:
     rows.append(("Affected", _listed(dict.fromkeys([*hurt, *lost]), "no partition")))
     missing = [finding for finding in facts.findings if finding.code in _NOT_COUNTED]
     rows += _losses(facts)
+    unread = unread_text(facts.findings)
+    if unread:
+        rows.append(("Unreadable", unread))
+        rows += [("To pass it", sentence) for sentence in seeks_past(filter(is_inside_batch, facts.findings))]
     if missing:
         places = dict.fromkeys(finding.file or "" for finding in missing)
         rows.append(("Not counted", f"what is missing or cannot be read: {_listed(places, '')}"))
@@ -74,7 +79,8 @@ def _losses(facts: ReportFacts) -> Iterator[tuple[str, str]]:
     told = [(planned, way) for planned in facts.planned if (way := recommended_of(planned)) is not None]
     unknown = [each for each in facts.planned if each.forecast is None]
     hurt = [name for planned in facts.planned for name in partitions_that_lose(planned.choice)]
-    beside = "; ".join(lost_beside(_nodes(facts), facts.findings, hurt))
+    renamed = [paths for planned in facts.planned for paths in planned.choice.renamed]
+    beside = "; ".join(lost_beside(_nodes(facts), facts.findings, hurt, renamed))
     if beside:
         yield "Lost beside these logs", beside
     declined = [each for each in facts.planned
@@ -88,6 +94,8 @@ def _losses(facts: ReportFacts) -> Iterator[tuple[str, str]]:
         is_old = any(each.kind == "retention" for planned in facts.planned for each in planned.consequences)
         nothing = "nothing more" if runs_that_lost(facts) else "nothing" if is_old else "no record"
         old = " but what retention deletes" if is_old else ""
+        if unread_text(facts.findings):
+            nothing = f"{nothing} but those that cannot be read"
         told_by = f"{nothing}{old}, as far as the logs themselves tell"
         yield "Lost", "unknown: no plan could be made" if unknown else told_by
     for planned, way in told:

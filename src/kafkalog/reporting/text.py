@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import islice
 
+from msgspec.structs import replace
+
 from kafkalog.codec.common.findings import FindingCode
 from kafkalog.codec.common.wording import counted
 from kafkalog.inspect.facts import Planned, ReportFacts
@@ -20,6 +22,7 @@ from kafkalog.words.finding_lines import finding_lines
 from kafkalog.words.first_screen import FirstScreen, paths_text
 from kafkalog.words.next_step import what_to_type
 from kafkalog.words.outlook import NEEDS_ROOM, Outlook, first_screen
+from kafkalog.words.seeking import unread_text
 from kafkalog.words.wrapping import REPORT_WIDTH, folded_with_command
 
 __all__ = ["screen_of", "text_of_report"]
@@ -42,7 +45,9 @@ def screen_of(facts: ReportFacts) -> FirstScreen:
     title = f"{verdict.word}: {paths_text(facts.paths)}"
     given = given_in(facts)
     again = plan_again(facts.paths, given)
-    return first_screen(title, [_outlook(each, given) for each in planned], problems, again)
+    screen = first_screen(title, [_outlook(each, given) for each in planned], problems, again)
+    unread = unread_text(facts.findings)
+    return replace(screen, lost="; ".join(filter(None, [screen.lost, unread])))
 
 
 def _outlook(planned: Planned, given: Given) -> Outlook:

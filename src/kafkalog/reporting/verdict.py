@@ -147,8 +147,11 @@ def _start(facts: ReportFacts) -> str:
         each.forecast for each in facts.planned if each.forecast is not None and _is_refused(each.forecast.outcome)
     ]
     if refused:
-        where = "it" if len(facts.planned) == 1 else f"{len(refused)} of the directories"
-        what = f"Kafka {' and '.join(_refusing(refused))} would not start on {where}"
+        by_logs = sum(not forecast.is_of_node for forecast in refused)
+        where = " on it" if len(facts.planned) == 1 else f" on {len(refused)} of the directories"
+        if len(facts.planned) > 1 and by_logs < len(refused):  # a node does not start without one of its directories
+            where = f" at all{f', because of {by_logs} of the directories' if by_logs else ''}"
+        what = f"Kafka {' and '.join(_refusing(refused))} would not start{where}"
         return f"{gone}, and {what}" if for_good.records_lost else what
     by_start = total_by_start(facts)
     if by_start is None or not by_start.sound_lost:

@@ -189,6 +189,12 @@ def _next_step(plan: Outlined, given: Given) -> NextStep:
     if plan.waits_for_a_run:
         ending = [f"kafkalog {verb} {shell_line([plan.root])}" for verb in ("recover", "undo")]
         return NextStep(text=FIRST_END_THE_RUN, commands=ending)
+    if plan.choice.renamed:
+        (path, to), *further = plan.choice.renamed
+        alike = f", and {len(further)} more of this kind" if further else ""
+        text = f"{path} looks like {os.path.basename(to)}, which is missing{alike}: type this first, and then ask again"
+        puts_back = [f"mv {shell_line(paths)}" for paths in plan.choice.renamed]
+        return NextStep(text=f"{text}:", commands=puts_back, kind=StepKind.MEND)
     if plan.choice.better_copies:
         first, *more = plan.choice.better_copies
         named = os.path.basename if first.is_in_one_directory else os.fspath

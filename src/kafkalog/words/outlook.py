@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from kafkalog.codec.common.findings import Finding, FindingCode
 from kafkalog.codec.common.shell import shell_line
-from kafkalog.codec.common.wording import counted
+from kafkalog.codec.common.wording import counted, first_of
 from kafkalog.codec.names import (
     CLUSTER_METADATA_DIRECTORY,
     DirectoryState,
@@ -135,9 +135,10 @@ def first_screen(
     it is shown if there are problems and no other command.
     """
     several = len(outlooks) > 1
-    commands = list(dict.fromkeys(command for outlook in outlooks for command in outlook.step.commands))
+    urgent = [outlook for outlook in outlooks if outlook.choice.renamed] or outlooks
+    commands = list(dict.fromkeys(command for outlook in urgent for command in outlook.step.commands))
     losses = [loss for outlook in outlooks for loss in losses_of(outlook, where=outlook.root if several else None)]
-    note, is_next = _note(outlooks), _is_next(outlooks)
+    note, is_next = _note(urgent), _is_next(outlooks)
     outside, then = _outside(outlooks, loses=bool(losses))
     if is_next:
         losses = [replace(loss, look="") for loss in losses]  # the result has the command that is right then
@@ -223,11 +224,23 @@ def _ways(outlooks: Sequence[Outlook]) -> list[tuple[RecoveryWay, Measured]]:
 
 def consequence_sentences(consequences: Iterable[LossConsequence]) -> list[str]:
     """Return the details of consequences so that each kind is shown early, because a screen has room for few: first one
-    of each kind, then the second of each, and so on. Consumer groups are the first kind, then transactions.
+    of each kind, then the second of each, and so on. Consumer groups are the first kind, then transactions. Details
+    about consumer groups that differ only in the partition of a topic are one sentence.
     """
     by_kind: dict[str, list[str]] = {"groups_beyond_end": [], "transaction_stays_open": [], "marker_lost": []}
+    alike: dict[tuple[str, str, str], list[str]] = {}
     for consequence in consequences:
-        by_kind.setdefault(consequence.kind, []).append(consequence.detail)
+        place = f" of {consequence.partition} ("  # a group's name may have the partition's in it, but later
+        before, _, after = consequence.detail.partition(place)
+        if consequence.kind == "groups_beyond_end" and after:
+            topic = consequence.partition.rpartition("-")[0]
+            alike.setdefault((topic, before, after), []).append(consequence.partition)
+        else:
+            by_kind.setdefault(consequence.kind, []).append(consequence.detail)
+    by_kind["groups_beyond_end"] += [
+        f"{before} of {first_of(sorted(set(names), key=natural_order), _NAMED)} ({after}"
+        for (_topic, before, after), names in alike.items()
+    ]
     return [detail for details in zip_longest(*by_kind.values()) for detail in details if detail is not None]
 
 
@@ -454,7 +467,8 @@ def _lost(outlooks: Sequence[Outlook], *, are_alone: bool) -> str:
     own = replace(own, records_hidden=own.records_hidden - unread)
     nodes = [each.forecast.node for each in planned if each.forecast is not None and each.forecast.node is not None]
     hurt = [name for outlook in planned for name in partitions_that_lose(outlook.choice)]
-    beside = lost_beside(nodes, (finding for outlook in planned for finding in outlook.findings), hurt)
+    beside = lost_beside(nodes, (finding for outlook in planned for finding in outlook.findings), hurt,
+                         [paths for outlook in planned for paths in outlook.choice.renamed])  # fmt: skip
     ways = [outlook.choice.recommended for outlook in planned]
     brings = sum(way.measured.from_copies for way in ways if way is not None)
     if brings:

@@ -98,6 +98,63 @@ def test_a_directory_of_another_state_explains_it(suffix: str, root: Path) -> No
     assert not any(answers(root).values())
 
 
+@pytest.mark.parametrize("name", [f"{VICTIM}.bak", f"{VICTIM}-old", "kept"])
+def test_a_renamed_directory_is_put_back_before_a_recovery(name: str, root: Path) -> None:
+    """4.1.1 did not start beside `plain-1.bak`. Once that was in quarantine, it made an empty `plain-1`."""
+    (root / VICTIM).rename(root / name)
+    found = answers(root)
+    ((_severity, _file, detail),) = found["verify"]
+    assert detail.endswith(f"; {name} looks like it, renamed")
+    assert found == dict.fromkeys(found, found["verify"])
+    before = stamps(root)
+    printed = kafkalog("plan", root).out
+    screen, _, rest = printed.partition("\n\n")
+    move = f"mv {root / name} {root / VICTIM}"
+    assert " ".join(screen.replace("\\\n", "").split()).endswith(
+        f"{root / name} looks like {VICTIM}, which is missing: type this first, and then ask again: {move}"
+    )
+    assert "loses nothing" not in printed
+    assert f"({name}): a directory that is not a partition stops a broker from starting; it looks like {VICTIM}" in (
+        " ".join(rest.split())
+    )
+    refused = kafkalog("recover", "--yes", root)
+    assert refused.code == 3
+    assert move in refused.err
+    assert stamps(root) == before
+    told = kafkalog("report", "--format", "text", "-o", "-", root).out
+    assert f"unless {root / name} is {VICTIM}, renamed" in " ".join(told.split())
+    shutil.copytree(root, root.parent / "copy")
+    kafkalog("recover", "--yes", "--accept-loss", root.parent / "copy")
+    assert not (root.parent / "copy" / name).exists()
+    (root / name).rename(root / VICTIM)
+    assert not any(answers(root).values())
+
+
+@pytest.mark.parametrize("change", ["id of another topic", "no log"])
+def test_a_directory_that_is_something_else_is_not_taken_for_a_partition(change: str, root: Path) -> None:
+    other = (root / VICTIM).rename(root / f"{VICTIM}.bak")
+    if change == "no log":
+        for log in other.glob("*.log"):
+            log.unlink()
+    else:
+        (other / "partition.metadata").write_text("version: 0\ntopic_id: bbbbbbbbbbbbbbbbbbbbbA\n")
+    ((_severity, _file, detail),) = answers(root)["plan"]
+    assert "looks like" not in detail
+    assert plan(root)[0].choice.renamed == ()
+
+
+def test_a_report_does_not_count_the_directories_of_a_node_that_does_not_start(root: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    meta = (root / "meta.properties").read_text().splitlines()
+    (other / "meta.properties").write_text(
+        "\n".join([*(line for line in meta if not line.startswith("directory.id")), ""])
+    )
+    (root / VICTIM).rename(root / f"{VICTIM}.bak")
+    told = " ".join(kafkalog("report", "--format", "text", "-o", "-", root, other).out.split())
+    assert "would not start at all, because of 1 of the directories." in told
+
+
 def test_a_link_to_a_directory_is_one(root: Path, tmp_path: Path) -> None:
     (root / VICTIM).rename(tmp_path / VICTIM)
     (root / VICTIM).symlink_to(tmp_path / VICTIM)

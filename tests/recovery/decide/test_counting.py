@@ -126,6 +126,40 @@ def test_groups_beyond_the_end_of_a_log_that_is_sound_are_named(tmp_path: Path) 
     assert "others" not in consequence.detail
 
 
+def test_groups_of_many_partitions_of_a_topic_are_one_sentence(tmp_path: Path) -> None:
+    """On 4.1.1 with a topic of 100 partitions, a plan had 333 lines."""
+    for number in range(5):
+        (tmp_path / f"t-{number}").mkdir()
+        (tmp_path / f"t-{number}" / f"{0:020}.log").write_bytes(ten(0))
+    ends = [57, 57, 57, 57, 58]
+    kafkalog.commit_offsets(tmp_path, "of t-1 (mail", {("t", number): end for number, end in enumerate(ends)})
+    made = plan(tmp_path)[0]
+    assert [each.partition for each in made.consequences] == [f"t-{number}" for number in range(5)]
+    told = " ".join(command("plan", tmp_path).out.split())
+    assert "1 group stands beyond the end 10 of t-0, t-1, t-2 and 1 more (of t-1 (mail at 57): consumers" in told
+    assert "1 group stands beyond the end 10 of t-4 (of t-1 (mail at 58): consumers" in told
+    assert told.count("stands beyond the end") == 2
+
+
+@pytest.mark.parametrize("is_damaged", [False, True])
+def test_commits_behind_damage_are_said_not_to_be_counted(is_damaged: bool, tmp_path: Path) -> None:
+    log_of_tens(tmp_path, 1)
+    for offset in (57, 58, 59):
+        kafkalog.commit_offsets(tmp_path, "readers", {("t", 0): offset})
+    (log,) = (path for path in tmp_path.glob("__consumer_offsets-*/*.log") if path.stat().st_size)
+    data = bytearray(log.read_bytes())
+    second = 12 + int.from_bytes(data[8:12], "big")
+    if is_damaged:
+        data[second + 12 + int.from_bytes(data[second + 8 : second + 12], "big") - 1] ^= 0xFF
+        log.write_bytes(data)
+    detail = next(each.detail for each in plan(tmp_path)[0].consequences if each.kind == "groups_beyond_end")
+    if is_damaged:
+        told = "at least 1 group stands beyond the end 10 of t-0 (readers at 57; commits behind damage are not counted)"
+    else:
+        told = "1 group stands beyond the end 10 of t-0 (readers at 59)"
+    assert detail.startswith(f"{told}: consumers there")
+
+
 def test_groups_of_partitions_that_a_start_makes_again_are_named(tmp_path: Path) -> None:
     """Kafka 4.1.0 served the five partitions of a replaced disk again, empty: `mail` stood at 1500 of 0."""
     kafkalog.commit_offsets(tmp_path, "mail", {("payments", 0): 1500, ("payments", 1): 0})

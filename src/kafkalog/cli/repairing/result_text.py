@@ -14,6 +14,7 @@ from kafkalog.recovery.decide.choice import ranges_text
 from kafkalog.recovery.decide.losses import lost_beside, lost_text, repeats_text, skipped_text
 from kafkalog.words.advice import told
 from kafkalog.words.escapes import escape_controls
+from kafkalog.words.insides import NOT_EXAMINED
 from kafkalog.words.node import mends
 from kafkalog.words.outlook import Outlook, consequence_sentences, looks_in_quarantine
 from kafkalog.words.quarantine import quarantine_sentence
@@ -94,6 +95,8 @@ def _kept(result: RecoveryResult) -> str:
             return f"{kept}; none is lost but {counted(measured.markers_damaged, 'marker')} of the end of a transaction"
         beside = lost_beside(() if result.node is None else (result.node,), result.plan.findings)
         none = f"none of these is lost; lost beside them: {'; '.join(beside)}" if beside else "none is lost"
+        if not result.plan.mode.spec.resumes:
+            none = f"{none}; {NOT_EXAMINED}"
         return f"{kept}; {none}" if measured.is_exact else f"{kept}; what the damage hid is unknown"
     verb = "is" if measured.records_lost == 1 and measured.is_exact else "are"
     ranges = escape_controls(ranges_text(measured.lost, named=True) + repeats_text(measured))

@@ -48,10 +48,13 @@ def print_ways(
     _table(f"ways for {escape_controls(plan.root)}" + (", all partitions" if len(partitions) > 1 else ""), ways)
     best = plan.choice.recommended
     with SentenceWriter() as writer:
-        if is_note_said and (plan.choice.loses_metadata or plan.choice.better_copies):
+        if is_note_said and (plan.choice.loses_metadata or plan.choice.better_copies or plan.choice.renamed):
             writer.write("recommended: none of these, but what is said above")
         elif plan.choice.loses_metadata:
             writer.write(f"recommended: none of these; {IN_PLACE_OF_A_WAY}")
+        elif plan.choice.renamed:
+            sentences = "; ".join(plan.choice.sentences_of_renamed)
+            writer.write(escape_controls(f"recommended: none of these; {sentences}"))
         elif plan.choice.better_copies:
             better = "; ".join(each.sentence for each in plan.choice.better_copies)
             writer.write(escape_controls(f"recommended: none of these; {better}"))
