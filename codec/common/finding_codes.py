@@ -121,7 +121,8 @@ class FindingCode(enum.StrEnum):
     SNAPSHOT_INVALID = "snapshot_invalid"
     """a producer snapshot that cannot be read"""
     SNAPSHOT_MISMATCH = "snapshot_mismatch"
-    """a producer snapshot lists producers or transactions that contradict the log, or was written beyond its end"""
+    """a producer snapshot lists producers or transactions that contradict the log, or was written beyond its end; or
+    there is none, or an open transaction is not in it, after a clean stop"""
     CHECKPOINT_INVALID = "checkpoint_invalid"
     """a text checkpoint that cannot be read"""
     PARTITION_METADATA_INVALID = "partition_metadata_invalid"
@@ -573,9 +574,10 @@ SPECS: Mapping[FindingCode, FindingSpec] = {
             Severity.ERROR,
             Family.SIDE_FILE,
             traits=Trait.REBUILT,
-            also={Severity.WARNING: "it was written beyond the end of the log, so that the log's end is lost"},
-            advice="A broker trusts it: readers of committed data may stop early, or get records of open "
-            "transactions. The recovery below rebuilds it.",
+            also={Severity.WARNING: "it was written beyond the end of the log, so that the log's end is lost, or there "
+                  "is none after a clean stop and no transaction is open"},
+            advice="A broker trusts it, or its absence after a clean stop: readers of committed data may stop early, "
+            "or get records of open transactions. The recovery below rebuilds it.",
         ),
         FindingSpec(
             FindingCode.CHECKPOINT_INVALID,

@@ -88,6 +88,11 @@ class OneBatch(Struct, frozen=True):
         return self.single.header.is_control and self.single.header.has_producer_id
 
     @property
+    def has_producer_ids(self) -> bool:
+        """Whether it has a producer id."""
+        return self.single.header.has_producer_id
+
+    @property
     def largest_epoch(self) -> int:
         """Leader epoch; -1 if there is none."""
         return self.single.header.partition_leader_epoch

@@ -345,6 +345,11 @@ class BatchRun:
         return self.fact(RunFacts.MARKERS) > 0
 
     @property
+    def has_producer_ids(self) -> bool:
+        """Whether some batch has a producer id."""
+        return self.fact(RunFacts.OF_PRODUCERS) > 0
+
+    @property
     def largest_epoch(self) -> int:
         """Highest leader epoch; -1 if no batch has one."""
         return self.fact(RunFacts.LARGEST_EPOCH)

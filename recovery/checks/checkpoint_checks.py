@@ -68,6 +68,8 @@ class Beside(Struct, frozen=True, kw_only=True):
     log_starts: Offsets = {}
     high_watermarks: Offsets = {}
     closed_at: Offsets = {}
+    was_closed: bool = False
+    """whether the log directory has a clean-shutdown marker"""
     tiering: Tiering = NO_TIERING
     """with the names and the checkpoint of the log directory"""
 
@@ -120,7 +122,10 @@ def verify_beside(
     called with the number of log bytes read; `tables` are header tables to fill or to use. Raises `StorageError` if a
     log or the directory cannot be read.
     """
-    report = verify_partition(partition, deep=deep, limits=limits, on_read=on_read, tables=tables)
+    was_closed = beside is not None and beside.was_closed
+    report = verify_partition(
+        partition, deep=deep, limits=limits, on_read=on_read, tables=tables, was_closed=was_closed
+    )
     if beside is not None and report.is_log_read:
         local_start = None if partition.state.value else beside.local_start(partition, report.log_end_offset)
         report.local_start = local_start if local_start is not None and local_start.is_tiered else None

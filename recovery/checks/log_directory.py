@@ -107,6 +107,7 @@ def beside_of(log_dir: LogDir, log_dirs: Sequence[LogDir] = (), facts: TopicFact
         log_starts=log_dir.log_start_offsets,
         high_watermarks=log_dir.high_watermarks,
         closed_at=log_dir.closed_at,
+        was_closed=log_dir.clean_shutdown is not None,
         tiering=tiering,
     )
 

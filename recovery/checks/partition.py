@@ -87,6 +87,13 @@ and one after a crash usually the one before.
 """
 
 
+def _forgotten(producer_id: int, first: int) -> str:
+    return (
+        f"a start forgets the open transaction of producer {producer_id} from offset {first}: read_committed consumers "
+        "get its records even if it is aborted"
+    )
+
+
 def _held(batches: BatchRun | RecordBatch) -> int:
     """Number of bytes of the log that these batches keep in memory."""
     return batches.size if isinstance(batches, RecordBatch) else len(batches.window)
@@ -99,13 +106,15 @@ def verify_partition(
     limits: Limits = DEFAULT_LIMITS,
     on_read: Callable[[int], None] | None = None,
     tables: HeaderTables | None = None,
+    was_closed: bool = False,
 ) -> PartitionReport:
     """Check one partition without its log directory; return counts and findings. With `deep` every record is decoded
-    too. `on_read` is called with the size in bytes of each batch or run of batches read; `tables` collect batch headers
-    for later readers. Raises `StorageError` if a log cannot be read or became shorter meanwhile; unreadable indexes and
-    snapshots become findings.
+    too. `was_closed` says that the log directory has a clean-shutdown marker, so that a start relies on the producer
+    snapshots. `on_read` is called with the size in bytes of each batch or run of batches read; `tables` collect batch
+    headers for later readers. Raises `StorageError` if a log cannot be read or became shorter meanwhile; unreadable
+    indexes and snapshots become findings.
     """
-    return _PartitionVerifier(partition, deep, limits, on_read, tables or HeaderTables()).run()
+    return _PartitionVerifier(partition, deep, limits, on_read, tables or HeaderTables(), was_closed).run()
 
 
 def _largest(base: int, deltas: Sequence[int]) -> int:
@@ -126,13 +135,16 @@ class _PartitionVerifier:
         limits: Limits,
         on_read: Callable[[int], None] | None,
         tables: HeaderTables,
+        was_closed: bool,
     ) -> None:
         self.partition = partition
+        self._was_closed = was_closed
         self.deep = deep
         self.limits = limits
         self.on_read = on_read
         self._tables = tables
         self._has_markers = False
+        self._has_producers = False
         self._largest_epoch = -1
         self._missing = missing_offsets_of(partition)
         self._times = RecordTimes()
@@ -216,6 +228,7 @@ class _PartitionVerifier:
             if path not in self._snapshots:  # else it was read for the comparison
                 self._snapshot(path)
         self._compare_snapshots()
+        self._without_snapshot()
         self._snapshot_beyond_end()
         told = {finding.file for finding in self.partition.findings if finding.code is FindingCode.TEMPORARY_FILE}
         for path in self.partition.unfinished:
@@ -316,6 +329,7 @@ class _PartitionVerifier:
         self._of_each(checks, lambda check: check.run(run, last_offset))
         self._count_deleted(run, file)
         self._has_markers = self._has_markers or run.has_markers
+        self._has_producers = self._has_producers or run.has_producer_ids
         self._largest_epoch = max(self._largest_epoch, run.largest_epoch)
         for number in self._epochs.disagreeing(run):
             self._epoch(run.header(number), run.position(number), file)
@@ -540,18 +554,58 @@ class _PartitionVerifier:
         """Add a SNAPSHOT_MISMATCH finding for each of the two newest producer snapshots that contradicts the batches
         before it. Only snapshots above the log start offset and up to the log end offset are compared; a start deletes
         all others. A snapshot at the log end that lists producers must also list every transaction that is open in the
-        log after the log's last gap in the offsets.
+        log after the log's last gap in the offsets. So must the newest snapshot after a clean stop, even if it is
+        empty, for transactions that began before it: a start reads only the log after it.
         """
         end = self.report.log_end_offset
+        newest = max((check.end for check in self._snapshots.values() if self._is_loadable(check)), default=None)
         for path, check in self._snapshots.items():
-            if not self.partition.log_start_offset < check.end <= end:
+            if not self._is_loadable(check):
                 continue  # a start deletes it
             problem = check.problem
-            unlisted = self._open.producers - check.open_producers if check.end == end and check.producers else set()
+            is_loaded = self._starts_from_snapshots and check.end == newest
+            must_list = is_loaded or (check.end == end and check.producers)
+            opened = {number: first for number, first in self._opened.items() if first < check.end}
+            unlisted = opened.keys() - check.open_producers if must_list else set()
             if problem is None and unlisted:
-                problem = f"the transaction of producer {min(unlisted)} is open in the log, and not listed as open"
+                producer_id = min(unlisted)
+                problem = f"the transaction of producer {producer_id} is open in the log, and not listed as open"
+                if is_loaded:
+                    problem += f"; {_forgotten(producer_id, opened[producer_id])}"
             if problem is not None:
                 self._found(FindingCode.SNAPSHOT_MISMATCH, problem, path)
+
+    def _is_loadable(self, check: SnapshotCheck) -> bool:
+        return self.partition.log_start_offset < check.end <= self.report.log_end_offset
+
+    @property
+    def _opened(self) -> dict[int, int]:
+        """First offsets of the open transactions that begin at or above the log start offset, by producer id."""
+        start = self.partition.log_start_offset
+        return {producer_id: first for producer_id, first in self._open.opened.items() if first >= start}
+
+    @property
+    def _starts_from_snapshots(self) -> bool:
+        """Whether a start takes the producers from the snapshots: after a clean stop, for a live log with a known
+        end.
+        """
+        return self._was_closed and self._is_live and self.report.offset_reached is not None
+
+    def _without_snapshot(self) -> None:
+        """Add a SNAPSHOT_MISMATCH finding if a log that was closed cleanly has no producer snapshot, although it has
+        producers. A broker takes one whenever it closes a log; a start without any does not read the log
+        (`UnifiedLog.rebuildProducerState`). It is an error if a transaction is open, else a warning.
+        """
+        if self.partition.snapshots or not (self._has_producers and self._starts_from_snapshots):
+            return
+        detail, severity = "there is no producer snapshot", Severity.WARNING
+        if opened := self._opened:
+            producer_id = min(opened)
+            detail, severity = f"{detail}; {_forgotten(producer_id, opened[producer_id])}", Severity.ERROR
+        else:
+            detail += ": a start forgets the sequence numbers of all producers, and a retry can be written twice"
+        path = os.path.join(self.partition.path, f"{self.report.log_end_offset:020}{FileKind.PRODUCER_SNAPSHOT}")
+        self._found(FindingCode.SNAPSHOT_MISMATCH, detail, path, severity=severity)
 
     def _snapshot_beyond_end(self) -> None:
         """Add a SNAPSHOT_MISMATCH warning if a producer snapshot was written at an offset beyond the end of the log,

@@ -49,8 +49,8 @@ from kafkalog.recovery.facts.coordinators import Coordinators
 from kafkalog.recovery.facts.recovery_request import Rules
 
 __all__ = [
-    "LossConsequence", "consequences", "ends_going_back", "held_back", "of_missing", "of_overlaps",
-    "of_transaction_indexes", "transactions_staying_open",
+    "LossConsequence", "consequences", "ends_going_back", "held_back", "of_earlier_ends", "of_missing",
+    "of_overlaps", "of_transaction_indexes", "transactions_staying_open",
 ]  # fmt: skip
 
 _NAMED = 3
@@ -332,6 +332,16 @@ def of_missing(names: Iterable[str], coordinators: Coordinators) -> Iterator[Los
     for topic, directories in emptied.items():
         if directories:
             yield _of_lost_state(topic, directories, coordinators)
+
+
+def of_earlier_ends(ends: Mapping[str, int], coordinators: Coordinators) -> Iterator[LossConsequence]:
+    """Yield `groups_beyond_end` for each partition on which groups have committed offsets above the end that its log
+    has after a start. `ends` are these ends by partition directory.
+    """
+    for directory, end in ends.items():
+        name = parse_partition_directory(directory)
+        if name is not None:
+            yield from _of_groups(directory, end, name, coordinators)
 
 
 def _of_lost_state(topic: str, directories: Sequence[str], coordinators: Coordinators) -> LossConsequence:

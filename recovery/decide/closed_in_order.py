@@ -66,6 +66,7 @@ class _Checks:
             log_starts=self._log_starts,
             high_watermarks=read_high_watermarks(tree),
             closed_at=closed_at,
+            was_closed=CLEAN_SHUTDOWN_FILE in tree.files,
             tiering=tiering,
         )
         logs = (facts.size for path, facts in survey.files.items() if path.endswith(FileKind.LOG.value))

@@ -20,7 +20,7 @@ from kafkalog.codec.names import (
 from kafkalog.log.directories.partition import open_partition
 from kafkalog.log.disk.files import unreadable
 from kafkalog.recovery.broker.manager import BrokerResult, StartResult
-from kafkalog.recovery.broker.node.answer import NodeStart, Part
+from kafkalog.recovery.broker.node.answer import NodeStart, Part, ReplacedConsequence
 from kafkalog.recovery.broker.node.bootstrap import BOOTSTRAP_CHECKPOINT
 from kafkalog.recovery.broker.node.sentences import node_findings
 from kafkalog.recovery.broker.node_start import node_start
@@ -28,7 +28,7 @@ from kafkalog.recovery.broker.start_question import StartQuestion, directories_o
 from kafkalog.recovery.checks.checkpoint_checks import verify_beside
 from kafkalog.recovery.checks.started_over import findings_of_starting_over
 from kafkalog.recovery.decide.actions import ActionKind, RecoveryAction
-from kafkalog.recovery.decide.aftermath import of_missing
+from kafkalog.recovery.decide.aftermath import of_earlier_ends, of_missing
 from kafkalog.recovery.decide.plan import Plan
 from kafkalog.recovery.facts.coordinators import Coordinators
 from kafkalog.recovery.facts.recovery_request import Rules
@@ -101,6 +101,7 @@ def _with_node(plan: Plan, rules: Rules, start: NodeStart) -> Plan:
     ]
     is_first = os.path.abspath(plan.root) == start.roots[0]  # plans of the node's other directories need not say it
     missing = _without_directory(start) if is_first and start.not_given == 0 else []
+    coordinators = Coordinators([plan.root, *facts.roots], facts.partitions_of(SHARE_GROUP_STATE_TOPIC))
     is_lost = any(name.startswith(f"{TRANSACTION_STATE_TOPIC}-") for name in start.lost)
     return replace(
         plan,
@@ -108,7 +109,8 @@ def _with_node(plan: Plan, rules: Rules, start: NodeStart) -> Plan:
         findings=[*plan.findings, *of_metadata, *findings],
         consequences=(
             *plan.consequences,
-            *of_missing(missing, Coordinators([plan.root, *facts.roots], facts.partitions_of(SHARE_GROUP_STATE_TOPIC))),
+            *of_missing(missing, coordinators),
+            *of_earlier_ends(_replaced(plan, start), coordinators),
             *(plan.if_coordinator_is_lost if is_lost else ()),
         ),
     )  # fmt: skip
@@ -119,6 +121,22 @@ def _refused(plan: Plan, why: str) -> Plan:
     ways = [structs.replace(way, refusal=way.refusal or why) for way in plan.choice.ways]
     choice = structs.replace(plan.choice, ways=ways)
     return replace(plan, refusal=why, refused_by="written_by_newer", choice=choice)
+
+
+def _replaced(plan: Plan, start: NodeStart) -> dict[str, int]:
+    """Log end offsets of the copies in the plan's directory that the start makes the current logs, although they end
+    earlier, by name of the partition's directory. Those whose end is unknown are left out.
+    """
+    ends = {partition.name: partition.log_end_offset for partition in plan.partitions}
+    replaced = {
+        name: ends.get(os.path.basename(consequence.file))
+        for answer in start.judged
+        for consequence in answer.consequences
+        if isinstance(consequence, ReplacedConsequence) and consequence.file is not None
+        if os.path.dirname(consequence.file) == os.path.abspath(plan.root)
+        for name in consequence.lost
+    }
+    return {name: end for name, end in replaced.items() if end is not None}
 
 
 def _without_directory(start: NodeStart) -> list[str]:

@@ -10,7 +10,9 @@ from __future__ import annotations
 from msgspec import structs
 
 from kafkalog.codec.common.advice import Ask, Sentence
+from kafkalog.codec.common.errors import FormatError
 from kafkalog.codec.common.findings import Finding, FindingCode
+from kafkalog.codec.files.index_files import read_producer_snapshot
 from kafkalog.codec.files.text import encode_leader_epochs
 from kafkalog.codec.model import BATCH, BatchHeader
 from kafkalog.codec.names import (
@@ -19,6 +21,7 @@ from kafkalog.codec.names import (
     LEADER_EPOCH_CHECKPOINT,
     LOG_START_OFFSET_CHECKPOINT,
     RECOVERY_POINT_CHECKPOINT,
+    FileKind,
     PartitionName,
 )  # fmt: skip
 from kafkalog.codec.plain.insides import Insides, look_inside
@@ -281,6 +284,27 @@ class PartitionRecovery:
                 self.floor = self.reached(theirs)
         sound = self.keepable(self.sound())
         return self.settle(self.above_log_start(sound))
+
+    def recover_whole(self, untouched: Tree) -> BrokerResult:
+        """Recover the partition as after a crash, from its first segment on; parameters and errors are as in `recover`.
+        `start` becomes 0.
+        """
+        self.start = self.recovery_point = 0
+        self.took_theirs = False
+        return self.recover(False, untouched)
+
+    @property
+    def knows_no_producers(self) -> bool:
+        """Whether there is no producer snapshot, or the newest one is empty, as a start leaves it that found none. What
+        a start after a clean stop makes of them forgets all earlier producers. Raises `StorageError` if the snapshot
+        cannot be read.
+        """
+        paths = [f"{self.directory}/{name}" for name in self.original.all_names(self.directory)
+                 if name.endswith(FileKind.PRODUCER_SNAPSHOT)]  # fmt: skip
+        try:
+            return not paths or not list(read_producer_snapshot(self.original.source(max(paths))))
+        except FormatError:
+            return False
 
     def leaves_out_hiding(self) -> bool:
         """Remove from `original` the empty segments that hide records of the segments before them, on a copy of the

@@ -176,6 +176,10 @@ class SafeRecovery:
         loaded = own.loaded_of(result)
         files = changed_files(untouched, result.tree, loaded)
         stays = None if cleared or not (files or changes) else self._as_it_is(own)
+        if stays is None and files and own.trusted is not None and not own.takes_something and own.knows_no_producers:
+            result = own.recover_whole(untouched)
+            loaded = own.loaded_of(result)
+            files = changed_files(untouched, result.tree, loaded)
         bases = [base for base, _path in result.tree.logs(own.directory_of(result))]
         return stays or RecoveredPartition(
             directory=directory,

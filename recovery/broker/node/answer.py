@@ -15,7 +15,8 @@ from kafkalog.recovery.broker.node.releases import Release, named
 __all__ = [
     "DISPLACED", "NEWER_FILES", "OF_OLDER_LOGS", "OLDER_LOG", "REFUSED_SETTING", "AnswerJson", "ConsequenceKind",
     "EmptiedConsequence", "Fault", "LostDirectoryConsequence", "NodeAnswer", "NodeStart", "NodeStartJson",
-    "OlderCopyConsequence", "Part", "Role", "ServedConsequence", "StartConsequence", "StartOutcome",
+    "OlderCopyConsequence", "Part", "ReplacedConsequence", "Role", "ServedConsequence", "StartConsequence",
+    "StartOutcome",
 ]  # fmt: skip
 
 
@@ -165,6 +166,10 @@ class OlderCopyConsequence(StartConsequence, frozen=True):
 
 class ServedConsequence(StartConsequence, frozen=True):
     """A consequence for partitions that are served after the start, with fewer records than before or none."""
+
+
+class ReplacedConsequence(ServedConsequence, frozen=True):
+    """A consequence for one partition whose current log is replaced by a `-future` copy, `file`, that ends earlier."""
 
 
 class EmptiedConsequence(ServedConsequence, frozen=True):

@@ -21,7 +21,7 @@ from kafkalog.recovery.broker.node.answer import (
     ConsequenceKind,
     EmptiedConsequence,
     Part,
-    ServedConsequence,
+    ReplacedConsequence,
     StartConsequence,
 )
 from kafkalog.recovery.broker.node.ending import ends
@@ -106,14 +106,15 @@ def _promotion(
     detail = f"the start makes {future.path} the current log, without comparing lengths"
     if current is None:
         return StartConsequence(kind=ConsequenceKind.FUTURE_PROMOTED, detail=detail, file=future.path)
-    detail += f", and removes {current.path}"
     is_longer = current.end is not None and future.end is not None and current.end > future.end
+    detail += f" (it ends at {future.end}, the current log at {current.end})" if is_longer else ""
+    detail += f", and removes {current.path}"
     if is_longer and holders:
         detail += _fetched(future, holders)
     is_lost = is_longer and not holders
     kind = ConsequenceKind.DELETED if is_lost else ConsequenceKind.FUTURE_PROMOTED
     lost = (future.live_name,) if is_lost else ()
-    consequence = ServedConsequence if is_lost else StartConsequence
+    consequence = ReplacedConsequence if is_lost else StartConsequence
     return consequence(kind=kind, detail=detail, file=future.path, names=(current.name,), lost=lost)
 
 

@@ -15,8 +15,10 @@ from kafkalog.recovery.broker.node.answer import (
     ConsequenceKind,
     NodeStart,
     Part,
+    ReplacedConsequence,
     StartOutcome,
 )
+from kafkalog.recovery.decide.losses import first_names
 
 __all__ = ["Mend", "mends"]
 
@@ -53,6 +55,9 @@ def mends(start: NodeStart | None, recovered: Iterable[str] = (), words: Sequenc
         return
     never = start.never_starts
     yield from (_without_copy(fault.file, never) for fault in start.faults if fault.part is Part.FUTURE)
+    consequences = dict.fromkeys(consequence for answer in start.judged for consequence in answer.consequences)
+    yield from (_with_older_copy(consequence) for consequence in consequences
+                if isinstance(consequence, ReplacedConsequence))  # fmt: skip
     has_log = CLUSTER_METADATA_DIRECTORY in recovered or "--cluster-metadata" in words
     kinds = {consequence.kind for answer in start.judged for consequence in answer.consequences}
     damaged = (DISPLACED, "corrupt", "unreadable", *(["cut"] if kinds & _LOSING_METADATA else []))
@@ -121,6 +126,17 @@ def _without_metadata(start: NodeStart) -> Mend:
         "stray-partitions); this compares those of other nodes, brokers too, whose directories you add"
     )
     return Mend(words, f"kafkalog quorum show {shell_word(next(holders, start.roots[0]))}", is_first=True)
+
+
+def _with_older_copy(consequence: ReplacedConsequence) -> Mend:
+    """Advice on a `-future` directory that replaces the current log, although it ends earlier."""
+    path = consequence.file or ""
+    root, name = os.path.split(path)
+    words = (
+        "before a start, move the copy of an unfinished move out of its log directory: the start replaces "
+        f"{first_names(consequence.lost)} by it, and loses the end (runbook: duplicated-partition)"
+    )
+    return Mend(words, f"mv {shell_line([path, f'{root}.{name}'])}", is_first=True)
 
 
 def _without_copy(path: str, is_first: bool) -> Mend:

@@ -10,14 +10,16 @@ import pytest
 from msgspec.structs import replace
 
 from kafkalog import verify
-from kafkalog.codec.common.findings import FindingCode
+from kafkalog.codec.common.findings import Finding, FindingCode
 from kafkalog.codec.files.index_files import decode_producer_snapshot, encode_producer_snapshot
 from kafkalog.codec.headers.one_batch import OneBatch
 from kafkalog.codec.headers.run_scanner import RunScanner
 from kafkalog.codec.headers.runs import BatchRun
 from kafkalog.codec.model import ProducerEntry, RecordBatch
+from kafkalog.codec.names import CLEAN_SHUTDOWN_FILE
 from kafkalog.codec.plain.scanner import Scanner
 from kafkalog.log.disk.files import FileSource
+from kafkalog.log.storage.producers.evidence import opened_of
 from kafkalog.log.storage.producers.snapshot_check import OpenWithoutGap, SnapshotCheck
 from kafkalog.recovery import Recovery, plan, recover
 from testkit.recorded.fixture_data import broker_case
@@ -27,6 +29,7 @@ PARTITION = "trades-41-0"
 LAST, END = 197, 211
 AT_ONCE = 1795221400000
 """a minute after the recording, when no producer has expired"""
+IDEMPOTENT = "sensors-22-0"
 OPEN = {1002, 1003}
 """producers with an open transaction at the log's end"""
 
@@ -124,6 +127,7 @@ def batches(root: Path) -> Iterator[RecordBatch]:
 @pytest.mark.compiled
 @pytest.mark.parametrize("change", [lambda _root: None, *WRONG])
 def test_runs_are_compared_as_batches_are(change: Callable[[Path], None], root: Path) -> None:
+    recorded = opened_of(entries(snapshot(root, END)))
     change(root)
     one, many = (SnapshotCheck(entries(snapshot(root, END)), END) for _ in range(2))
     open_one, open_many = OpenWithoutGap(), OpenWithoutGap()
@@ -137,7 +141,7 @@ def test_runs_are_compared_as_batches_are(change: Callable[[Path], None], root: 
                 many.run(run)
                 open_many.run(run)
     assert (one.problem, one.is_confirmed) == (many.problem, many.is_confirmed)
-    assert open_one.producers == open_many.producers == OPEN
+    assert open_one.opened == open_many.opened == recorded
 
 
 def test_a_snapshot_beyond_the_end_of_the_log_shows_that_the_end_is_lost(root: Path) -> None:
@@ -156,3 +160,56 @@ def test_a_snapshot_beyond_the_end_of_the_log_shows_that_the_end_is_lost(root: P
     assert (lost.first, lost.last) == (end, END - 1)
     snapshot(root, END).rename(snapshot(root, END + 2**32))
     assert not [each for each in verify(root).findings if each.code is FindingCode.SNAPSHOT_MISMATCH]
+
+
+def delete_all(root: Path, partition: str = PARTITION) -> None:
+    for path in (root / partition).glob("*.snapshot"):
+        path.unlink()
+
+
+def started_on_none(root: Path) -> None:
+    """What a start leaves that finds no snapshot."""
+    delete_all(root)
+    recover(Recovery(mode="kafka", at=AT_ONCE), root)
+    (root / CLEAN_SHUTDOWN_FILE).touch()
+
+
+def mismatches(root: Path) -> list[Finding]:
+    return [finding for finding in verify(root).findings if finding.code is FindingCode.SNAPSHOT_MISMATCH]
+
+
+@pytest.mark.parametrize("forget", [delete_all, started_on_none])
+def test_a_start_after_a_clean_stop_forgets_open_transactions_that_no_snapshot_lists(
+    forget: Callable[[Path], None], root: Path
+) -> None:
+    path = snapshot(root, END)
+    right = path.read_bytes()
+    opened = opened_of(entries(path))
+    assert (root / CLEAN_SHUTDOWN_FILE).exists()
+    forget(root)
+    (finding,) = mismatches(root)
+    first = min(opened)
+    assert (finding.severity, finding.file) == ("error", str(path))
+    assert f"a start forgets the open transaction of producer {first} from offset {opened[first]}" in finding.detail
+    (planned,) = plan(root)
+    assert planned.changes
+    assert FindingCode.SNAPSHOT_MISMATCH in {each.code for each in planned.findings}
+    recover(Recovery(at=AT_ONCE), root)
+    assert path.read_bytes() == right
+    assert mismatches(root) == []
+
+
+@pytest.mark.parametrize("forget", [delete_all, started_on_none])
+def test_a_start_after_a_kill_rebuilds_the_producers(forget: Callable[[Path], None], root: Path) -> None:
+    forget(root)
+    (root / CLEAN_SHUTDOWN_FILE).unlink()
+    assert mismatches(root) == []
+
+
+def test_a_start_after_a_clean_stop_forgets_sequences_without_any_snapshot(root: Path) -> None:
+    delete_all(root, IDEMPOTENT)
+    (finding,) = mismatches(root)
+    assert (finding.severity, Path(finding.file or "").parent.name) == ("warning", IDEMPOTENT)
+    assert "a retry can be written twice" in finding.detail
+    recover(Recovery(at=AT_ONCE), root)
+    assert mismatches(root) == []

@@ -8,6 +8,8 @@ and delete what is called `-delete` (`LogManager.deleteLogs`).
 from __future__ import annotations
 
 import os
+import shlex
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -124,6 +126,31 @@ def test_elsewhere_the_only_copy_is_truncated_to_nothing_with_kraft(kraft: Path,
     said = " ".join(kafkalog("plan", kraft, other).out.split())
     assert f"served after a start as it is, but empty: 1 partition ({live.name})" in said
     assert "out of service" not in said
+
+
+def test_an_older_copy_that_becomes_the_log_is_to_be_moved_away_first(kraft: Path, tmp_path: Path) -> None:
+    """4.1.1 made such a copy the current log, and removed the longer one."""
+    other = tmp_path / "other"
+    other.mkdir()
+    own = (kraft / "meta.properties").read_text()
+    identifier = next(line for line in own.splitlines() if line.startswith("directory.id"))
+    (other / "meta.properties").write_text(own.replace(identifier, "directory.id=QLzt-g_BuAkWCE5UuGwm5Q"))
+    live = kraft / "stock-44-0"
+    future = live.rename(kraft / f"{live.name}.{UNIQUE}-future")
+    copy_tree(future, other / live.name)
+    last = max(future.glob("*.log"))
+    last.chmod(0o600)
+    os.truncate(last, 0)
+    found = answer(kraft, other, release="4.3")
+    lost = told(found, ConsequenceKind.DELETED)
+    assert (found.outcome, lost.file, lost.lost) == (StartOutcome.DELETES, str(future), (live.name,))
+    assert "(it ends at 0, the current log at " in lost.detail
+    screen = " ".join(kafkalog("plan", kraft, other).out.partition("\n\n")[0].replace("\\\n", " ").split())
+    assert "before a start, move the copy of an unfinished move out of its log directory" in screen
+    command = f"mv {future} {kraft}.{future.name}"
+    assert screen.endswith(command)
+    subprocess.run(shlex.split(command), check=True)
+    assert not any(consequence.lost for consequence in answer(kraft, other, release="4.3").consequences)
 
 
 def test_a_long_sentence_about_the_start_is_said_once_for_all_directories(kraft: Path, tmp_path: Path) -> None:

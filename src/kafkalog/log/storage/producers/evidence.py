@@ -115,7 +115,7 @@ class Evidence:
             before, expected = base, behind
             for part in (run,) if behind <= self._end and self._claims is None else map(OneBatch, run):
                 self._take(part)
-        self._has_enough = expected >= self._end and self._writing.producers <= self._still_open
+        self._has_enough = expected >= self._end and self._writing.opened.keys() <= self._still_open
         return self._check.is_confirmed and not self.is_contradicted
 
     @property

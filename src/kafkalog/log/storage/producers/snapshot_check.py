@@ -1,7 +1,8 @@
 """Compare a producer snapshot with the batches before it.
 
 A snapshot may list fewer producers than the log, because some expired, and more than the log, because batches were
-compacted, deleted or lost. Only an entry that batches in the log disprove is a contradiction.
+compacted, deleted or lost. Only an entry that batches in the log disprove is a contradiction. A producer with an open
+transaction never expires (`ProducerStateManager.isProducerExpired`).
 """
 
 from __future__ import annotations
@@ -121,28 +122,28 @@ class SnapshotCheck:
 
 
 class OpenWithoutGap:
-    """Producers with an open transaction at the end of the batches so far. If offsets are missing, all producers seen
-    before the gap are dropped, because their end markers may be missing there.
+    """First offsets of the transactions that are open at the end of the batches so far, by producer id (`opened`). If
+    offsets are missing, all producers seen before the gap are dropped, because their end markers may be missing there.
     """
 
     def __init__(self) -> None:
-        self.producers: set[int] = set()
+        self.opened: dict[int, int] = {}
         self._next_offset: int | None = None
 
     def run(self, run: AnyRun) -> None:
-        """Process the next run of batches, which must have increasing offsets. Adds to `producers` those with a
-        transactional batch, and removes those with a marker after it. If offsets are missing before or within the run,
-        the producers seen before the last gap are removed.
+        """Process the next run of batches, which must have increasing offsets. Adds to `opened` the
+        producers with a transactional batch, and removes those with a marker after it. If offsets are missing before or
+        within the run, the producers seen before the last gap are removed.
         """
         first = run.behind_last_gap()
         if first or run.first_offset != self._next_offset:
-            self.producers.clear()
+            self.opened.clear()
         self._next_offset = run.next_offset
         for number in run.transaction_numbers(first):
             self._add(run.header(number))
 
     def _add(self, header: AnyHeader) -> None:
         if header.is_control and header.has_producer_id:
-            self.producers.discard(header.producer_id)
+            self.opened.pop(header.producer_id, None)
         elif header.is_transactional:
-            self.producers.add(header.producer_id)
+            self.opened.setdefault(header.producer_id, header.first_offset)
