@@ -14,7 +14,7 @@ from kafkalog.codec.common.errors import FormatError
 from kafkalog.codec.common.findings import Finding, FindingCode
 from kafkalog.codec.files.index_files import read_producer_snapshot
 from kafkalog.codec.files.text import encode_leader_epochs
-from kafkalog.codec.model import BATCH, BatchHeader
+from kafkalog.codec.model import BATCH, BatchHeader, ProducerEntry
 from kafkalog.codec.names import (
     CLEAN_SHUTDOWN_FILE,
     CLUSTER_METADATA_TOPIC,
@@ -290,21 +290,19 @@ class PartitionRecovery:
         `start` becomes 0.
         """
         self.start = self.recovery_point = 0
-        self.took_theirs = False
         return self.recover(False, untouched)
 
-    @property
-    def knows_no_producers(self) -> bool:
-        """Whether there is no producer snapshot, or the newest one is empty, as a start leaves it that found none. What
-        a start after a clean stop makes of them forgets all earlier producers. Raises `StorageError` if the snapshot
-        cannot be read.
+    def producers_in(self, tree: Tree) -> list[ProducerEntry] | None:
+        """Return the entries of the newest producer snapshot in `tree`, None if it is malformed. The list is empty if
+        there is none, or if the snapshot is empty, as a start leaves it that found none: what a start after a clean
+        stop makes of them forgets all earlier producers. Raises `StorageError` if the snapshot cannot be read.
         """
-        paths = [f"{self.directory}/{name}" for name in self.original.all_names(self.directory)
+        paths = [f"{self.directory}/{name}" for name in tree.all_names(self.directory)
                  if name.endswith(FileKind.PRODUCER_SNAPSHOT)]  # fmt: skip
         try:
-            return not paths or not list(read_producer_snapshot(self.original.source(max(paths))))
+            return list(read_producer_snapshot(tree.source(max(paths)))) if paths else []
         except FormatError:
-            return False
+            return None
 
     def leaves_out_hiding(self) -> bool:
         """Remove from `original` the empty segments that hide records of the segments before them, on a copy of the

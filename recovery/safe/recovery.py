@@ -176,10 +176,13 @@ class SafeRecovery:
         loaded = own.loaded_of(result)
         files = changed_files(untouched, result.tree, loaded)
         stays = None if cleared or not (files or changes) else self._as_it_is(own)
-        if stays is None and files and own.trusted is not None and not own.takes_something and own.knows_no_producers:
-            result = own.recover_whole(untouched)
-            loaded = own.loaded_of(result)
-            files = changed_files(untouched, result.tree, loaded)
+        is_trusted = own.trusted is not None and not own.takes_something
+        if stays is None and files and is_trusted and own.producers_in(own.original) == []:
+            whole = PartitionRecovery(own.original, directory, name, self._points, self._rules)
+            rescanned = whole.recover_whole(untouched)
+            if whole.producers_in(rescanned.tree) != own.producers_in(result.tree):
+                own, result, loaded = whole, rescanned, whole.loaded_of(rescanned)
+                files = changed_files(untouched, result.tree, loaded)
         bases = [base for base, _path in result.tree.logs(own.directory_of(result))]
         return stays or RecoveredPartition(
             directory=directory,
