@@ -185,6 +185,7 @@ def finding_places(inventory: Inventory) -> list[Place]:
                 log_starts=log_dir.log_start_offsets,
                 high_watermarks=log_dir.high_watermarks,
                 closed_at=log_dir.closed_at,
+                was_closed=log_dir.clean_shutdown is not None,
             )
             partitions += [
                 Place(
@@ -210,7 +211,7 @@ def finding_rows(place: Place) -> Iterator[Row]:
     is_alone = place.told is None and place.partition.state is DirectoryState.LIVE and is_directory(place.path)
     # opened alone, a partition has the findings from its parent directory too
     partition = open_partition(place.path) if is_alone else reopened(place)
-    report = verify_partition(partition)
+    report = verify_partition(partition, was_closed=place.told is not None and place.told.was_closed)
     told = () if place.told is None else place.told.findings(partition, report)
     for finding in (*report.findings, *told):
         yield named(partition, place.path, _finding_row(finding))

@@ -34,6 +34,8 @@ class Told(Struct, frozen=True, kw_only=True):
     """end of the log when its broker stopped in order; None if that is unknown"""
     local_start: LocalStart | None
     """where the log begins; also None if not computed because nothing of its start is lost"""
+    was_closed: bool = False
+    """whether the log directory has a clean-shutdown marker"""
 
     def findings(self, partition: Partition, report: PartitionReport) -> Iterator[Finding]:
         """Yield findings about contradictions between these offsets and `report`, the report of the same partition.
@@ -102,6 +104,7 @@ class Beside(Struct, frozen=True, kw_only=True):
             high_watermark=self.high_watermarks.get(key),
             closed_at=self.closed_at.get(key),
             local_start=found,
+            was_closed=self.was_closed,
         )
 
 
