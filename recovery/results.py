@@ -10,6 +10,7 @@ from msgspec import Struct, field, structs
 from kafkalog.codec.common.advice import Advice, Ask
 from kafkalog.codec.common.errors import RecoveryRefused
 from kafkalog.codec.common.shapes import plain, shaped
+from kafkalog.codec.common.wording import first_of
 from kafkalog.codec.names import PARTITION_METADATA
 from kafkalog.recovery.act.journal import LossOfRun
 from kafkalog.recovery.act.runner import CompletedRuns
@@ -87,9 +88,8 @@ def _why_consent(plan: Plan) -> str:
     lost = [sentence_of_loss(plan.choice)] if plan.choice.own.drops_sound else []
     lost += [f"this would move away what looks like a partition: {each}" for each in plan.choice.sentences_of_renamed]
     if strays:
-        more = f" and {len(strays) - 1} more" if len(strays) > 1 else ""
         lost.append(
-            f"this would rename {strays[0]}{more} to -stray, as a broker does without {PARTITION_METADATA}: "
+            f"this would rename {first_of(strays, 1)} to -stray, as a broker does without {PARTITION_METADATA}: "
             "its records would be out of service, and a broker would make an empty partition in its place"
         )
     return "; ".join(lost)

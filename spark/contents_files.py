@@ -181,12 +181,7 @@ def finding_places(inventory: Inventory) -> list[Place]:
         lost = lost_starts(log_dirs)
         for log_dir in log_dirs:
             directories.append(Place(path=log_dir.path, broker=tuple(broker), controllers=controllers))
-            beside = Beside(
-                log_starts=log_dir.log_start_offsets,
-                high_watermarks=log_dir.high_watermarks,
-                closed_at=log_dir.closed_at,
-                was_closed=log_dir.clean_shutdown is not None,
-            )
+            beside = Beside.of(log_dir)
             partitions += [
                 Place(
                     path=partition.path,

@@ -18,6 +18,7 @@ from kafkalog.codec.common.errors import KafkaLogError, StorageError
 from kafkalog.codec.files.text import MetaProperties
 from kafkalog.codec.model import ProducerEntry
 from kafkalog.codec.names import META_PROPERTIES, PARTITION_METADATA, DirectoryState
+from kafkalog.log.storage.producers.snapshots import newest_entries
 from kafkalog.recovery.broker.manager import BrokerResult
 from kafkalog.recovery.broker.node.answer import (
     DISPLACED,
@@ -37,7 +38,7 @@ from kafkalog.recovery.broker.node.ending import RUNTIME, StartEndsError, ends
 from kafkalog.recovery.broker.node.ensemble import Identity, exchanged, identity_of_start, identity_with_zookeeper
 from kafkalog.recovery.broker.node.internal_topics import Unserved, consequences_of_unserved, unserved_partitions
 from kafkalog.recovery.broker.node.leader import Leaders, continues, followed
-from kafkalog.recovery.broker.node.metadata_log import LoadedMetadata, Snapshot, load_metadata_log
+from kafkalog.recovery.broker.node.metadata_log import Displaced, LoadedMetadata, Snapshot, load_metadata_log
 from kafkalog.recovery.broker.node.moves import consequences_of_moves, with_ends_of_moves
 from kafkalog.recovery.broker.node.node_files import NodeFiles, node_files
 from kafkalog.recovery.broker.node.older_copies import (
@@ -45,7 +46,6 @@ from kafkalog.recovery.broker.node.older_copies import (
     consequences_of_older_logs,
     consequences_of_older_metadata,
     live_producer_ids,
-    snapshot_of,
 )
 from kafkalog.recovery.broker.node.partition_directory import PartitionDirectory
 from kafkalog.recovery.broker.node.partitions import (
@@ -177,6 +177,7 @@ class _Context(Struct, kw_only=True):
     _unserved: dict[str, list[Unserved]] = field(default_factory=dict)
     _producers: dict[str, Sequence[ProducerEntry]] = field(default_factory=dict)
     _coordinators: Coordinators | None = None
+    _displaced: dict[tuple[str, Snapshot | None, int], Displaced | None] = field(default_factory=dict)
 
     def logs(self, roots: Sequence[str]) -> dict[str, BrokerResult]:
         """Return the results of loading the logs of these log directories, by directory. Results that the caller gave
@@ -210,13 +211,20 @@ class _Context(Struct, kw_only=True):
             is_live = directory.parsed.state is DirectoryState.LIVE
             loaded = self.logs([directory.root])[directory.root]
             tree = loaded.tree if loaded.partitions else self.files.surveyed(directory.root).tree()
-            self._producers[directory.path] = snapshot_of(tree, directory.name) if is_live else ()
+            self._producers[directory.path] = newest_entries(tree, directory.name) or () if is_live else ()
         return self._producers[directory.path]
 
     def coordinators(self) -> Coordinators:
         """Return the coordinators' topics in the node's log directories. Cached."""
         self._coordinators = self._coordinators or Coordinators(self.files.roots)
         return self._coordinators
+
+    def displaced(self, loaded: LoadedMetadata) -> Displaced | None:
+        """Return `loaded.displaced()`. Cached."""
+        key = loaded.directory, loaded.snapshot, loaded.end
+        if key not in self._displaced:
+            self._displaced[key] = loaded.displaced()
+        return self._displaced[key]
 
     def metadata(self) -> LoadedMetadata:
         """Return the node's own metadata log, loaded once. Raises `StartEndsError` at every call if loading it ends the
@@ -606,7 +614,7 @@ class _Start:
         """Raise `StartEndsError` if a base offset in the metadata log is so high that a controller does not stay the
         leader, or that it reads records again and cannot apply them. Add a consequence if only other voters can lead.
         """
-        batch = loaded.displaced()
+        batch = self.context.displaced(loaded)
         if batch is None:
             return
         what = (

@@ -14,6 +14,7 @@ from kafkalog.log.directories.directory import is_readable_partition
 from kafkalog.log.directories.identities import meta_properties_of
 from kafkalog.recovery.broker.manager import BrokerResult
 from kafkalog.recovery.broker.node.answer import NodeAnswer, NodeStart, StartOutcome
+from kafkalog.recovery.broker.node.node_files import log_dirs_of, stated_node_id
 from kafkalog.recovery.broker.node.sentences import node_findings
 from kafkalog.recovery.broker.node_start import node_start
 
@@ -88,12 +89,12 @@ def _other_node(root: str, properties: Mapping[str, str]) -> int | None:
     `meta.properties`, and name other directories. None if they may be of this node. Raises `StorageError` if
     `meta.properties` cannot be read.
     """
-    meta, text = meta_properties_of(root), properties.get("node.id", properties.get("broker.id", "")).strip()
-    if meta is None or meta.node_id is None or not text.isdecimal() or int(text) == meta.node_id:
+    meta, stated = meta_properties_of(root), stated_node_id(properties)
+    if meta is None or stated in (None, meta.node_id) or meta.node_id is None:
         return None
-    settings = (properties.get(name, "") for name in ("log.dirs", "log.dir", "metadata.log.dir"))
-    named = [os.path.realpath(path.strip()) for setting in settings for path in setting.split(",") if path.strip()]
-    return int(text) if named and os.path.realpath(root) not in named else None
+    paths = (*log_dirs_of(properties), properties.get("metadata.log.dir", "").strip())
+    named = [os.path.realpath(path) for path in paths if path]
+    return stated if named and os.path.realpath(root) not in named else None
 
 
 def directories_of_node(root: str, roots: Sequence[str]) -> list[str]:

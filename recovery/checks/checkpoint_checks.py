@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Self
 
 from msgspec import Struct
 
@@ -11,7 +12,7 @@ from kafkalog.codec.common.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.headers.header_tables import HeaderTables
 from kafkalog.codec.names import DirectoryState
 from kafkalog.log.directories.checkpoint_findings import checkpoint_findings, too_high_end
-from kafkalog.log.directories.directory import Offsets
+from kafkalog.log.directories.directory import LogDir, Offsets
 from kafkalog.log.directories.missing_segments import missing_segments
 from kafkalog.log.directories.partition import Partition
 from kafkalog.log.disk.files import scan_directory
@@ -74,6 +75,17 @@ class Beside(Struct, frozen=True, kw_only=True):
     """whether the log directory has a clean-shutdown marker"""
     tiering: Tiering = NO_TIERING
     """with the names and the checkpoint of the log directory"""
+
+    @classmethod
+    def of(cls, log_dir: LogDir, tiering: Tiering = NO_TIERING) -> Self:
+        """Return the facts of a log directory, with the evidence of tiering that the caller has."""
+        return cls(
+            log_starts=log_dir.log_start_offsets,
+            high_watermarks=log_dir.high_watermarks,
+            closed_at=log_dir.closed_at,
+            was_closed=log_dir.clean_shutdown is not None,
+            tiering=tiering,
+        )
 
     def local_start(self, partition: Partition, end: int) -> LocalStart | None:
         """Return the offsets at which a live partition's log and its local part begin, and the lost offsets below its

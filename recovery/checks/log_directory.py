@@ -102,14 +102,7 @@ def beside_of(log_dir: LogDir, log_dirs: Sequence[LogDir] = (), facts: TopicFact
     if begin_late and facts is None:
         facts = read_topic_facts(brothers_of(log_dir.path, [each.path for each in log_dirs]))
     tiering = facts.tiering if begin_late and facts is not None else NO_TIERING
-    tiering = tiering.with_checkpoint(names, log_dir.log_start_offsets)
-    return Beside(
-        log_starts=log_dir.log_start_offsets,
-        high_watermarks=log_dir.high_watermarks,
-        closed_at=log_dir.closed_at,
-        was_closed=log_dir.clean_shutdown is not None,
-        tiering=tiering,
-    )
+    return Beside.of(log_dir, tiering.with_checkpoint(names, log_dir.log_start_offsets))
 
 
 def lost_starts(broker: Sequence[LogDir]) -> Mapping[str, LocalStart]:

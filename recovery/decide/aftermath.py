@@ -37,11 +37,11 @@ from kafkalog.codec.names import (
 from kafkalog.log.directories.returning_records import records_are_back, returning_records
 from kafkalog.log.storage import retention
 from kafkalog.log.storage.java import TooLargeError
-from kafkalog.log.storage.producers.snapshots import snapshot_offsets
+from kafkalog.log.storage.producers.snapshots import snapshot_entries, snapshot_offsets
 from kafkalog.log.storage.tree import Tree
 from kafkalog.log.walk.lookup import start_position
 from kafkalog.recovery.broker.manager import LoadedPartition
-from kafkalog.recovery.broker.node.older_copies import epochs_lost, snapshot_entries
+from kafkalog.recovery.broker.node.older_copies import epochs_lost
 from kafkalog.recovery.decide.ways import LostRange, Measured
 from kafkalog.recovery.decide.written_end import start_of_empty_log
 from kafkalog.recovery.facts.cleaner_settings import known_settings

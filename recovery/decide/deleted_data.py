@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
 
 from kafkalog.codec.common.shell import shell_word
-from kafkalog.codec.common.wording import counted
+from kafkalog.codec.common.wording import counted, first_of
 from kafkalog.codec.model import NO_END
 from kafkalog.codec.names import (
     CLUSTER_METADATA_TOPIC,
@@ -114,9 +114,8 @@ def note_of_deleted(survey: Survey, tiering: Tiering, lost: Mapping[str, Sequenc
             places.append(f"{counted(count, '.deleted segment')} in {directory}")
     if not places:
         return None
-    more = f" and {len(places) - _SHOWN} more" if len(places) > _SHOWN else ""
     return (
-        f"deleted, but still on disk, and held by nothing else here: {', '.join(places[:_SHOWN])}{more}; "
+        f"deleted, but still on disk, and held by nothing else here: {first_of(places, _SHOWN)}; "
         f"`kafkalog undelete {shell_word(survey.root)}` lists it, and can restore it before a recovery or a broker's "
         "start removes it"
     )

@@ -13,6 +13,7 @@ from msgspec import Struct
 from kafkalog.codec.common.advice import Sentence
 from kafkalog.codec.common.errors import RecoveryRefused
 from kafkalog.codec.common.finding_codes import Trait, codes_with
+from kafkalog.codec.common.wording import first_of
 from kafkalog.codec.names import (
     CLEAN_SHUTDOWN_FILE,
     LEADER_EPOCH_CHECKPOINT,
@@ -110,8 +111,7 @@ def _beyond_strict(decision: Decision) -> str | None:
     worse = [finding for finding in decision.own.findings() if finding.code not in tails]
     if not worse:
         return None
-    more = f" and {len(worse) - 1} more" if len(worse) > 1 else ""
-    return f"mode strict removes only torn and zero tails, but there is {worse[0]}{more}"
+    return f"mode strict removes only torn and zero tails, but there is {first_of([*map(str, worse)], 1)}"
 
 
 def _unreadable(decision: Decision) -> str | None:

@@ -10,18 +10,15 @@ from __future__ import annotations
 from msgspec import structs
 
 from kafkalog.codec.common.advice import Ask, Sentence
-from kafkalog.codec.common.errors import FormatError
 from kafkalog.codec.common.findings import Finding, FindingCode
-from kafkalog.codec.files.index_files import read_producer_snapshot
 from kafkalog.codec.files.text import encode_leader_epochs
-from kafkalog.codec.model import BATCH, BatchHeader, ProducerEntry
+from kafkalog.codec.model import BATCH, BatchHeader
 from kafkalog.codec.names import (
     CLEAN_SHUTDOWN_FILE,
     CLUSTER_METADATA_TOPIC,
     LEADER_EPOCH_CHECKPOINT,
     LOG_START_OFFSET_CHECKPOINT,
     RECOVERY_POINT_CHECKPOINT,
-    FileKind,
     PartitionName,
 )  # fmt: skip
 from kafkalog.codec.plain.insides import Insides, look_inside
@@ -291,18 +288,6 @@ class PartitionRecovery:
         """
         self.start = self.recovery_point = 0
         return self.recover(False, untouched)
-
-    def producers_in(self, tree: Tree) -> list[ProducerEntry] | None:
-        """Return the entries of the newest producer snapshot in `tree`, None if it is malformed. The list is empty if
-        there is none, or if the snapshot is empty, as a start leaves it that found none: what a start after a clean
-        stop makes of them forgets all earlier producers. Raises `StorageError` if the snapshot cannot be read.
-        """
-        paths = [f"{self.directory}/{name}" for name in tree.all_names(self.directory)
-                 if name.endswith(FileKind.PRODUCER_SNAPSHOT)]  # fmt: skip
-        try:
-            return list(read_producer_snapshot(tree.source(max(paths)))) if paths else []
-        except FormatError:
-            return None
 
     def leaves_out_hiding(self) -> bool:
         """Remove from `original` the empty segments that hide records of the segments before them, on a copy of the

@@ -14,6 +14,7 @@ from kafkalog.codec.names import (
     PartitionName,
 )
 from kafkalog.log.directories.workers import Group, Workers, groups_of
+from kafkalog.log.storage.producers.snapshots import newest_entries
 from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.broker.changed_files import changed_files
 from kafkalog.recovery.broker.manager import BrokerResult, StartResult, read_checkpoints
@@ -177,10 +178,11 @@ class SafeRecovery:
         files = changed_files(untouched, result.tree, loaded)
         stays = None if cleared or not (files or changes) else self._as_it_is(own)
         is_trusted = own.trusted is not None and not own.takes_something
-        if stays is None and files and is_trusted and own.producers_in(own.original) == []:
+        if stays is None and files and is_trusted and newest_entries(own.original, directory) == []:
+            # a start after a clean stop would forget all producers
             whole = PartitionRecovery(own.original, directory, name, self._points, self._rules)
             rescanned = whole.recover_whole(untouched)
-            if whole.producers_in(rescanned.tree) != own.producers_in(result.tree):
+            if newest_entries(rescanned.tree, directory) != newest_entries(result.tree, directory):
                 own, result, loaded = whole, rescanned, whole.loaded_of(rescanned)
                 files = changed_files(untouched, result.tree, loaded)
         bases = [base for base, _path in result.tree.logs(own.directory_of(result))]

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field, replace
 from msgspec import Struct
 
 from kafkalog.codec.common.errors import FormatError
-from kafkalog.codec.files.index_files import decode_offset_index
 from kafkalog.codec.files.text import decode_leader_epochs
 from kafkalog.codec.names import (
     CLUSTER_METADATA_DIRECTORY,
@@ -28,6 +27,7 @@ from kafkalog.log.directories.log_settings import LogSettings
 from kafkalog.log.disk.files import FileSource
 from kafkalog.log.storage.producers.snapshots import snapshot_offsets, within_reach
 from kafkalog.log.storage.tree import Tree
+from kafkalog.log.walk.lookup import indexed_position
 from kafkalog.recovery.broker.manager import StartResult, load_log_directory, topic_id_or_none
 from kafkalog.recovery.broker.node.answer import ConsequenceKind, Fault, Part, StartConsequence
 from kafkalog.recovery.broker.node.ending import ends, without_cause
@@ -132,7 +132,10 @@ class LoadedMetadata:
         for base, path in self.tree.logs(_NAME):
             if base > start:
                 break
-            place = position + _position_in(self.tree, path, start - base)
+            place = position
+            index = f"{path.removesuffix(FileKind.LOG)}{FileKind.OFFSET_INDEX}"
+            if index in self.tree.files:
+                place += indexed_position(self.tree.source(index), base_offset=base, target=start)
             position += self.tree.source(path).size
         return place
 
@@ -168,15 +171,6 @@ class LoadedMetadata:
                 claimed, found = last, Displaced(expected=expected, claimed=last)
             expected = batch.next_offset
         return found if claimed >= self.end else None
-
-
-def _position_in(tree: Tree, path: str, relative_offset: int) -> int:
-    """Position of the last index entry of the log `path` at or below an offset; 0 if there is none."""
-    index = f"{path.removesuffix(FileKind.LOG)}{FileKind.OFFSET_INDEX}"
-    if index not in tree.files:
-        return 0
-    entries = decode_offset_index(tree.read(index, tree.source(index).size))
-    return max((entry.position for entry in entries if entry.relative_offset <= relative_offset), default=0)
 
 
 def load_metadata_log(files: NodeFiles, now_ms: int) -> LoadedMetadata:

@@ -67,8 +67,7 @@ class NodeFiles:
     @property
     def stated_node_id(self) -> int | None:
         """Node id in the properties: `node.id`, else `broker.id`; None if neither is a number."""
-        numbers = (parse_java_long(self.properties.get(name, "").strip(), 32) for name in ("node.id", "broker.id"))
-        return next((number for number in numbers if number is not None), None)
+        return stated_node_id(self.properties)
 
     @property
     def node_id(self) -> int | None:
@@ -87,7 +86,7 @@ class NodeFiles:
     @property
     def paths_elsewhere(self) -> tuple[str, ...]:
         """Directories that the properties name, if none of them is among `roots`; empty if one is, or none is named."""
-        return () if self.are_all else _log_dirs(self.properties)
+        return () if self.are_all else log_dirs_of(self.properties)
 
     def surveyed(self, root: str) -> Survey:
         """Return the survey of one log directory; it is made once, and closed by `close`. Raises `StorageError` if the
@@ -131,7 +130,7 @@ def node_files(roots: Sequence[str], properties: Mapping[str, str] | None = None
     one (None if none has). Paths are compared after symbolic links are resolved.
     """
     given = properties or {}
-    named = _log_dirs(given)
+    named = log_dirs_of(given)
     metadata = given.get("metadata.log.dir", "").strip() or next(iter(named), None)
     known = {os.path.realpath(root): os.path.abspath(root) for root in roots}
     are_all = any(os.path.realpath(path) in known for path in named)
@@ -160,7 +159,14 @@ def node_files(roots: Sequence[str], properties: Mapping[str, str] | None = None
     return NodeFiles(listed, metadata, given, meta, unreadable, gone, are_all)
 
 
-def _log_dirs(properties: Mapping[str, str]) -> tuple[str, ...]:
+def stated_node_id(properties: Mapping[str, str]) -> int | None:
+    """Return the node id in server properties: `node.id`, else `broker.id`; None if neither is a number."""
+    numbers = (parse_java_long(properties.get(name, "").strip(), 32) for name in ("node.id", "broker.id"))
+    return next((number for number in numbers if number is not None), None)
+
+
+def log_dirs_of(properties: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the paths in `log.dirs` of server properties, or else in `log.dir`; empty if neither is set."""
     return tuple(filter(None, _COMMA.split(properties.get("log.dirs", properties.get("log.dir", "")).strip())))
 
 

@@ -7,7 +7,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from kafkalog.cluster.kraft.metadata_image import PartitionImage
 from kafkalog.codec.common.errors import FormatError
 from kafkalog.codec.common.wording import counted, first_of
-from kafkalog.codec.files.index_files import decode_producer_snapshot
 from kafkalog.codec.files.text import LeaderEpoch, decode_leader_epochs
 from kafkalog.codec.model import BatchHeader, ProducerEntry
 from kafkalog.codec.names import (
@@ -17,13 +16,11 @@ from kafkalog.codec.names import (
     REPLICATION_OFFSET_CHECKPOINT,
     TRANSACTION_STATE_TOPIC,
     FileKind,
-    segment_file,
 )
 from kafkalog.codec.plain.scanner import Scanner
 from kafkalog.log.disk.pointer import epoch_before_runs
 from kafkalog.log.storage.checkpoint_file import read_offset_checkpoint
 from kafkalog.log.storage.java import JavaError, TooLargeError
-from kafkalog.log.storage.producers.snapshots import snapshot_offsets
 from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.broker.node.answer import (
     OLDER_LOG,
@@ -40,7 +37,7 @@ from kafkalog.recovery.facts.coordinators import Coordinators
 
 __all__ = [
     "KRAFT_PAGE", "ZOOKEEPER_PAGE", "consequences_of_older_logs", "consequences_of_older_metadata", "epochs_lost",
-    "live_entries", "live_producer_ids", "sentence_of_reused", "snapshot_entries", "snapshot_of",
+    "live_entries", "live_producer_ids", "sentence_of_reused",
 ]  # fmt: skip
 
 KRAFT_PAGE, ZOOKEEPER_PAGE = "kraft-files", "zookeeper-lost"
@@ -90,28 +87,6 @@ def live_entries(
     for entry in entries:
         if entry.timestamp > since or entry.current_txn_first_offset >= 0:
             yield entry
-
-
-def snapshot_of(tree: Tree, directory: str) -> list[ProducerEntry]:
-    """Return the entries of the newest producer snapshot of a partition directory, in file order; empty if there is
-    none, or if a broker discards it. Raises `StorageError` if it cannot be read.
-    """
-    newest = max(snapshot_offsets(tree.names(directory)), default=None)
-    if newest is None:
-        return []
-    return snapshot_entries(tree, f"{directory}/{segment_file(newest, FileKind.PRODUCER_SNAPSHOT)}") or []
-
-
-def snapshot_entries(tree: Tree, path: str) -> list[ProducerEntry] | None:
-    """Return the entries of the producer snapshot at `path`, in file order; None if it is missing, too large or cannot
-    be parsed, so that a broker discards it. Raises `StorageError` if it cannot be read.
-    """
-    if path not in tree.files:
-        return None
-    try:
-        return decode_producer_snapshot(tree.read(path))
-    except (FormatError, TooLargeError):
-        return None
 
 
 def sentence_of_reused(used: Sequence[tuple[str, int]], next_block: int, page: str) -> str:

@@ -116,32 +116,33 @@ def sentence_of_answer(answer: NodeAnswer, how: str = "") -> str:
     If the outcome is unknown, the text is `would start on it, but` or `may or may not start on it:`, and the reason,
     without a condition.
     """
-    condition = "" if answer.condition is None else f" ({answer.condition})"
-    if answer.outcome is StartOutcome.FAILS:
-        words = as_printed(answer.exception, answer.message)
-        file = "" if answer.file is None or answer.file in words else f" [{answer.file}]"
-        before = _sentences(answer, _BEFORE_IT_FAILS)
-        already = f"; but before it fails, {'; and '.join(before)}" if before else ""
-        later = "".join(f"; {text}" for text in _sentences(answer, (ConsequenceKind.STRAY_ONCE_STARTED,)))
-        displaced = next((fault for fault in answer.faults if fault.kind == DISPLACED), None)
-        if displaced is not None:
-            return f"would NOT get ready: {displaced.detail} ({words}){already}{later}{condition}"
-        cures = "".join(f"; {fault.cure}" for fault in answer.faults if fault.cure)
-        return f"would NOT START on it: {words}{file}{cures}{already}{later}{condition}"
-    if answer.outcome is StartOutcome.UNKNOWN:
-        starts = any(consequence.kind is ConsequenceKind.UNFORESEEN for consequence in answer.consequences)
-        return f"{'would start on it, but' if starts else 'may or may not start on it:'} {answer.message}"
     return "; and ".join(_statements(answer, how))
 
 
 def _statements(answer: NodeAnswer, how: str) -> list[str]:
     """Return the parts of `sentence_of_answer`: one, or one for each consequence of a start that does not fail."""
-    if answer.outcome in (StartOutcome.FAILS, StartOutcome.UNKNOWN):
-        return [sentence_of_answer(answer, how)]
     condition = "" if answer.condition is None else f" ({answer.condition})"
+    if answer.outcome is StartOutcome.FAILS:
+        return [f"{_failure(answer)}{condition}"]
+    if answer.outcome is StartOutcome.UNKNOWN:
+        starts = any(consequence.kind is ConsequenceKind.UNFORESEEN for consequence in answer.consequences)
+        return [f"{'would start on it, but' if starts else 'may or may not start on it:'} {answer.message}"]
     first, *more = _sentences(answer, _GRAVE) or [""]
-    start = f"would start on it{how}" if not first else f"would start on it, and {first}"
-    return [*[start, *more][:-1], f"{[start, *more][-1]}{condition}"]
+    statements = [f"would start on it, and {first}" if first else f"would start on it{how}", *more]
+    return [*statements[:-1], f"{statements[-1]}{condition}"]
+
+
+def _failure(answer: NodeAnswer) -> str:
+    words = as_printed(answer.exception, answer.message)
+    file = "" if answer.file is None or answer.file in words else f" [{answer.file}]"
+    before = _sentences(answer, _BEFORE_IT_FAILS)
+    already = f"; but before it fails, {'; and '.join(before)}" if before else ""
+    later = "".join(f"; {text}" for text in _sentences(answer, (ConsequenceKind.STRAY_ONCE_STARTED,)))
+    displaced = next((fault for fault in answer.faults if fault.kind == DISPLACED), None)
+    if displaced is not None:
+        return f"would NOT get ready: {displaced.detail} ({words}){already}{later}"
+    cures = "".join(f"; {fault.cure}" for fault in answer.faults if fault.cure)
+    return f"would NOT START on it: {words}{file}{cures}{already}{later}"
 
 
 def _sentences(answer: NodeAnswer, kinds: Sequence[ConsequenceKind]) -> list[str]:

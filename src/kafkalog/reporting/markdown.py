@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from kafkalog.codec.common.finding_codes import advice_for
-from kafkalog.codec.common.wording import counted
+from kafkalog.codec.common.wording import counted, first_of
 from kafkalog.inspect.facts import Planned, ReportFacts
 from kafkalog.recovery.decide.choice import ranges_text
 from kafkalog.reporting.losses import loss_rows
@@ -92,10 +92,9 @@ def _lines(facts: ReportFacts) -> Iterator[str]:
         yield ""
     yield from (f"- {_text(name)}: {_text(_cut(sentence))}" for name, sentence in summary_of(facts)[:_FOLDED])
     yield ""
-    paths = ", ".join(_code(path) for path in facts.paths[:_FOLDED])
-    more = f" and {len(facts.paths) - _FOLDED} more" if len(facts.paths) > _FOLDED else ""
+    paths = first_of([_code(path) for path in facts.paths], _FOLDED)
     yield (
-        f"{paths}{more}: {counted(len(examined.partitions), 'partition')}, {counted(examined.segments, 'segment')}, "
+        f"{paths}: {counted(len(examined.partitions), 'partition')}, {counted(examined.segments, 'segment')}, "
         f"{size_text(examined.size)}, {records_counted(facts)}; {seconds_text(facts.made_at)}, kafkalog "
         f"{facts.version}."
     )

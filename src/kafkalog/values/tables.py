@@ -16,7 +16,7 @@ from kafkalog.codec.common.errors import UsageError
 from kafkalog.codec.common.extras import needed
 from kafkalog.codec.common.findings import Finding
 from kafkalog.codec.common.limits import DEFAULT_LIMITS, Limits
-from kafkalog.codec.common.wording import counted
+from kafkalog.codec.common.wording import counted, first_of
 from kafkalog.codec.native.thresholds import together
 from kafkalog.log import open_all
 from kafkalog.log.directories.directory import Wants, every
@@ -113,10 +113,9 @@ class KafkaTable:
         which the end of each log is read. Raises `StorageError` if it cannot be read.
         """
         topics = Counter(str(partition.topic or partition.path) for partition in self.partitions)
-        shown = ", ".join(f"{topic} ({counted(number, 'partition')})" for topic, number in sorted(topics.items())[:10])
-        more = f" and {len(topics) - 10} more" if len(topics) > 10 else ""
+        shown = first_of([f"{topic} ({counted(number, 'partition')})" for topic, number in sorted(topics.items())], 10)
         rows = sum(self._rows_of(partition) for partition in self.partitions)
-        return f"KafkaTable({shown}{more}; about {counted(rows, 'row')}; columns {', '.join(self.schema.names)})"
+        return f"KafkaTable({shown}; about {counted(rows, 'row')}; columns {', '.join(self.schema.names)})"
 
     @staticmethod
     def _rows_of(partition: Partition) -> int:

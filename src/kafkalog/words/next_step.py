@@ -75,12 +75,13 @@ class StepKind(enum.Enum):
     WAY = enum.auto()
     """the commands of the recommended way"""
     NEXT = enum.auto()
-    """none, because the plan is about to be carried out"""
+    """no command, because the plan is about to be carried out"""
     MEND = enum.auto()
     """a command for a fault beside the logs, whose text says what to compare before"""
     NONE = enum.auto()
-    """none: nothing is to be done, or a recovery is not needed"""
+    """no command: nothing is to be done, or a recovery is not needed"""
     OTHER = enum.auto()
+    """anything else, with or without commands"""
 
 
 class NextStep(Struct, frozen=True, kw_only=True):

@@ -55,11 +55,13 @@ def mends(start: NodeStart | None, recovered: Iterable[str] = (), words: Sequenc
         return
     never = start.never_starts
     yield from (_without_copy(fault.file, never) for fault in start.faults if fault.part is Part.FUTURE)
-    consequences = dict.fromkeys(consequence for answer in start.judged for consequence in answer.consequences)
+    consequences = list(
+        dict.fromkeys(consequence for answer in start.judged for consequence in answer.consequences)
+    )
     yield from (_with_older_copy(consequence) for consequence in consequences
                 if isinstance(consequence, ReplacedConsequence))  # fmt: skip
     has_log = CLUSTER_METADATA_DIRECTORY in recovered or "--cluster-metadata" in words
-    kinds = {consequence.kind for answer in start.judged for consequence in answer.consequences}
+    kinds = {consequence.kind for consequence in consequences}
     damaged = (DISPLACED, "corrupt", "unreadable", *(["cut"] if kinds & _LOSING_METADATA else []))
     faults = (
         each
@@ -130,17 +132,20 @@ def _without_metadata(start: NodeStart) -> Mend:
 
 def _with_older_copy(consequence: ReplacedConsequence) -> Mend:
     """Advice on a `-future` directory that replaces the current log, although it ends earlier."""
-    path = consequence.file or ""
-    root, name = os.path.split(path)
     words = (
         "before a start, move the copy of an unfinished move out of its log directory: the start replaces "
         f"{first_names(consequence.lost)} by it, and loses the end (runbook: duplicated-partition)"
     )
-    return Mend(words, f"mv {shell_line([path, f'{root}.{name}'])}", is_first=True)
+    return Mend(words, _out_of_log_directory(consequence.file or ""), is_first=True)
 
 
 def _without_copy(path: str, is_first: bool) -> Mend:
     """Advice on a `-future` directory beside the log that it was to replace."""
-    root, name = os.path.split(path)
     words = "recover does not choose between two copies in one log directory; move the unfinished one out of it"
-    return Mend(words, f"mv {shell_line([path, f'{root}.{name}'])}", is_first)
+    return Mend(words, _out_of_log_directory(path), is_first)
+
+
+def _out_of_log_directory(path: str) -> str:
+    """Return the command that moves a partition directory to a place beside its log directory."""
+    root, name = os.path.split(path)
+    return f"mv {shell_line([path, f'{root}.{name}'])}"

@@ -261,8 +261,7 @@ def _outside(outlooks: Sequence[Outlook], *, loses: bool) -> tuple[str, str]:
         return f"first set a copy of {', '.join(futures)} aside, which has more", "then "
     packed = [file for outlook in outlooks for file in _compressed(outlook)]
     if packed:
-        more = f" and {len(packed) - 1} more" if len(packed) > 1 else ""
-        return f"first decompress {packed[0]}{more}, a segment, and ask again", "else "
+        return f"first decompress {first_of(packed, 1)}, a segment, and ask again", "else "
     found = [each for outlook in outlooks for each in outlook.findings if each.code is FindingCode.BATCHES_OUTSIDE]
     if not found:
         return "", ""
@@ -445,9 +444,9 @@ def _emptied(nodes: Sequence[NodeStart]) -> str:
     consequences = _consequences(nodes)
     again = {name for each in consequences if each.kind is ConsequenceKind.EMPTY_AGAIN for name in each.lost}
     empty = again.union(*(each.names for each in consequences if isinstance(each, EmptiedConsequence)))
-    is_unsure = not all(map(is_lost_and_emptied, (each for each in consequences if each.names and each.lost
-                                                  and each.kind is ConsequenceKind.EMPTY_AGAIN)))  # fmt: skip
-    is_unsure = is_unsure and any(node.not_given != 0 for node in nodes)
+    has_another_place = any(each.kind is ConsequenceKind.EMPTY_AGAIN and each.names and each.lost
+                            and not is_lost_and_emptied(each) for each in consequences)  # fmt: skip
+    is_unsure = has_another_place and any(node.not_given != 0 for node in nodes)
     return f"{_sorted_names(empty)}{f', {UNLESS_ELSEWHERE}' if is_unsure else ''}" if empty else ""
 
 

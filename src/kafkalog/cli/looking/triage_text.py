@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from kafkalog.cli.sentences import SentenceWriter
 from kafkalog.cli.tables import MANY, Column, print_table, size_text
 from kafkalog.cluster.rules.departures import NO_LEADER
-from kafkalog.codec.common.wording import counted
+from kafkalog.codec.common.wording import counted, first_of
 from kafkalog.jobs.triage.outcome import PartitionTriage
 from kafkalog.jobs.triage.run import Triage
 from kafkalog.jobs.triage.unknown import UnknownPartition
@@ -100,9 +100,8 @@ def _of_unknown(triage: Triage) -> list[str]:
     )
     lines = [lost]
     places = sorted({partition.known_to for partition in triage.unknown if partition.known_to is not None})
-    more = f" and {len(places) - _PLACES} more" if len(places) > _PLACES else ""
     if places:
-        lines.append(f"Known to another copy of the metadata: {', '.join(places[:_PLACES])}{more}.")
+        lines.append(f"Known to another copy of the metadata: {first_of(places, _PLACES)}.")
     return lines
 
 

@@ -26,7 +26,15 @@ from kafkalog.words.commands import NOTHING_GIVEN, Given
 from kafkalog.words.escapes import escape_controls
 from kafkalog.words.finding_lines import finding_lines
 from kafkalog.words.insides import NOT_EXAMINED
-from kafkalog.words.next_step import DONE_NEXT, NOTHING_TO_DO, mends_of, of_all_together, what_to_type
+from kafkalog.words.next_step import (
+    DONE_NEXT,
+    NOTHING_TO_DO,
+    NextStep,
+    StepKind,
+    mends_of,
+    of_all_together,
+    what_to_type,
+)
 from kafkalog.words.order import natural_order
 from kafkalog.words.outlook import NEEDS_ROOM, Outlook, first_screen
 
@@ -153,12 +161,13 @@ def _write_changes(writer: LineWriter, plan: Plan, changing: Sequence[PartitionP
         writer.write(NOT_EXAMINED)
 
 
-def _write_apart(writer: LineWriter, plan: Plan, given: Given) -> None:
+def _write_apart(writer: LineWriter, plan: Plan, given: Given, step: NextStep) -> None:
     """Write sentences about the parts of a plan that its tables do not show: repairs by other commands, partitions that
     become `-stray`, logs whose start is beyond their end, partitions that begin empty after their remote part, and
-    partitions that are left unchanged. May read the metadata log; raises `StorageError` if that fails.
+    partitions that are left unchanged. Repairs whose command is one of `step`, which was printed, are omitted. May read
+    the metadata log; raises `StorageError` if that fails.
     """
-    typed = what_to_type(plan, given).commands
+    typed = (what_to_type(plan, given) if step.kind is StepKind.NEXT else step).commands
     for mend in mends_of(plan, given):
         if mend.command not in typed:
             writer.write(escape_controls(mend.sentence))
@@ -235,7 +244,8 @@ def print_plan(plan: Plan, given: Given = NOTHING_GIVEN, *, every: bool = False,
     metadata log; raises `StorageError` if that fails.
     """
     changing = sorted((each for each in plan.partitions if each.changes), key=lambda each: natural_order(each.name))
-    screen = first_screen(title_of([plan]), [outlook_of(plan, given, acts=acts)])
+    outlook = outlook_of(plan, given, acts=acts)
+    screen = first_screen(title_of([plan]), [outlook])
     told_before = set() if said is None else said
     if with_screen:
         print_screen(screen)
@@ -259,7 +269,7 @@ def print_plan(plan: Plan, given: Given = NOTHING_GIVEN, *, every: bool = False,
             writer.write(escape_controls(plan.topics.problem))
         elif plan.topics.configs or plan.topics.broker_configs:
             writer.write(escape_controls(f"settings of topics: from {plan.topics.source}"))
-        _write_apart(writer, plan, given)
+        _write_apart(writer, plan, given, outlook.step)
         if plan.note_of_identity is not None:
             writer.write(escape_controls(plan.note_of_identity))
         if plan.deleted is not None:

@@ -328,20 +328,23 @@ class FromDisplaced:
 
     def __iter__(self) -> Iterator[RecordBatch]:
         """Yield the batches. Raises `StorageError` if a file cannot be read."""
-        is_reached = False
+        place = self._first.file or "", self._first.position
+        offsets: dict[tuple[str, int | None], int | None] = {}
+        is_reached, judged = False, 0
         for batch in self._reader:
-            path = "" if self._reader.segment is None else self._reader.segment.path
-            is_reached = is_reached or (path, batch.position) == (self._first.file, self._first.position)
+            findings = self._reader.findings[judged:]
+            judged += len(findings)
+            own = "" if self._reader.segment is None else self._reader.segment.path, batch.position
+            is_reached = is_reached or own == place
+            if any(each.code in _ENDING for each in findings):
+                return
+            for each in findings:
+                if each.code is FindingCode.OFFSET_DISPLACED:
+                    offsets.setdefault((each.file or "", each.position), each.offset)
             if not is_reached:
                 continue
-            if any(each.code in _ENDING for each in self._reader.findings):
-                return
-            offset = next(
-                (each.offset for each in self._reader.findings if each.code is FindingCode.OFFSET_DISPLACED
-                 and (each.file, each.position) == (path, batch.position)), None
-            )  # fmt: skip
+            offset = offsets.pop(own, None)
             if offset is not None and isinstance(batch.header, BatchHeader):
-                header = replace(batch.header, base_offset=offset)
-                yield RecordBatch(header, batch.position, batch.data)
+                yield RecordBatch(replace(batch.header, base_offset=offset), batch.position, batch.data)
             else:
                 yield batch

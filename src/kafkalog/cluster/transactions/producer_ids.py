@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, TypeVar
 
 from kafkalog.codec.common.findings import Finding, FindingCode
+from kafkalog.codec.common.wording import first_of
 from kafkalog.codec.names import parse_java_long
 
 if TYPE_CHECKING:
@@ -57,10 +58,10 @@ def not_given_out(places: Iterable[PartitionProducers], next_block: int) -> list
         ids = ((place, producer.producer_id) for producer in place.producers)
         above = [producer_id for _place, producer_id in used_again(ids, next_block)]
         if above:
-            others = f" and {len(above) - 1} more" if len(above) > 1 else ""
             detail = (
-                f"producer id {above[0]}{others} in {place.partition.name}, and the next block to be allocated begins "
-                f"at {max(next_block, 0)}: ids of another cluster, or the metadata is older than the log"
+                f"producer id {first_of([*map(str, above)], 1)} in {place.partition.name}, and the next block to be "
+                f"allocated begins at {max(next_block, 0)}: ids of another cluster, or the metadata is older than the "
+                "log"
             )
             path = place.partition.path
             findings.append(Finding.of(FindingCode.METADATA_INCONSISTENT, None, None, detail, path))

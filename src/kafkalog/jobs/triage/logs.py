@@ -27,6 +27,7 @@ from kafkalog.log.directories.log_settings import LogSettings
 from kafkalog.log.directories.workers import OnProgress, Workers
 from kafkalog.log.disk.files import absolute, read_small
 from kafkalog.log.storage.java import as_printed
+from kafkalog.log.storage.producers.snapshots import newest_entries
 from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.broker.forecast import load_directory
 from kafkalog.recovery.broker.identity import with_identity
@@ -38,7 +39,7 @@ from kafkalog.recovery.broker.node.answer import (
     StartConsequence,
     StartOutcome,
 )
-from kafkalog.recovery.broker.node.older_copies import live_entries, snapshot_of
+from kafkalog.recovery.broker.node.older_copies import live_entries
 from kafkalog.recovery.broker.node.releases import NEWEST, release_of
 from kafkalog.recovery.broker.node.sentences import (
     is_lost_and_emptied,
@@ -241,7 +242,7 @@ def _read(disks: BrokerDisks, log_dir: LogDir, rules: Rules, workers: Workers, f
                 continue
             key = name.topic, name.partition
             cut = _cut_bytes(before.get(partition.name, {}), after.get(partition.name, {}), partition.log_end_offset)
-            entries = snapshot_of(result.tree, partition.name)
+            entries = newest_entries(result.tree, partition.name) or ()
             producers = live_entries(entries, rules.server, rules.now_ms, release_of(NEWEST))
             log = _log(disks.node, log_dir, key, partition, result.tree, cut, producers)
             if name.state is DirectoryState.FUTURE:

@@ -55,6 +55,7 @@ from kafkalog.log.disk.files import (
     is_directory,
     read_small,
     scan_directory,
+    status_of_entry,
     unreadable,
     what_it_is,
 )
@@ -321,12 +322,9 @@ class _Reader:
         exist are skipped. Raises `StorageError` if the log directory cannot be listed, or an entry not examined.
         """
         for entry in scan_directory(self.path):
-            try:
-                status = entry.stat(follow_symlinks=False)
-            except FileNotFoundError:
+            status = status_of_entry(entry)
+            if status is None:
                 continue
-            except OSError as error:
-                raise StorageError.wrap(error, "cannot examine the file") from error
             name = parse_partition_directory(entry.name)
             if stat.S_ISDIR(status.st_mode):
                 if name is not None:

@@ -30,7 +30,7 @@ from kafkalog.codec.names import (
     segment_file,
 )
 from kafkalog.log.directories.left_out import linked_logs
-from kafkalog.log.disk.files import Entry, NotRegularFileError, read_small, unreadable, what_it_is
+from kafkalog.log.disk.files import Entry, NotRegularFileError, read_small, status_of_entry, unreadable, what_it_is
 from kafkalog.log.disk.remote_file import RemoteEntry
 from kafkalog.log.walk.segment import Segment
 
@@ -82,12 +82,9 @@ class PartitionListing:
         leader epochs and `partition.metadata` are read and decoded; malformed ones make findings. An entry that no
         longer exists is ignored. Raises `StorageError` if the entry cannot be examined or a small file not read.
         """
-        try:
-            status = entry.stat(follow_symlinks=False)
-        except FileNotFoundError:
+        status = status_of_entry(entry)
+        if status is None:
             return
-        except OSError as error:
-            raise StorageError.wrap(error, "cannot examine the file") from error
         parsed = parse_segment_file(entry.name)
         if not stat.S_ISREG(status.st_mode):
             self._no_file(entry, status.st_mode, holds_records=parsed is not None and parsed.is_live_log)

@@ -390,6 +390,18 @@ def status_of(path: str) -> os.stat_result | None:
         raise StorageError.wrap(error, "cannot examine the file") from error
 
 
+def status_of_entry(entry: Entry) -> os.stat_result | None:
+    """Return the status of a listed entry without following a link; None if it no longer exists. Raises `StorageError`
+    for other errors.
+    """
+    try:
+        return entry.stat(follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise StorageError.wrap(error, "cannot examine the file") from error
+
+
 def exists(path: str) -> bool:
     """Return whether anything has this path, even a dangling link. Return False for an impossible path: too long, below
     a file, or with a NUL character. Raises `StorageError` if access is denied, an I/O error occurs, or a request to an

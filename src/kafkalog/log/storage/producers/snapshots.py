@@ -5,13 +5,17 @@ from __future__ import annotations
 from bisect import bisect_right, insort
 from collections.abc import Iterable, Iterator
 
+from kafkalog.codec.common.errors import FormatError
 from kafkalog.codec.common.source import Source
+from kafkalog.codec.files.index_files import decode_producer_snapshot
+from kafkalog.codec.model import ProducerEntry
 from kafkalog.codec.names import DELETED, FileKind, parse_segment_file, segment_file
 from kafkalog.codec.rules.batches import MAX_RELATIVE_OFFSET
 from kafkalog.log.storage.disk import Disk
-from kafkalog.log.storage.java import offset_of
+from kafkalog.log.storage.java import TooLargeError, offset_of
+from kafkalog.log.storage.tree import Tree
 
-__all__ = ["Snapshots", "snapshot_offsets", "within_reach"]
+__all__ = ["Snapshots", "newest_entries", "snapshot_entries", "snapshot_offsets", "within_reach"]
 
 _SUFFIX = FileKind.PRODUCER_SNAPSHOT.value
 _ENDING = _SUFFIX.removeprefix(".")
@@ -25,6 +29,28 @@ def snapshot_offsets(names: Iterable[str]) -> Iterator[int]:
         parsed = parse_segment_file(name)
         if parsed is not None and parsed.kind is FileKind.PRODUCER_SNAPSHOT and not parsed.pending:
             yield parsed.base_offset
+
+
+def snapshot_entries(tree: Tree, path: str) -> list[ProducerEntry] | None:
+    """Return the entries of the producer snapshot at `path`, in file order; None if it is missing, too large or cannot
+    be parsed, so that a broker discards it. Raises `StorageError` if it cannot be read.
+    """
+    if path not in tree.files:
+        return None
+    try:
+        return decode_producer_snapshot(tree.read(path))
+    except (FormatError, TooLargeError):
+        return None
+
+
+def newest_entries(tree: Tree, directory: str) -> list[ProducerEntry] | None:
+    """Return the entries of the newest producer snapshot of a partition directory, as `snapshot_entries` does; an empty
+    list if there is no snapshot.
+    """
+    newest = max(snapshot_offsets(tree.names(directory)), default=None)
+    if newest is None:
+        return []
+    return snapshot_entries(tree, f"{directory}/{segment_file(newest, FileKind.PRODUCER_SNAPSHOT)}")
 
 
 def within_reach(last_base: int, offsets: Iterable[int]) -> list[int]:
