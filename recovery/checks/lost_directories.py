@@ -30,7 +30,7 @@ def with_what_was_there(findings: Iterable[Finding], roots: Sequence[str]) -> li
     """Return the findings in order, with added text in the findings about unusable log directories. The text names the
     consequence for a broker's start, and the partitions that the metadata log of the other directories places there.
     `roots` are the readable log directories. If they do not belong to exactly one broker, all findings are returned
-    unchanged. Reads the metadata log. Raises `StorageError` if a log of `__remote_log_metadata` cannot be read.
+    unchanged. Reads the metadata log.
     """
     found = list(findings)
     lost = [finding for finding in found if finding.code in _LOST]

@@ -54,8 +54,7 @@ def verify(
     running broker holds the lock of a log directory, the directory is examined up to four times: only problems that
     persist are reported, and the broker's next start is not predicted. Raises `UsageError` for paths without Kafka data
     (missing or empty ones only if no log directory is given) and for an unknown release, `UnknownName` for a topic or
-    partition that does not exist, and `StorageError` if a log of `__remote_log_metadata` cannot be read, or an object
-    store fails.
+    partition that does not exist, and `StorageError` if an object store fails.
 
     * `paths`: log directories, partition directories or segments; beside these, the data directories of ZooKeeper,
       which decide what a broker with ZooKeeper serves after a start

@@ -60,7 +60,7 @@ def facts_of_each(roots: Sequence[str], lost: Sequence[str] = ()) -> Mapping[str
     if all `roots` belong to one broker.
 
     Damage is described in `problem` of the facts and raises no exception. Raises `StorageError` if a directory cannot
-    be listed, or a log of `__remote_log_metadata` cannot be read.
+    be listed.
     """
     logs, zookeepers = without_zookeeper([real(root) for root in roots])
     brokers = of_one_broker([os.fspath(root) for root in logs])

@@ -240,8 +240,7 @@ def settled(request: Recovery, roots: Iterable[str]) -> Rules:
     the clock's; missing facts about topics are read from the metadata log in `roots`. Settings of the request override
     those of the server properties.
 
-    Raises `UsageError` for settings or a topic id that Kafka would refuse. Raises `StorageError` if a log of
-    `__remote_log_metadata` cannot be read.
+    Raises `UsageError` for settings or a topic id that Kafka would refuse.
     """
     LogSettings.from_names(request.config)
     check_topic_id(request.topic_id)

@@ -184,8 +184,7 @@ NO_FACTS = TopicFacts()
 def read_topic_facts(roots: Iterable[str]) -> TopicFacts:
     """Return the facts about topics from the first of a broker's log directories that has a metadata log. If none has
     one, only the facts about remote storage are filled, which come from all directories. If the log is damaged or
-    cannot be read, `problem` describes that, and no exception is raised. Raises `StorageError` if a log of
-    `__remote_log_metadata` cannot be read.
+    cannot be read, `problem` describes that, and no exception is raised.
     """
     roots = list(roots)
     for root in roots:

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from collections import Counter
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import kafkalog
 from kafkalog.cluster.records.framed_records import FramedRecord, decode_remote_log_metadata, encode_framed
+from kafkalog.codec.common.errors import StorageError
 from kafkalog.tiers.metadata import RemoteMetadata, read_remote_metadata
 from kafkalog.tiers.segments import RemoteSegmentState
 from testkit.recorded.fixture_data import tiered_case, tiered_volumes, unpack_tiered
+from testkit.running.command import kafkalog as run_command
 
 STARTED, FINISHED = RemoteSegmentState.COPY_SEGMENT_STARTED, RemoteSegmentState.COPY_SEGMENT_FINISHED
 
@@ -97,3 +102,26 @@ def test_a_state_that_cannot_follow_is_passed_over(tmp_path: Path) -> None:
     assert "DELETE_SEGMENT_FINISHED, and COPY_SEGMENT_FINISHED cannot follow" in read.findings[0].detail
     segment = next(each for each in read.all if each.id == deleted["id"])
     assert segment.state is RemoteSegmentState.DELETE_SEGMENT_FINISHED
+
+
+@pytest.mark.parametrize("command", ["verify", "plan"])
+def test_a_log_that_cannot_be_read_ends_no_command(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = unpack_tiered("pair", tmp_path, "broker-1")
+    real, lost = os.open, root / "__remote_log_metadata-0" / f"{0:020}.log"
+    sound = run_command(command, root, "--json")
+
+    def refuse(path: Any, *options: Any, **named: Any) -> int:
+        if os.path.realpath(path) == str(lost):
+            raise OSError(errno.EIO, os.strerror(errno.EIO), path)
+        return real(path, *options, **named)
+
+    monkeypatch.setattr(os, "open", refuse)
+    with pytest.raises(StorageError):
+        metadata_of(root)
+    some = read_remote_metadata(kafkalog.open(root).partitions, tolerant=True)
+    assert [(finding.code, finding.file) for finding in some.findings] == [("unreadable", str(lost))]
+    finished = run_command(command, root, "--json")
+    assert str(lost) in str(finished.objects)
+    assert len(finished.objects[0]["partitions"]) >= len(sound.objects[0]["partitions"]) - 1  # the others

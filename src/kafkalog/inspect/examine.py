@@ -230,7 +230,7 @@ def _planned(
 
     Directories of one broker that share a partition are not copies of each other. No broker starts on them, and their
     plans say so; these plans are yielded last. `zookeepers` are ZooKeeper's data directories, which a start is
-    predicted with. Raises `StorageError` if a log of `__remote_log_metadata` cannot be read.
+    predicted with.
     """
     wanted = {directory for directory, _partition in placed}
     roots = [log_dir.path for log_dir in inventory.log_dirs if log_dir.path in wanted or asked.chosen == ALL]

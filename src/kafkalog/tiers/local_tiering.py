@@ -28,10 +28,10 @@ def read_tiering(roots: Iterable[str], configs: Mapping[str, Mapping[str, str | 
 
     `configs` are the settings of its topics in the cluster's metadata, by topic. If it is None, the topics that look
     tiered are found from leader epochs and the log start checkpoint instead (`seen`). Bad data and files that cannot be
-    read count as missing and raise nothing, except `StorageError` while `__remote_log_metadata` is read.
+    read count as missing and raise nothing.
     """
     found = [(root, _names(root)) for root in roots]
-    remote = read_remote_metadata(_metadata_partitions(found))
+    remote = read_remote_metadata(_metadata_partitions(found), tolerant=True)
     if configs is None:
         seen = [_seen(root, Tiering(frozenset(names), _log_starts(root), remote=remote)) for root, names in found]
         return Tiering(remote=remote, seen=frozenset[str]().union(*seen))

@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from kafkalog.codec.common.errors import StorageError
 from kafkalog.codec.common.findings import Finding, FindingCode, Severity
 from kafkalog.codec.common.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.files.text import LeaderEpoch
 from kafkalog.codec.names import REMOTE_LOG_METADATA_TOPIC, DirectoryState
 from kafkalog.log.directories.partition import Partition
+from kafkalog.log.disk.files import unreadable
 from kafkalog.log.walk.on_damage import STOP
 from kafkalog.tiers.segments import RemoteSegment, RemoteSegmentEvent, RemoteSegmentState, may_follow
 
@@ -75,11 +77,13 @@ def is_remote_metadata(partition: Partition) -> bool:
     return partition.topic == REMOTE_LOG_METADATA_TOPIC and partition.state is DirectoryState.LIVE
 
 
-def read_remote_metadata(partitions: Iterable[Partition], limits: Limits = DEFAULT_LIMITS) -> RemoteMetadata:
+def read_remote_metadata(
+    partitions: Iterable[Partition], limits: Limits = DEFAULT_LIMITS, *, tolerant: bool = False
+) -> RemoteMetadata:
     """Read the events in all live partitions of `__remote_log_metadata`. Return the segments that they name, the
     partitions whose deletion is finished, the directories that were read, and findings: damage that ends the reading of
     a copy, and invalid events. If several copies of a partition are passed, each offset counts once. Raises
-    `StorageError` if a log cannot be read.
+    `StorageError` if a log cannot be read; with `tolerant`, its events before the error count, with a finding.
 
     * `partitions`: partitions of the log directories of one broker or of several; other topics are ignored
     * `limits`: upper bounds for a batch or file (`Limits`)
@@ -93,10 +97,15 @@ def read_remote_metadata(partitions: Iterable[Partition], limits: Limits = DEFAU
             continue
         sources.append(partition.path)
         reader = partition.records(on_damage=STOP, limits=limits)
-        for record in reader:
-            if record.offset not in read[number]:
-                read[number].add(record.offset)
-                events.take(number, record.offset, record.value, partition.path)
+        try:
+            for record in reader:
+                if record.offset not in read[number]:
+                    read[number].add(record.offset)
+                    events.take(number, record.offset, record.value, partition.path)
+        except StorageError as error:
+            if not tolerant:
+                raise
+            events.findings.append(unreadable(error, partition.path))
         events.findings += [finding for finding in reader.findings if finding.severity is Severity.ERROR]
     return events.read(tuple(sources))
 
