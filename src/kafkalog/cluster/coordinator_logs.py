@@ -12,8 +12,9 @@ from kafkalog.cluster.records.checkpoints import checkpoint_in
 from kafkalog.cluster.rules.java import coordinator_partition
 from kafkalog.codec.common.errors import KafkaLogError
 from kafkalog.codec.common.finding_codes import Trait, codes_with
-from kafkalog.codec.common.findings import Finding, Severity
+from kafkalog.codec.common.findings import Finding, FindingCode, Severity
 from kafkalog.codec.common.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.common.wording import first_of
 from kafkalog.codec.names import (
     CLUSTER_METADATA_DIRECTORY,
     LOG_START_OFFSET_CHECKPOINT,
@@ -35,6 +36,7 @@ __all__ = ["CoordinatorLogs", "coordinator_logs"]
 
 _TAILS = codes_with(Trait.TAIL)
 _HIDES = codes_with(Trait.HIDES_NAMES)
+_NAMED = 3
 _CHECKPOINTS = (RECOVERY_POINT_CHECKPOINT, LOG_START_OFFSET_CHECKPOINT, REPLICATION_OFFSET_CHECKPOINT)
 
 
@@ -83,6 +85,20 @@ class CoordinatorLogs(Struct, frozen=True, kw_only=True):
             return self._first_why({*self.read, *self.lost, *range(known or 0)})
         number = coordinator_partition(name, known)
         return self._first_why({number} if self.count is not None else {number, *self.read, *self.lost})
+
+    def not_here(self) -> list[Finding]:
+        """Return one warning that names the partitions that exist by the cluster's metadata, but were neither read nor
+        missed in a directory; empty if there is none, or if no partition of the topic was read.
+        """
+        numbers = sorted({*range(self.count or 0)} - {*self.read, *self.lost}) if self.read else []
+        if not numbers:
+            return []
+        names = first_of([f"{self.topic}-{number}" for number in numbers], _NAMED)
+        detail = (
+            f"{len(numbers)} of the {self.count} partitions of {self.topic} {'is' if len(numbers) == 1 else 'are'} not "
+            f"in the given paths ({names}), so the answer lacks their records; give the other log directories too"
+        )
+        return [Finding.of(FindingCode.PARTITION_MISSING, None, None, detail)]
 
     def _first_why(self, numbers: Iterable[int]) -> str | None:
         for number in sorted(numbers):

@@ -125,3 +125,30 @@ def test_a_coordinators_topic_that_is_gone_as_a_whole_is_found(tmp_path: Path) -
     missing = sorted(Path(each.file or "").name for each in findings if each.code == "partition_missing")
     assert missing == names
     assert "partition_missing" not in {each.code for each in kafkalog.transactions(root / "orders-20-1").findings}
+
+
+def test_partitions_of_the_groups_in_another_log_directory_are_missed(tmp_path: Path) -> None:
+    """A broker with two log directories, of which one is given."""
+    root = next(broker_case("4.1.1", "groups").unpack(tmp_path).glob("broker-*"))
+    whole = kafkalog.groups(root)
+    held = {group.log_partition for group in whole.groups}
+    assert len(held) > 1
+    assert not [finding for finding in whole.findings if finding.code == "partition_missing"]
+    (tmp_path / "other").mkdir()
+    name = f"__consumer_offsets-{max(held)}"
+    shutil.move(root / name, tmp_path / "other" / name)
+    for checkpoint in root.glob("*-checkpoint"):
+        checkpoint.unlink()
+    meta = root / "meta.properties"
+    lines = meta.read_text().splitlines(keepends=True)
+    meta.write_text("".join(line for line in lines if not line.startswith("directory.id")))
+    first, last = (next(group.group_id for group in whole.groups if group.log_partition == number)
+                   for number in (min(held), max(held)))  # fmt: skip
+    for found in (kafkalog.groups(root), kafkalog.offsets(root), kafkalog.groups(root, groups=["*"])):
+        (finding,) = [each for each in found.findings if each.code == "partition_missing"]
+        assert f"is not in the given paths ({name})" in finding.detail
+    assert not [each for each in kafkalog.groups(root, groups=[first]).findings if each.code == "partition_missing"]
+    with pytest.raises(UnknownName, match=name):
+        kafkalog.groups(root, groups=[last])
+    both = kafkalog.groups(root, tmp_path / "other")
+    assert [group.group_id for group in both.groups] == [group.group_id for group in whole.groups]

@@ -136,7 +136,9 @@ def groups(
     counts = _counts(at_hand, topics)
     if rebalance.growth is not None:
         rebalance.growth.check(counts)
-    all_groups, why_unknown = groups_at_hand(at_hand, topics, offsets_partitions, reading_until(as_of), findings)
+    all_groups, why_unknown = groups_at_hand(
+        at_hand, topics, offsets_partitions, reading_until(as_of), findings, groups
+    )
     old_groups = () if old is None else old.below(chroot)
     alive = {group.group for group in old_groups if group.consumers}
     all_groups = [

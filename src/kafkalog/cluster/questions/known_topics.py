@@ -24,7 +24,7 @@ from kafkalog.codec.common.findings import Finding, FindingCode
 from kafkalog.codec.names import CLUSTER_METADATA_TOPIC
 from kafkalog.log import open_all
 from kafkalog.log.directories.partition import Partition
-from kafkalog.log.directories.selection import Selection
+from kafkalog.log.directories.selection import Selection, is_glob
 from kafkalog.log.disk.files import PathLike
 
 __all__ = ["groups_at_hand", "known_topics"]
@@ -106,6 +106,7 @@ def groups_at_hand(
     offsets_partitions: int | None,
     until: Until,
     findings: list[Finding],
+    names: Sequence[str],
 ) -> tuple[Sequence[Group], WhyUnknown]:
     """Read the groups in `__consumer_offsets` as of `until`. Return them, and a function that takes a group id (None
     for any) and returns the reason why this group may exist although it was not read. It returns None if the group
@@ -113,8 +114,9 @@ def groups_at_hand(
 
     `topics` are the topics in the metadata. `offsets_partitions` is the number of partitions of `__consumer_offsets`
     that the caller passed, or None; it is used if the metadata lacks the number. Findings are appended to `findings`,
-    also for a group in a wrong partition. Raises `UsageError` if both numbers are known and differ, `StorageError` if a
-    file cannot be read.
+    also for a group in a wrong partition, and for partitions that were not read if `names`, the names or patterns of
+    the wanted groups, may stand for groups there. Raises `UsageError` if both numbers are known and differ,
+    `StorageError` if a file cannot be read.
     """
     places = GroupPlaces.of(topics)
     if None not in (places.partitions, offsets_partitions) and places.partitions != offsets_partitions:
@@ -135,4 +137,6 @@ def groups_at_hand(
     )
     findings += groups.findings
     logs, by_guess = groups.logs, groups.partition_count
+    if not names or any(map(is_glob, names)):
+        findings += logs.not_here()
     return groups.groups, lambda name: logs.why_unknown(name, by_guess)

@@ -197,7 +197,9 @@ def stored_offsets(
     findings = [*old.findings] if old is not None else []
     at_hand = groups_in(logs, replica, findings)
     topics = _topics(at_hand, old, chroot, as_of, findings)
-    all_groups, why_unknown = groups_at_hand(at_hand, topics, offsets_partitions, reading_until(as_of), findings)
+    all_groups, why_unknown = groups_at_hand(
+        at_hand, topics, offsets_partitions, reading_until(as_of), findings, groups
+    )
     old_groups = () if old is None else old.below(chroot)
     names = [*(group.group_id for group in all_groups), *(group.group for group in old_groups)]
     is_meant = chosen_names("group", groups, names, why_unknown, findings)

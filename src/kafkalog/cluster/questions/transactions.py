@@ -19,7 +19,7 @@ from kafkalog.cluster.transactions.transactions import (
 )
 from kafkalog.codec.common.findings import Finding
 from kafkalog.codec.names import CLUSTER_METADATA_TOPIC
-from kafkalog.log.directories.selection import ALL, Selection
+from kafkalog.log.directories.selection import ALL, Selection, is_glob
 from kafkalog.log.disk.files import PathLike
 
 __all__ = ["ClusterTransactions", "transactions"]
@@ -61,6 +61,8 @@ def transactions(
     coordinator = read_transactions(at_hand)
     findings += coordinator.findings
     known = [transactional_id.transactional_id for transactional_id in coordinator.ids]
+    if not transactional_ids or any(map(is_glob, transactional_ids)):
+        findings += coordinator.logs.not_here()
     is_meant = chosen_names("transactional id", transactional_ids, known, coordinator.why_unknown, findings)
     select.check((partition.topic, partition.partition) for partition in at_hand
                  if partition.topic is not None and partition.partition is not None)  # fmt: skip
