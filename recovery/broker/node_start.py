@@ -17,12 +17,19 @@ from kafkalog.cluster.kraft.metadata_image import MetadataImage, PartitionImage,
 from kafkalog.codec.common.errors import KafkaLogError, StorageError
 from kafkalog.codec.files.text import MetaProperties
 from kafkalog.codec.model import ProducerEntry
-from kafkalog.codec.names import META_PROPERTIES, PARTITION_METADATA, DirectoryState
+from kafkalog.codec.names import (
+    CLUSTER_METADATA_DIRECTORY,
+    LOCK_FILE,
+    META_PROPERTIES,
+    PARTITION_METADATA,
+    DirectoryState,
+)
 from kafkalog.log.storage.producers.snapshots import newest_entries
 from kafkalog.recovery.broker.manager import BrokerResult
 from kafkalog.recovery.broker.node.answer import (
     DISPLACED,
     NEWER_FILES,
+    READ_ONLY,
     ConsequenceKind,
     Fault,
     NodeAnswer,
@@ -40,7 +47,7 @@ from kafkalog.recovery.broker.node.internal_topics import Unserved, consequences
 from kafkalog.recovery.broker.node.leader import Leaders, continues, followed
 from kafkalog.recovery.broker.node.metadata_log import Displaced, LoadedMetadata, Snapshot, load_metadata_log
 from kafkalog.recovery.broker.node.moves import consequences_of_moves, with_ends_of_moves
-from kafkalog.recovery.broker.node.node_files import NodeFiles, node_files
+from kafkalog.recovery.broker.node.node_files import NodeFiles, log_dirs_of, node_files
 from kafkalog.recovery.broker.node.older_copies import (
     ZOOKEEPER_PAGE,
     consequences_of_older_logs,
@@ -570,6 +577,7 @@ class _Start:
         identity = identity_of_start(self.files, self.release)
         self._note(identity.consequences, identity.faults)
         bootstrap = bootstrap_of_start(self.files, self.release)
+        self._refuse_read_only_metadata()
         loaded = self.context.metadata()
         if self._is_without_metadata() and not self.context.leaders.directories:
             self._open(identity, None)
@@ -609,6 +617,21 @@ class _Start:
         if self.role is not Role.BROKER:
             self._refuse_displaced(loaded)
         return self._done()
+
+    def _refuse_read_only_metadata(self) -> None:
+        """Raise `StartEndsError` if the directory of the metadata log is mounted read-only: opening its first segment
+        fails (`KafkaMetadataLog`), or before that its lock if it has none but the metadata log (`KafkaRaftManager`).
+        """
+        root = self.files.metadata_root
+        if root is None or not self.files.is_read_only(root):
+            return
+        tree = self.files.surveyed(root).tree()
+        logs = [path for _base, path in tree.logs(CLUSTER_METADATA_DIRECTORY)]
+        has_logs = self.role is not Role.CONTROLLER and root in map(os.path.abspath, log_dirs_of(self.files.properties))
+        file = os.path.join(root, logs[0] if logs and has_logs else LOCK_FILE)
+        raise ends(
+            Part.METADATA_LOG, READ_ONLY, root, "java.nio.file.FileSystemException", f"{file}: Read-only file system"
+        )
 
     def _refuse_displaced(self, loaded: LoadedMetadata) -> None:
         """Raise `StartEndsError` if a base offset in the metadata log is so high that a controller does not stay the

@@ -8,7 +8,6 @@ directory has were in a missing directory. A KRaft broker does not start if a di
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Sequence
 
 from msgspec.structs import replace
@@ -17,6 +16,7 @@ from kafkalog.codec.common.finding_codes import Trait, codes_with
 from kafkalog.codec.common.findings import Finding, FindingCode
 from kafkalog.codec.common.wording import counted
 from kafkalog.log.directories.identities import meta_properties_of
+from kafkalog.log.disk.files import is_mounted_read_only
 from kafkalog.recovery.facts.brokers import of_one_broker
 from kafkalog.recovery.facts.topic_facts import TopicFacts, directory_id_of, read_topic_facts
 
@@ -45,11 +45,7 @@ def read_only_finding(root: str, facts: TopicFacts) -> list[Finding]:
     """Return one info finding if the file system of the log directory `root` is mounted read-only; it names the
     partitions that `facts` assign to the directory. Empty if it is writable or cannot be examined.
     """
-    try:
-        is_read_only = bool(os.statvfs(root).f_flag & os.ST_RDONLY)
-    except OSError:
-        return []
-    if not is_read_only:
+    if not is_mounted_read_only(root):
         return []
     own = directory_id_of(root)
     keys = sorted(key for key, each in facts.assigned.items() if own is not None and each == own)

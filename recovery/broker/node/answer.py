@@ -13,10 +13,10 @@ from msgspec import Struct, field
 from kafkalog.recovery.broker.node.releases import Release, named
 
 __all__ = [
-    "DISPLACED", "NEWER_FILES", "OF_OLDER_LOGS", "OLDER_LOG", "REFUSED_SETTING", "AnswerJson", "ConsequenceKind",
-    "EmptiedConsequence", "Fault", "LostDirectoryConsequence", "NodeAnswer", "NodeStart", "NodeStartJson",
-    "OlderCopyConsequence", "Part", "ReplacedConsequence", "Role", "ServedConsequence", "StartConsequence",
-    "StartOutcome",
+    "DISPLACED", "NEWER_FILES", "OF_OLDER_LOGS", "OLDER_LOG", "READ_ONLY", "REFUSED_SETTING", "AnswerJson",
+    "ConsequenceKind", "EmptiedConsequence", "Fault", "LostDirectoryConsequence", "NodeAnswer", "NodeStart",
+    "NodeStartJson", "OlderCopyConsequence", "Part", "ReplacedConsequence", "Role", "ServedConsequence",
+    "StartConsequence", "StartOutcome",
 ]  # fmt: skip
 
 
@@ -25,6 +25,8 @@ REFUSED_SETTING = "setting"
 NEWER_FILES = "newer_files"
 """kind of a fault of a sound file that a later release has written"""
 DISPLACED = "displaced"
+READ_ONLY = "read_only"
+"""kind of a fault: the file system of a log directory is mounted read-only"""
 """kind of a fault of a batch in the metadata log whose base offset makes its controller give up its leadership"""
 OLDER_LOG = "older_log"
 """kind of a fault of a log that was restored from an older copy"""

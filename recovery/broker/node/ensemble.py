@@ -19,7 +19,7 @@ from kafkalog.codec.layout.text_values import uuid_bytes
 from kafkalog.codec.names import CLUSTER_METADATA_DIRECTORY, META_PROPERTIES
 from kafkalog.codec.parsing.properties import decode_properties
 from kafkalog.log.disk.files import read_small
-from kafkalog.recovery.broker.node.answer import ConsequenceKind, Fault, Part, StartConsequence
+from kafkalog.recovery.broker.node.answer import READ_ONLY, ConsequenceKind, Fault, Part, StartConsequence
 from kafkalog.recovery.broker.node.ending import RUNTIME, StartEndsError, ends
 from kafkalog.recovery.broker.node.node_files import NodeFiles
 from kafkalog.recovery.broker.node.releases import Release
@@ -124,6 +124,10 @@ def _ensemble(files: NodeFiles, release: Release) -> Identity:
     for root in sorted(files.roots):
         if root not in errors:
             _refuse_incomplete(root, known.get(root))
+    for root, meta in known.items():
+        if meta.directory_id is None and files.is_read_only(root):
+            message = f"{_file(root)}.tmp (Read-only file system)"
+            raise _end(READ_ONLY, root, message, "java.io.FileNotFoundException")
     return _identity([root for root in files.roots if root in known], known, errors)
 
 

@@ -11,7 +11,7 @@ from kafkalog.codec.common.errors import FormatError, StorageError, UsageError
 from kafkalog.codec.common.limits import DEFAULT_LIMITS
 from kafkalog.codec.files.text import MetaProperties, decode_meta_properties
 from kafkalog.codec.names import CLUSTER_METADATA_DIRECTORY, META_PROPERTIES, parse_java_long, parse_segment_file
-from kafkalog.log.disk.files import read_small
+from kafkalog.log.disk.files import is_mounted_read_only, read_small
 from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.broker.node.answer import Role
 from kafkalog.recovery.facts.owners import ClosedFiles, closed_files
@@ -113,6 +113,12 @@ class NodeFiles:
         if root not in self._closed:
             self._closed[root] = closed_files(root, self.roots)
         return self._closed[root]
+
+    def is_read_only(self, root: str) -> bool:
+        """Whether the file system of the log directory `root` is mounted read-only. False if the properties do not name
+        the directory, because a copy to be examined is often mounted so, and if this cannot be found out.
+        """
+        return self.are_all and is_mounted_read_only(root)
 
     def close(self) -> None:
         """Close the surveys' open files."""

@@ -31,6 +31,7 @@ from kafkalog.log.storage.java import JavaError, JavaIOError, TooLargeError
 from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.broker.manager import BrokerResult, StartResult, load_log_directory, topic_id_or_none
 from kafkalog.recovery.broker.node.answer import (
+    READ_ONLY,
     ConsequenceKind,
     EmptiedConsequence,
     Fault,
@@ -169,8 +170,8 @@ def open_partitions(
 ) -> tuple[list[StartConsequence], list[Fault]]:
     """Return consequences and faults for log directories that go offline when logs are loaded (DIRECTORY_OFFLINE), or
     later, when they are read (NOT_SERVING); both lists are empty if all stay online. A directory goes offline if a log
-    fails with an IOException, if a checkpoint that is read later cannot be read, or if the broker's user may not open
-    the files. `results` are the results of loading logs, by log directory.
+    fails with an IOException, if a checkpoint that is read later cannot be read, if the broker's user may not open the
+    files, or if the file system is mounted read-only. `results` are the results of loading logs, by log directory.
 
     Raises `StartEndsError` if a log ends the start, if all directories go offline, or (with `is_kraft`) if the
     directory of the metadata log goes offline. Raises `StorageError` if a directory cannot be read.
@@ -188,27 +189,33 @@ def open_partitions(
         if closed is not None:
             user, path = closed.user[0], closed.emptied or closed.paths[0]
             message = f"the broker's user, {user}, may not open or change {path}: give it all of {root}{closed.warning}"
-        unread = None if result.outcome != StartResult.LOADED else _unread_checkpoint(files, root)
+        is_read_only = files.is_read_only(root)
+        if is_read_only:  # `LogManager.lockLogDirs`
+            closed, message = None, f"Disk error while locking directory {root}: its file system is mounted read-only"
+        is_loaded = result.outcome == StartResult.LOADED and not is_read_only
+        unread = _unread_checkpoint(files, root) if is_loaded else None
         is_last = len(results) == 1 or (is_kraft and root == files.metadata_root)
-        if closed is not None and closed.is_late and unread is None and result.outcome == StartResult.LOADED:
+        if closed is not None and closed.is_late and unread is None and is_loaded:
             late.append(_read_later(root, closed, is_last=is_last))
             continue
-        if result.outcome != StartResult.DIR_OFFLINE and unread is None and closed is None:
+        if result.outcome != StartResult.DIR_OFFLINE and unread is None and closed is None and not is_read_only:
             continue
         message = unread or message
         if is_last:
             if closed is not None:
                 raise ends(Part.LOGS, "owner", root, _IO, message)
-            raise ends(Part.LOGS, "offline", root, _IO, without_cause(message), detail=message)
+            kind = READ_ONLY if is_read_only else "offline"
+            raise ends(Part.LOGS, kind, root, _IO, without_cause(message), detail=message)
         detail = f"{root} goes offline: {message}"
         if is_kraft and unread is None and not _is_clean(root) and not (closed and closed.is_root):
             detail += _MADE_ELSEWHERE
         offline.append(StartConsequence(kind=ConsequenceKind.DIRECTORY_OFFLINE, detail=detail, file=root))
-        faults.append(Fault(part=Part.LOGS, kind="offline" if closed is None else "owner", file=root, detail=detail))
+        kind = "offline" if closed is None else "owner"
+        faults.append(Fault(part=Part.LOGS, kind=READ_ONLY if is_read_only else kind, file=root, detail=detail))
         messages.append(message)
     faults += [Fault(part=Part.LOGS, kind="owner", file=each.file or "", detail=each.detail) for each in late]
     if offline and len(offline) == len(results):
-        raise ends(Part.LOGS, "offline", faults[0].file, _IO, without_cause(messages[0]), detail=messages[0])
+        raise ends(Part.LOGS, faults[0].kind, faults[0].file, _IO, without_cause(messages[0]), detail=messages[0])
     return [*offline, *late], faults
 
 

@@ -30,6 +30,7 @@ from kafkalog.log.directories.zookeeper_directories import without_zookeeper
 from kafkalog.recovery.act.history import RunInfo, runs
 from kafkalog.recovery.act.room import has_no_room_to_start, why_no_room
 from kafkalog.recovery.act.unfinished_business import standing
+from kafkalog.recovery.broker.start_question import StartQuestion
 from kafkalog.recovery.checks.report import VerifyReport
 from kafkalog.recovery.checks.verify import verify
 from kafkalog.recovery.decide.node_part import with_nodes
@@ -52,8 +53,8 @@ def examine(paths: Sequence[str], asked: Asked, watch: Watch) -> ReportFacts:
     them. `watch` shows the progress. A comparison or plan that fails becomes a problem in the result.
 
     Reads the clock for `made_at` (ms since 1970). Raises `UsageError` if a path holds nothing of Kafka's or everything
-    selected is excluded, `UnknownName` if a chosen topic is missing, `StorageError` if a log of `__remote_log_metadata`
-    cannot be read or a request to an object store fails.
+    selected is excluded, `UnknownName` if a chosen topic is missing, `StorageError` if a request to an
+    object store fails.
     """
     volumes, zookeepers = without_zookeeper(paths)
     inventory = open_all(*volumes, tolerant=True, missing_too=True, limits=asked.limits)
@@ -62,7 +63,8 @@ def examine(paths: Sequence[str], asked: Asked, watch: Watch) -> ReportFacts:
     whole = asked.chosen == ALL
     to_verify = paths if whole else [partition.path for _directory, partition in placed]
     with watch.reading("verifying", size) as advance:
-        verified = verify(*to_verify, deep=asked.deep, limits=asked.limits, on_read=advance)
+        node = StartQuestion(properties=asked.server)
+        verified = verify(*to_verify, deep=asked.deep, limits=asked.limits, on_read=advance, asked=node)
     by_file = _by_file(verified.findings)
     of_partition = {partition.path: partition for partition in verified.partitions}
     with watch.reading("drawing", size) as advance:

@@ -12,6 +12,7 @@ from kafkalog.codec.names import CLUSTER_METADATA_DIRECTORY
 from kafkalog.recovery.broker.node.answer import (
     DISPLACED,
     NEWER_FILES,
+    READ_ONLY,
     ConsequenceKind,
     NodeStart,
     Part,
@@ -54,6 +55,8 @@ def mends(start: NodeStart | None, recovered: Iterable[str] = (), words: Sequenc
     if start is None or start.worst.outcome in (StartOutcome.STARTS, StartOutcome.UNKNOWN):
         return
     never = start.never_starts
+    closed = dict.fromkeys(_root_of(fault.file, start) for fault in start.faults if fault.kind == READ_ONLY)
+    yield from map(_not_writable, closed)
     yield from (_without_copy(fault.file, never) for fault in start.faults if fault.part is Part.FUTURE)
     consequences = list(
         dict.fromkeys(consequence for answer in start.judged for consequence in answer.consequences)
@@ -74,7 +77,7 @@ def mends(start: NodeStart | None, recovered: Iterable[str] = (), words: Sequenc
         if ConsequenceKind.METADATA_OVERWRITTEN in kinds:
             yield _without_metadata(start)
         return
-    root = next((each for each in start.roots if fault.file.startswith(each + os.sep)), start.roots[0])
+    root = _root_of(fault.file, start)
     if start.fetches_metadata:
         away = shell_line([os.path.join(root, CLUSTER_METADATA_DIRECTORY), f"{root}.{CLUSTER_METADATA_DIRECTORY}"])
         yield Mend(
@@ -128,6 +131,20 @@ def _without_metadata(start: NodeStart) -> Mend:
         "stray-partitions); this compares those of other nodes, brokers too, whose directories you add"
     )
     return Mend(words, f"kafkalog quorum show {shell_word(next(holders, start.roots[0]))}", is_first=True)
+
+
+def _root_of(path: str, start: NodeStart) -> str:
+    """Return the log directory that contains `path` or is `path`; the first one of the node if none does."""
+    return next((root for root in start.roots if path == root or path.startswith(root + os.sep)), start.roots[0])
+
+
+def _not_writable(path: str) -> Mend:
+    """Advice on a log directory on a file system that is mounted read-only."""
+    words = (
+        f"before a start or a recovery, mount the file system of {path} for writing, once the kernel's log shows why "
+        "it is read-only (runbook: lost-directory); this shows where it is mounted"
+    )
+    return Mend(words, f"findmnt -T {shell_word(path)}", is_first=True)
 
 
 def _with_older_copy(consequence: ReplacedConsequence) -> Mend:

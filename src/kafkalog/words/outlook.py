@@ -23,6 +23,7 @@ from kafkalog.codec.names import (
 )
 from kafkalog.inspect.lost_batches import LostBatch, is_of_batch, lost_batch_at, when_written
 from kafkalog.recovery.broker.node.answer import (
+    READ_ONLY,
     ConsequenceKind,
     EmptiedConsequence,
     NodeStart,
@@ -499,7 +500,8 @@ def _of_metadata(outlook: Outlook) -> Measured:
 
 def _leaves_metadata(node: NodeStart) -> bool:
     """Whether the node's start suffers from damage in the metadata log."""
-    return node.worst.outcome is not StartOutcome.STARTS and any(each.part is Part.METADATA_LOG for each in node.faults)
+    damages = (fault for fault in node.faults if fault.part is Part.METADATA_LOG and fault.kind != READ_ONLY)
+    return node.worst.outcome is not StartOutcome.STARTS and any(damages)
 
 
 def partitions_that_lose(choice: RecoveryChoice) -> dict[str, Measured]:

@@ -5,6 +5,7 @@ Expected are what real brokers did (docs/starts.md).
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 from pathlib import Path
@@ -38,6 +39,8 @@ from testkit.running.command import kafkalog
 
 METADATA = "__cluster_metadata-0"
 LISTENER = {"controller_listener_names": "CONTROLLER"}
+VOTER = {"controller_quorum_voters": "3@localhost:9093", **LISTENER}
+"""of the node that `node` unpacks"""
 ONE, OTHER, THIRD = "AAAAAAAAAAAAAAAAAAAABA", "AAAAAAAAAAAAAAAAAAAABQ", "AAAAAAAAAAAAAAAAAAAABg"
 
 
@@ -500,3 +503,65 @@ def test_properties_that_name_another_directory_are_a_condition(node: Path, tmp_
     moved = copy_tree(node, tmp_path / "moved")
     assert answer(node, properties(node)).condition is None
     assert answer(moved, properties(node)).condition == f"if log.dirs names what is here; it names {node}"
+
+
+@pytest.fixture
+def read_only(monkeypatch: pytest.MonkeyPatch) -> set[str]:
+    """Paths whose file system is mounted read-only; empty at first."""
+    closed: set[str] = set()
+    real = os.statvfs
+
+    def statvfs(path: Any) -> os.statvfs_result:
+        facts = real(path)
+        return os.statvfs_result([*facts[:8], os.ST_RDONLY if str(path) in closed else 0, *facts[9:]])
+
+    monkeypatch.setattr(os, "statvfs", statvfs)
+    return closed
+
+
+def test_a_metadata_directory_that_is_mounted_read_only_ends_the_start(node: Path, read_only: set[str]) -> None:
+    """3.6.2 and 4.1.1 ended with this exception."""
+    read_only.add(str(node))
+    combined = answer(node, properties(node, **VOTER))
+    first = min((node / METADATA).glob("*.log"))
+    assert (combined.outcome, combined.exception) == (StartOutcome.FAILS, "java.nio.file.FileSystemException")
+    assert combined.message == f"{first}: Read-only file system"
+    alone = answer(node, properties(node, "controller", **VOTER))
+    assert alone.message == f"{node / '.lock'}: Read-only file system"
+    assert answer(node).outcome is StartOutcome.STARTS  # a copy that is mounted so to be examined
+    assert kafkalog("verify", node).code == 0
+
+
+@pytest.mark.parametrize("has_id", [True, False])
+def test_a_second_directory_that_is_mounted_read_only(
+    has_id: bool, node: Path, tmp_path: Path, read_only: set[str]
+) -> None:
+    """4.1.1 and 4.3.0 took one with an id offline, after a clean stop too; 3.9.1 and 4.3.0 did not start if one had to
+    be written.
+    """
+    other = tmp_path / "other"
+    other.mkdir()
+    lines = (node / "meta.properties").read_text().splitlines()
+    kept = [line for line in lines if not line.startswith("directory.id=")]
+    own_id = ["directory.id=AAAAAAAAAAAAAAAAAAAAZg"] if has_id else []
+    (other / "meta.properties").write_text("".join(f"{line}\n" for line in [*kept, *own_id]))
+    read_only.add(str(other))
+    given = properties(node, **VOTER) | {"log.dirs": f"{node},{other}"}
+    found = answer(node, given)
+    if has_id:
+        (offline,) = [each for each in found.consequences if each.kind is ConsequenceKind.DIRECTORY_OFFLINE]
+        assert offline.file == str(other)
+        assert f"Disk error while locking directory {other}" in offline.detail
+    else:
+        assert (found.outcome, found.exception) == (StartOutcome.FAILS, "java.io.FileNotFoundException")
+        assert found.message == f"{other}/meta.properties.tmp (Read-only file system)"
+    path = tmp_path / "server.properties"
+    path.write_text("".join(f"{name}={value}\n" for name, value in given.items()))
+    for command in ("plan", "verify", "report"):
+        where = ["--format", "text", "-o", "-"] if command == "report" else []
+        finished = kafkalog(command, node, other, "--server-properties", path, *where)
+        assert finished.code == 1
+        assert "log directory" in finished.out if has_id else "NOT START" in finished.out
+        if command != "verify":
+            assert f"findmnt -T {other} " in f"{' '.join(finished.out.split())} "
+            assert "metadata log stays damaged" not in finished.out

@@ -390,6 +390,14 @@ def status_of(path: str) -> os.stat_result | None:
         raise StorageError.wrap(error, "cannot examine the file") from error
 
 
+def is_mounted_read_only(path: str) -> bool:
+    """Return whether the file system of `path` is mounted read-only; False if this cannot be found out."""
+    try:
+        return bool(os.statvfs(path).f_flag & os.ST_RDONLY)
+    except OSError:
+        return False
+
+
 def status_of_entry(entry: Entry) -> os.stat_result | None:
     """Return the status of a listed entry without following a link; None if it no longer exists. Raises `StorageError`
     for other errors.
