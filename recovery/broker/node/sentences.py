@@ -80,8 +80,8 @@ def node_sentences(start: NodeStart, how: str = "") -> list[str]:
 def start_sentences(
     node: NodeStart | None, outcome: str | None, exception: str | None, message: str | None, how: str = ""
 ) -> list[str]:
-    """Return sentences about the next start on a log directory. If `node` is given, one for each group of releases with
-    equal answers; otherwise one about loading the logs.
+    """Return sentences about the next start on a log directory. If `node` is given, they are those of `node_sentences`;
+    otherwise it is one about loading the logs.
 
     * `outcome`: a `StartResult`; None if it is unknown, and then `message` says why and is the only sentence
     * `exception`, `message`: the broker's, if loading fails

@@ -199,6 +199,12 @@ def test_a_tolerant_reading_stops_where_it_is_told() -> None:
     assert span.note is not None
 
 
+def test_a_tolerant_reading_that_stops_behind_a_fault_says_so() -> None:
+    cut = simple(1)[:14]  # two fields, then the fault, and two bytes that are not read
+    assert read_spans(ENTRY, cut, most=3).note is None
+    assert read_spans(ENTRY, cut, most=2).note == "only the first 2 fields"
+
+
 def test_a_wrong_checksum_is_passed_and_the_records_are_read() -> None:
     span = read_spans(ENTRY, patch(simple(2), 17, b"\0\0\0\0"))
     assert [each.name for each in span.problems()] == ["crc"]
