@@ -74,8 +74,8 @@ class Leaders(Struct, kw_only=True):
 
 
 def continues(own: LoadedMetadata, leader: LoadedMetadata) -> bool:
-    """Whether the leader's metadata has all of `own`, so that the follower truncates nothing. False if the leader's log
-    is damaged or cannot be read.
+    """Whether the leader's metadata has all of `own`, so that the follower truncates nothing. False if the leader's
+    epoch is lower than the epoch of `own`, or if its log is damaged or cannot be read.
     """
     if (leader.epoch or 0) < (own.epoch or 0):
         return False
