@@ -54,7 +54,7 @@ def compressed_again(codec: int, magic: int, plain: bytes, kept: bytes | None) -
     """
     if kept is not None:
         try:
-            limits = replace(DEFAULT_LIMITS, decompressed_batch_bytes=max(len(plain), 1))  # a longer stream is not equal
+            limits = replace(DEFAULT_LIMITS, decompressed_batch_bytes=max(len(plain), 1))  # what is longer differs
             if decompress(codec, kept, limits, magic=magic) == plain:
                 return kept
         except FormatError:

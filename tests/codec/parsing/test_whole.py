@@ -86,8 +86,8 @@ def test_an_inside_above_the_process_limit_keeps_its_bytes_too(codec: int) -> No
         "data = sys.stdin.buffer.read(); "
         "sys.stdout.buffer.write(build(parse(data, limits=Limits(decompressed_batch_bytes=10**6))))"
     )
-    environment = os.environ | {UNPACKED_BYTES: "1000"}
-    again = subprocess.run([sys.executable, "-c", program], input=data, env=environment, capture_output=True, check=True)
+    command, environment = [sys.executable, "-c", program], os.environ | {UNPACKED_BYTES: "1000"}
+    again = subprocess.run(command, input=data, env=environment, capture_output=True, check=True)
     assert again.stdout == data
 
 
