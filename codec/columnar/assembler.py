@@ -141,8 +141,9 @@ class ArrowAssembler:
         `_MOST_HELD` record bytes were completed in this call. Otherwise it is False: the window or `order` ended, or
         the next batch must be examined in Python.
 
-        Sets `order.next_offset` to the offset after the decoded batches. Records that do not fill an Arrow batch stay
-        collected for the next call or `flush`. Arrow batches contain copies; only view columns point into the window.
+        Sets `order.next_offset` to the offset after the decoded batches, and `order.leader_epoch` to the epoch of the
+        last. Records that do not fill an Arrow batch stay collected for the next call or `flush`. Arrow batches contain
+        copies; only view columns point into the window. Raises `StorageError` if compiled code cannot be loaded.
         """
         done: list[Piece] = []
         if len(window) < BATCH.size or window[MAGIC_POSITION] != BATCH_MAGIC:
@@ -180,7 +181,7 @@ class ArrowAssembler:
         a `Fault` when its batch is decoded. The records of a v2 batch are yielded at once if `takes_runs`, or if the
         batch is large and compiled code is worth loading for it; others stay collected for a later call or `flush`.
         Before a large compressed v2 batch is decompressed, all collected records are yielded and the callback
-        `await_turn`, if set, is called.
+        `await_turn`, if set, is called. Raises `StorageError` if compiled code cannot be loaded.
         """
         header = batch.header
         if isinstance(header, BatchHeader):

@@ -110,7 +110,7 @@ class RunDecoder:
         left to Python. Return the byte position after the collected batches and a flag. The flag is True if the bounds
         of the collected records are reached: call `drop` before the next call. It is False otherwise, also if nothing
         is collected because the first batch alone exceeds the bounds. Sets `order.next_offset` to the offset after
-        these batches.
+        these batches, and `order.leader_epoch` to the epoch of the last.
         """
         memory = arrow_buffer(window)
         headers, builder = self._headers, self.builder

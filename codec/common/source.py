@@ -59,7 +59,8 @@ def reads_into(source: Source) -> ReadsInto | None:
 def next_data(source: Source, position: int, end: int) -> int:
     """Return the first position from `position` to `end` that may hold anything but zeros. If there is none, return
     `end`, or the end of a shorter file, but never less than `position`. A hole in a file reads as zeros; to skip it
-    takes one system call. If the source has no method `next_data`, `position` is returned.
+    takes one system call. If the source has no method `next_data`, `position` is returned. Raises `StorageError` if a
+    file cannot be opened.
     """
     method = getattr(source, "next_data", None)
     if method is None:

@@ -40,9 +40,9 @@ def versions_of(text: str | None, otherwise: range = NO_VERSION) -> range:
         return otherwise
     if text == "none":
         return NO_VERSION
-    first, separator, last = text.removesuffix("+").partition("-")
     if text.endswith("+"):
-        return range(int(first), _LAST_VERSION + 1)
+        return range(int(text[:-1]), _LAST_VERSION + 1)
+    first, separator, last = text.partition("-")
     return range(int(first), int(last if separator else first) + 1)
 
 

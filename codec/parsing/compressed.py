@@ -5,8 +5,11 @@ one field; snappy-java's stream and the LZ4 frame are declared in `layout` (`Sna
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from kafkalog.codec import derive
 from kafkalog.codec.common.errors import FormatError
+from kafkalog.codec.common.limits import DEFAULT_LIMITS
 from kafkalog.codec.compression import compress, decompress
 from kafkalog.codec.layout.lz4_frame import (
     LZ4_BLOCK_SIZE,
@@ -51,7 +54,8 @@ def compressed_again(codec: int, magic: int, plain: bytes, kept: bytes | None) -
     """
     if kept is not None:
         try:
-            if decompress(codec, kept, magic=magic) == plain:
+            limits = replace(DEFAULT_LIMITS, decompressed_batch_bytes=max(len(plain), 1))  # what is longer differs
+            if decompress(codec, kept, limits, magic=magic) == plain:
                 return kept
         except FormatError:
             pass  # another compression, or not a compressed stream

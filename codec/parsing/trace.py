@@ -7,7 +7,7 @@ count from the start of the whole input, or, in decompressed bytes, from the fir
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
 from io import SEEK_CUR, SEEK_END
@@ -403,9 +403,9 @@ def read_spans(
     spans = Spans(most)
     reader = Reader(Window(view, position), root, limits=limits, spans=spans)
     try:
-        reader.value_of(tree)
-    except LayoutError:
-        with suppress(_EnoughError):
+        try:
+            reader.value_of(tree)
+        except LayoutError:
             reader.unread()
     except _EnoughError:
         root.note = f"only the first {most} fields"

@@ -311,7 +311,7 @@ class BatchBody:
     def write(self, values: Values) -> tuple[bytes, Values]:
         """Return the bytes of the records, and a dict with their number as `records_count`. `attributes` says how they
         are compressed. The bytes in `compressed` are reused if they hold exactly these records; otherwise the records
-        are compressed again. Without records the bytes are empty.
+        are compressed again. Without records the bytes are empty. Raises `FormatError` for an unknown compression.
         """
         records = values["records"]
         plain = b"".join(RECORD.build(record) for record in records)
@@ -367,7 +367,8 @@ class MessageBody:
 
     def write(self, values: Values) -> tuple[bytes, Values]:
         """Return the bytes of key and value, and an empty dict: no field is computed from the body. The messages of a
-        wrapper are compressed again only if they differ from those in its `value`.
+        wrapper are compressed again only if they differ from those in its `value`. Raises `FormatError` for a
+        compression that the magic does not have.
         """
         codec, value = codec_of(values["attributes"], self.bits), values.get("value")
         messages = values.get("messages")

@@ -53,9 +53,9 @@ _made: ContextVar[tuple[str, dict[str, int]] | None] = ContextVar("made", defaul
 
 @contextlib.contextmanager
 def remembering(root: str) -> Iterator[dict[str, int]]:
-    """Record the files and directories that any `FileSystem` with the real path `root` creates within this context. Its
-    value is a dict, filled as they are created: path below the root -> inode. Paths that are renamed are updated;
-    removed files are deleted from it, removed directories stay.
+    """Record the files, except lock files, and the directories that any `FileSystem` with the real path `root` creates
+    within this context. Its value is a dict, filled as they are created: path below the root -> inode. Paths that are
+    renamed are updated; removed files are deleted from it, removed directories stay.
     """
     made: dict[str, int] = {}
     token = _made.set((root, made))

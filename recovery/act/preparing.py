@@ -226,8 +226,8 @@ class _Preparation:
     def directory(self, path: str) -> Step:
         """Return the step that removes the directory `path` with everything in it, and describe each entry in it. If
         the quarantine is on another file system, also copy every file there. Raises `RecoveryRefused` if that would
-        have to copy something other than a regular file, or a file changed. Raises `StorageError` if a file cannot be
-        read or copied.
+        have to copy something other than a regular file, if `save` refuses a file, or below more than 100 levels.
+        Raises `StorageError` if a file cannot be read or copied.
         """
         entries: dict[str, tuple[str, FileState | None]] = {}
         for inside, status in self.root.walk(path):

@@ -285,8 +285,8 @@ class Runs:
 
     def _leave(self, root: FileSystem, pointer: Pointer | None) -> None:
         """Write the pointer file durably (a new file is renamed to it), or remove it if `pointer` is None. An unchanged
-        pointer is not written. A half-written pointer file is removed first. The log directory keeps its modification
-        time, also if the attempt ends with `StorageError` or `KeyboardInterrupt`; either is raised again.
+        pointer is not written. A half-written pointer file is removed first. Writing keeps the modification time of the
+        log directory, also if the attempt ends with `StorageError` or `KeyboardInterrupt`; either is raised again.
         """
         self._clear(root)
         if pointer == self._pointer:

@@ -97,8 +97,9 @@ def _quarantine_of(run: KeptRun) -> Iterator[FileSystem]:
 
 
 def refuse_foreign(runs: Runs, allowed: str | None) -> None:
-    """Raise `RecoveryRefused` if another machine began an unfinished execution whose id is not `allowed`, or if
-    `allowed` is given and no unfinished execution has this id. Raises `StorageError` if a quarantine cannot be read.
+    """Raise `RecoveryRefused` if another machine began an unfinished execution whose id is not `allowed`, if `allowed`
+    is given and no unfinished execution has this id, or if a document is damaged. Raises `StorageError` if a quarantine
+    cannot be read.
     """
     unfinished = runs.unfinished()
     if allowed is not None and allowed not in [run.run_id for run in unfinished]:
@@ -175,8 +176,8 @@ def settle(root: FileSystem, runs: Runs, earlier: Earlier) -> CompletedRuns:
 def _discard(root: FileSystem, runs: Runs, run: KeptRun, located: Located | None) -> None:
     """Remove the quarantine directory of an execution that was interrupted before its first change, and its entry in
     the pointer file. Does nothing if another process holds the execution's lock, or if the execution has begun since.
-    If it had an entry and `located` is given, the log directory gets back the modification time from before the
-    execution, and `root.mtime_before` is set to it. Raises `StorageError` if a file cannot be read or
+    If it was announced (`Runs.is_announced`) and `located` is given, the log directory gets back the modification time
+    from before the execution, and `root.mtime_before` is set to it. Raises `StorageError` if a file cannot be read or
     changed, `RecoveryRefused` if a document is damaged.
     """
     with _quarantine_of(run) as quarantine, quarantine.locked_directory(run.run_id) as is_stopped:
@@ -354,7 +355,7 @@ def refuse_full_place(runs: Runs, made: Changes) -> None:
 def _new_quarantine(runs: Runs) -> Iterator[FileSystem]:
     """Open the quarantine within this context; create it if it is missing. After an exception or `KeyboardInterrupt`,
     the directories that were created are removed again if they are empty. Raises `RecoveryRefused` if it cannot be
-    created. Raises `StorageError` if the directory around it cannot be examined.
+    created or a document in a quarantine is damaged, `StorageError` if a quarantine cannot be read.
     """
     missing = FileSystem.missing(runs.place)
     fs = runs.create()
@@ -465,8 +466,8 @@ def refuse_out_of_order(runs: Runs, run: KeptRun) -> None:
 def _found_otherwise(run: KeptRun, later: KeptRun) -> str | None:
     """Return the first file, in the order of the steps of `later`, which `later` found with another size or content
     than `run` had left, or which it found although `run` had removed it; None if there is none. Files that `later` did
-    not find, that `run` only renamed to their place, and directories are not compared. If either step is a truncation,
-    only sizes are compared.
+    not find or that `run` only renamed to their place are not compared, nor are directories that `run` created. If
+    either step is a truncation, only sizes are compared.
     """
     left: dict[str, FileState | int | None] = {}
     for step in run.journal.steps:

@@ -148,9 +148,9 @@ class Timeline:
         return self.now.get(place, ABSENT)
 
     def below(self, place: Place) -> Iterator[Place]:
-        """Yield every known place below a directory, at any depth, sorted by path. Each directory comes before its
-        content. The directory itself, and directories without a known state, are not yielded. Yields nothing if no
-        place is below it. The first call computes the tree of places and caches it.
+        """Yield every known place below a directory, at any depth, sorted by name within each directory. Each directory
+        comes before its content. The directory itself, and directories without a known state, are not yielded. Yields
+        nothing if no place is below it. The first call computes the tree of places and caches it.
         """
         if self._below is None:
             self._below = {}

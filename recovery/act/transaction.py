@@ -87,8 +87,8 @@ class Transaction:
 
     def refuse_unfinished(self) -> None:
         """Raise `RecoveryRefused` if an execution (a journaled change) was interrupted and can still be completed or
-        undone, or another machine began an unfinished one. The advice of the error names `recover`, which completes it,
-        and `undo`, which reverses it. Raises `StorageError` if a file cannot be read.
+        undone, if another machine began an unfinished one, or if a document is damaged. The advice of the error names
+        `recover`, which completes it, and `undo`, which reverses it. Raises `StorageError` if a file cannot be read.
         """
         self.refuse_foreign()
         for run, _located in self.earlier.fitting:
@@ -153,7 +153,8 @@ class Transaction:
         lost: Sequence[LossOfRun] | None = None,
     ) -> Done:
         """Settle interrupted executions as `settle` does, then carry out a plan as a new execution (one journaled,
-        undoable change). Return its id, its quarantine, and why the clean-shutdown marker was withheld, or None.
+        undoable change). Return its id, its quarantine, and why the clean-shutdown marker was withheld, or None. The id
+        is appended to `ended`.
 
         Raises `RecoveryRefused`, with the files unchanged or changed back, if the directory differs from the plan's
         survey (its list of files with sizes and times) or the quarantine is not usable. Raises `StorageError` if the
@@ -213,8 +214,9 @@ def transaction(root: str, keeping: Keeping = _BESIDE) -> Iterator[Transaction]:
     directory), and says whether earlier executions count as this directory's although it was moved.
 
     Raises `RecoveryRefused` if a broker or another process holds the lock, or if the directory belongs to another user.
-    Raises it too if the directory is a copy of the one that its executions were on, or the files of an unfinished
-    execution are missing. Raises `StorageError` if the directory cannot be opened or locked.
+    Raises it too if the directory is a copy of the one that its executions were on, the files of an unfinished
+    execution are missing, or the pointer file is unusable. Raises `StorageError` if the directory cannot be opened or
+    locked.
     """
     fs = FileSystem(root)
     try:

@@ -30,9 +30,11 @@ def with_identity(result: BrokerResult, tree: Tree, root: str, facts: TopicFacts
     * The file is missing: a broker with ZooKeeper writes a new one, so `result` is returned; a KRaft broker does not
       start (`MetaPropertiesEnsemble.verify`). The broker is a KRaft one if the metadata log is in this directory, or in
       another directory that `facts` were read from.
-    * The file cannot be parsed: the directory goes offline, or the start fails if the metadata log is in the directory.
-    * The directory id is wrong, or the node id or cluster id is missing: the start fails. A missing id is ignored if
-      the file has no directory id and no partition a topic id, as with ZooKeeper.
+    * The file cannot be parsed, or its directory id is not a UUID: the directory goes offline, or the start fails if
+      the metadata log is in the directory.
+    * The directory id is reserved, or the node id or cluster id is missing: the start fails. If no partition has a
+      topic id, as with ZooKeeper, a missing cluster id is ignored, and a missing node id if the directory id is missing
+      too.
 
     Raises `StorageError` if a file cannot be read.
     """
@@ -81,9 +83,9 @@ def _without(result: BrokerResult, root: str, facts: TopicFacts) -> BrokerResult
 
 def meta_properties_finding(tree: Tree, root: str, facts: TopicFacts) -> Finding | None:
     """Return the finding META_PROPERTIES_INVALID as in `verify`; None if there is no fault. It is an error if
-    `meta.properties` cannot be parsed, has a wrong or missing id, or is missing although the node uses KRaft. It is a
-    warning if only the directory id is missing and the metadata has one for this directory. Its path is relative to the
-    log directory `root`. Raises `StorageError` if a file cannot be read.
+    `meta.properties` cannot be parsed, has an id that `refused_id` reports, or is missing although the node uses KRaft.
+    It is a warning if only the directory id is missing and the metadata has one for this directory. Its path is
+    relative to the log directory `root`. Raises `StorageError` if a file cannot be read.
     """
     meta = _read(tree, root)
     if isinstance(meta, MetaProperties):
@@ -104,8 +106,8 @@ def meta_properties_finding(tree: Tree, root: str, facts: TopicFacts) -> Finding
 
 
 def _read(tree: Tree, root: str) -> MetaProperties | str | None:
-    """Return the parsed `meta.properties`; a text with the reason if it cannot be parsed; None if it is missing. A
-    symbolic link is followed, as by a broker. Raises `StorageError` if a file cannot be read.
+    """Return the parsed `meta.properties`; a text with the reason if it cannot be parsed; None if it is missing or a
+    directory. A symbolic link is followed, as by a broker. Raises `StorageError` if a file cannot be read.
     """
     if META_PROPERTIES not in tree.files:
         return read_identity(root) if os.path.islink(os.path.join(root, META_PROPERTIES)) else None

@@ -60,7 +60,7 @@ def verify(
       which decide what a broker with ZooKeeper serves after a start
     * `deep`: also decode every record
     * `select`: which partitions; if not all are selected, checks of a log directory as a whole are left out, and
-      so are log directories without a selected partition
+      so are log directories that have only other partitions
     * `limits`: what a batch or file may hold at most (`Limits`)
     * `jobs`: number of partitions read at a time
     * `on_read`: called with the number of log bytes read since the last call

@@ -247,6 +247,7 @@ class _Salvage:
         header = next(iter(Scanner(BufferSource(repaired)))).header
         if not isinstance(header, BatchHeader) or header.base_offset < self._cursor.next_offset:
             return None
+        self._note_gap(header.base_offset)
         self._last = header.last_offset
         self._cursor.took(header.next_offset)
         self._previous_epoch = header.partition_leader_epoch

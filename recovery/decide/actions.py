@@ -138,7 +138,7 @@ class _Difference:
 
 def difference(before: Survey, after: Tree, ignore: frozenset[str] = WRITTEN_AT_STOP) -> list[RecoveryAction]:
     """Return the actions that turn the surveyed directory into the tree `after`, in the order in which they have to be
-    done; empty if nothing differs. Files of the log directory in `ignore` are neither compared nor removed.
+    done; empty if nothing differs. Entries of the log directory in `ignore` are neither compared nor removed.
 
     Directories are removed first, then files, later segments before earlier ones, and all of them before a log is
     truncated, so that no crash leaves a gap. Then follow truncations, renames and writes of files, and renames of

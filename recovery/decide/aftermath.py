@@ -100,7 +100,7 @@ def consequences(
     `StorageError` if a file in `before` or `after` cannot be read, `UsageError` as `_of_retention` does.
 
     Groups are examined only if the partition loses something, or if `__consumer_offsets` is small; older values only if
-    it loses something and keeps some records, or is of `__consumer_offsets` or `__share_group_state`. `results` are the
+    it loses something, and keeps some records or is of `__consumer_offsets` or `__share_group_state`. `results` are the
     partition directories as a start loads them; only live ones that do not become stray count. `measured` are the
     losses by partition directory. `coordinators` know the committed offsets and the transactions.
     """

@@ -151,8 +151,8 @@ def _with_help(
 ) -> WayResult | None:
     """Return the result of mode `merge` or `remote`, with counts only for the partitions that it helps; None if it
     helps none. The mode is simulated in memory, unless it was requested and so is known already. `counted` are the
-    partitions that it may help. `copies` maps a partition to the directories of its other copies, for mode `merge`.
-    Raises `StorageError` if a file cannot be read.
+    partitions that it may help. `copies` maps a partition to the directories of its other copies, for mode `merge`;
+    then the counts of undamaged partitions have `from_copies`. Raises `StorageError` if a file cannot be read.
     """
     if not counted:
         return None
@@ -188,8 +188,8 @@ def _compared(
 ) -> RecoveryChoice:
     """Make a `RecoveryChoice` from the simulated ways: describe and order them, in total and for each partition. Each
     way is counted for each partition, and the counts are stored in the elements of `ways`. `counted` are all
-    partitions, `hurt` those that lose something. `with_help` are ways that use other copies or the remote tier; they
-    have counts only for the partitions that they help.
+    partitions, `hurt` those that lose something or have fewer records than mode merge leaves. `with_help` are ways that
+    use other copies or the remote tier; they have counts only for the partitions that they help.
 
     Ways that combine options are left out if they are not better than the single options (`_gains`, `_mends`). Raises
     `StorageError` if a log cannot be read, `UsageError` as `consequences` does.
@@ -276,7 +276,7 @@ def _with_rest(
     """Choose, for a way that is applied to one partition at a time, the partitions that it is for and the recovery of
     all others (`rest`); return the way with both, and with the counts of both together. It is for a partition if it
     keeps more there than that recovery. If it is better nowhere, it is for all that it can be applied to. Of all
-    `recoveries`, that with the best total is chosen.
+    `recoveries` that are not refused (of all, if each is), the one that is best together with the way is chosen.
 
     `of_partition` has the counts of the way for the partitions to which it can be applied.
     """

@@ -214,7 +214,9 @@ class NodeAnswer(Struct, frozen=True, kw_only=True):
 
     @property
     def loses_nothing(self) -> bool:
-        """Whether the node starts, serves, and everything stays as available as before."""
+        """Whether the node starts and serves, and no consequence makes anything less available (EMPTY_AGAIN,
+        METADATA_MAY_GO_BACK, OLDER_LOGS, OTHER).
+        """
         losing = (
             ConsequenceKind.EMPTY_AGAIN,
             ConsequenceKind.METADATA_MAY_GO_BACK,

@@ -74,8 +74,8 @@ class Leaders(Struct, kw_only=True):
 
 
 def continues(own: LoadedMetadata, leader: LoadedMetadata) -> bool:
-    """Whether the leader's metadata has all of `own`, so that the follower truncates nothing. False if the leader's log
-    is damaged or cannot be read.
+    """Whether the leader's metadata has all of `own`, so that the follower truncates nothing. False if the leader's
+    epoch is lower than the epoch of `own`, or if its log is damaged or cannot be read.
     """
     if (leader.epoch or 0) < (own.epoch or 0):
         return False
@@ -88,7 +88,7 @@ def continues(own: LoadedMetadata, leader: LoadedMetadata) -> bool:
 def followed(own: LoadedMetadata, leader: LoadedMetadata) -> tuple[Snapshot | None, Iterator[MetaBatch]]:
     """Return the snapshot (None if there is none) and the batches, in order, from which a follower of `leader` builds
     its metadata. The follower truncates its own log at the point where the logs diverge, and continues with the
-    leader's. If its log ends before the leader's begins, it uses the leader's snapshot.
+    leader's. If neither its log nor its snapshot reaches the start of the leader's log, it uses the leader's snapshot.
 
     The leader's log is read at once, the follower's during the iteration. Both the call and the iteration raise
     `ReaderError` for a damaged log, and `StorageError` if a file cannot be read.

@@ -562,10 +562,10 @@ def _of_lost_id(
     is_only_voter: bool,
 ) -> list[StartConsequence]:
     """Return consequences for partitions assigned to a registered directory id that no log directory has any more: one
-    for the partitions that other brokers hold completely, two for the rest in `nowhere`, one for the rest in
+    for the partitions that other brokers hold completely, at most two for the rest in `nowhere`, one for the rest in
     `directories`. Empty if there are no such partitions, before `metadata.version` 3.7-IV2 or release 3.7.0, if the
-    broker is not registered, or if it has registered another number of directories than are online and
-    `are_all_known` is False.
+    broker is not registered, or if it has registered another number of directories than are online and `are_all_known`
+    is False.
 
     Other brokers can lead the partitions that they hold completely. For the rest, controllers do not elect this replica
     until the broker assigns it to another directory. Up to 3.9 it never does, later not always. For a partition

@@ -80,8 +80,8 @@ def node_sentences(start: NodeStart, how: str = "") -> list[str]:
 def start_sentences(
     node: NodeStart | None, outcome: str | None, exception: str | None, message: str | None, how: str = ""
 ) -> list[str]:
-    """Return sentences about the next start on a log directory. If `node` is given, one for each group of releases with
-    equal answers; otherwise one about loading the logs.
+    """Return sentences about the next start on a log directory. If `node` is given, they are those of `node_sentences`;
+    otherwise it is one about loading the logs.
 
     * `outcome`: a `StartResult`; None if it is unknown, and then `message` says why and is the only sentence
     * `exception`, `message`: the broker's, if loading fails
@@ -120,7 +120,9 @@ def sentence_of_answer(answer: NodeAnswer, how: str = "") -> str:
 
 
 def _statements(answer: NodeAnswer, how: str) -> list[str]:
-    """Return the parts of `sentence_of_answer`: one, or one for each consequence of a start that does not fail."""
+    """Return the parts of `sentence_of_answer`: one, or for a start that neither fails nor is unknown one for each
+    grave consequence (`_GRAVE`).
+    """
     condition = "" if answer.condition is None else f" ({answer.condition})"
     if answer.outcome is StartOutcome.FAILS:
         return [f"{_failure(answer)}{condition}"]
@@ -182,8 +184,9 @@ def is_lost_and_emptied(consequence: StartConsequence) -> bool:
 def node_findings(start: NodeStart) -> list[Finding]:
     """Return one finding for each group of releases that do not start, do not serve, lose something, or leave something
     in doubt; oldest first. An answer that is UNKNOWN without a consequence gives none. The code is START_LOSES if
-    partitions or metadata are lost, METADATA_INCONSISTENT if the node starts on metadata or logs that are older than
-    others, else BROKER_REFUSES. A METADATA_INCONSISTENT warning for each log that is older than the metadata follows.
+    partitions become strays or are lost, or metadata is lost, METADATA_INCONSISTENT if the node starts on metadata or
+    logs that are older than others, else BROKER_REFUSES. A METADATA_INCONSISTENT warning for each log that is older
+    than the metadata follows.
 
     The severity is INFO if only a later release would refuse a setting. It is WARNING if the node starts or may start,
     but something is in doubt or not served. Otherwise it is ERROR, as for a failed start or an offline directory. The

@@ -47,6 +47,12 @@ def test_versions(text: str | None, wanted: range) -> None:
     assert versions_of(text) == wanted
 
 
+@pytest.mark.parametrize("text", ["", "1-", "1-3+", "+"])
+def test_versions_of_another_form(text: str) -> None:
+    with pytest.raises(ValueError, match="invalid literal"):
+        versions_of(text)
+
+
 def test_names_are_kafkas_in_snake_case() -> None:
     names = ["LeaderEpoch", "commitTimestamp", "KRaftVersionFeature", "SessionTimeoutMs", "id", "BaseOffsetV2"]
     assert [snake_case(name) for name in names] == [

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,6 +16,7 @@ from hypothesis import strategies as st
 
 from every_byte_declared import Counts, count_file, files, uncovered
 from kafkalog.codec import LAYOUTS, FormatError, UsageError, build, parse
+from kafkalog.codec.common.limits import UNPACKED_BYTES
 from kafkalog.codec.compression import compress
 from kafkalog.codec.layout.primitives import LayoutError
 from kafkalog.codec.parsing.trace import FieldSpan, Traced, read_spans
@@ -70,6 +74,21 @@ def test_an_unchanged_inside_keeps_bytes_that_no_writer_here_makes() -> None:
     assert changed.records[0]["value"] == b"changed"
     value.attributes.codec = ZSTD
     assert parse(build(value)).records == changed.records
+
+
+@pytest.mark.parametrize("codec", [GZIP, SNAPPY, LZ4, ZSTD])
+def test_an_inside_above_the_process_limit_keeps_its_bytes_too(codec: int) -> None:
+    """The caller has read it with a higher limit than the one of the environment."""
+    inside = compress(codec, b"".join(record(number, b"", b"v" * 99) for number in range(99)), level=1)
+    data = batch(inside + b"x" * (codec in (SNAPPY, LZ4)), 99, attributes=codec)  # which a new stream does not have
+    program = (
+        "import sys; from kafkalog.codec import Limits, build, parse; "
+        "data = sys.stdin.buffer.read(); "
+        "sys.stdout.buffer.write(build(parse(data, limits=Limits(decompressed_batch_bytes=10**6))))"
+    )
+    command, environment = [sys.executable, "-c", program], os.environ | {UNPACKED_BYTES: "1000"}
+    again = subprocess.run(command, input=data, env=environment, capture_output=True, check=True)
+    assert again.stdout == data
 
 
 def test_lengths_counts_and_checksums_follow_and_what_compaction_needs_stays() -> None:
@@ -197,6 +216,12 @@ def test_a_tolerant_reading_stops_where_it_is_told() -> None:
     span = read_spans(ENTRIES, simple(50) * 50, most=40)
     assert sum(1 for _ in span.walk()) <= 41 + 5  # the bits of one field come with it
     assert span.note is not None
+
+
+def test_a_tolerant_reading_that_stops_behind_a_fault_says_so() -> None:
+    cut = simple(1)[:14]  # two fields, then the fault, and two bytes that are not read
+    assert read_spans(ENTRY, cut, most=3).note is None
+    assert read_spans(ENTRY, cut, most=2).note == "only the first 2 fields"
 
 
 def test_a_wrong_checksum_is_passed_and_the_records_are_read() -> None:

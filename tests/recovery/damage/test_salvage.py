@@ -191,6 +191,23 @@ def test_a_repair_that_is_not_proven_enough_is_not_made(root: Path) -> None:
     assert plan(Recovery(config=SETTINGS, at=AT, repair_bits=Proof.CONTENT), root)[0].partitions[0].cut_bytes > 0
 
 
+def test_a_repaired_batch_after_damage_is_not_lost(tmp_path: Path) -> None:
+    """The last batch of a segment cannot be repaired, the first one of the next segment can."""
+    root = tmp_path / "logs"
+    (root / "t-0").mkdir(parents=True)
+    pieces = [_batch(number, 2) for number in range(20)]
+    for base in (0, 10):
+        (root / "t-0" / f"{base:020}.log").write_bytes(b"".join(pieces[base : base + 10]))
+    first, second = sorted(root.glob("t-0/*.log"))
+    for behind in (3, 9):
+        flip(first, first.stat().st_size - behind, 6)
+    flip(second, len(pieces[10]) - 5)
+    made = plan(Recovery(mode="salvage", at=AT, repair_bits=Proof.CONTEXT), root)[0]
+    assert made.partitions[0].gaps == [(9, 9)]
+    recover(Recovery(mode="salvage", at=AT, repair_bits=Proof.CONTEXT), root)
+    assert offsets(root) == [number for number in range(20) if number != 9]
+
+
 @pytest.mark.parametrize("version", [0, 1, 2])
 @pytest.mark.parametrize("hole", ["zeros", "bits", "length"])
 def test_what_stands_between_two_damaged_places_is_kept(version: int, hole: str, tmp_path: Path) -> None:
