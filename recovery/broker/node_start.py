@@ -19,6 +19,7 @@ from kafkalog.codec.files.text import MetaProperties
 from kafkalog.codec.model import ProducerEntry
 from kafkalog.codec.names import (
     CLUSTER_METADATA_DIRECTORY,
+    CONSUMER_OFFSETS_TOPIC,
     LOCK_FILE,
     META_PROPERTIES,
     PARTITION_METADATA,
@@ -43,7 +44,12 @@ from kafkalog.recovery.broker.node.answer import (
 from kafkalog.recovery.broker.node.bootstrap import Bootstrap, bootstrap_of_start
 from kafkalog.recovery.broker.node.ending import RUNTIME, StartEndsError, ends
 from kafkalog.recovery.broker.node.ensemble import Identity, exchanged, identity_of_start, identity_with_zookeeper
-from kafkalog.recovery.broker.node.internal_topics import Unserved, consequences_of_unserved, unserved_partitions
+from kafkalog.recovery.broker.node.internal_topics import (
+    InternalTopics,
+    consequences_of_misplaced,
+    consequences_of_unserved,
+    internal_topics,
+)
 from kafkalog.recovery.broker.node.leader import Leaders, continues, followed
 from kafkalog.recovery.broker.node.metadata_log import Displaced, LoadedMetadata, Snapshot, load_metadata_log
 from kafkalog.recovery.broker.node.moves import consequences_of_moves, with_ends_of_moves
@@ -181,7 +187,7 @@ class _Context(Struct, kw_only=True):
     replays: list[Replay] = field(default_factory=list)
     """complete replays of the newest snapshot and the log, without a contradiction"""
     _loaded: dict[str, BrokerResult] = field(default_factory=dict)
-    _unserved: dict[str, list[Unserved]] = field(default_factory=dict)
+    _internal: dict[str, InternalTopics] = field(default_factory=dict)
     _producers: dict[str, Sequence[ProducerEntry]] = field(default_factory=dict)
     _coordinators: Coordinators | None = None
     _displaced: dict[tuple[str, Snapshot | None, int], Displaced | None] = field(default_factory=dict)
@@ -202,13 +208,11 @@ class _Context(Struct, kw_only=True):
             results[root] = result
         return results
 
-    def unserved(self, root: str, result: BrokerResult) -> list[Unserved]:
-        """Partitions of one log directory that coordinators cannot load; `result` is the result of loading its logs.
-        Cached.
-        """
-        if root not in self._unserved:
-            self._unserved[root] = unserved_partitions(root, result)
-        return self._unserved[root]
+    def internal(self, root: str, result: BrokerResult) -> InternalTopics:
+        """What the coordinators meet in one log directory; `result` is the result of loading its logs. Cached."""
+        if root not in self._internal:
+            self._internal[root] = internal_topics(root, result)
+        return self._internal[root]
 
     def producers(self, directory: PartitionDirectory) -> Sequence[ProducerEntry]:
         """Return the entries of the newest producer snapshot of a live log after its loading, or as it is on disk if
@@ -521,7 +525,7 @@ def _with_zookeeper(context: _Context, release: Release) -> NodeAnswer:
         consequences += consequences_without_directory(directories, facts, files.node_id, is_certain=files.are_all)
     faults = [*identity.faults, *faults, *wrong]
     for root in results.keys() & set(online):
-        unserved, unread = consequences_of_unserved(context.unserved(root, results[root]), release)
+        unserved, unread = consequences_of_unserved(context.internal(root, results[root]).unserved, release)
         consequences += unserved
         faults += unread
     condition = _UNREAD_ZOOKEEPER if context.leaders.directories else _OF_ZOOKEEPER
@@ -1068,8 +1072,13 @@ class _Start:
         if image is not None:
             self._compare_ages(directories, image, node, strays)
         for root in results.keys() & online:
-            unserved = [entry for entry in self.context.unserved(root, results[root]) if entry.name not in strays]
+            internal = self.context.internal(root, results[root])
+            unserved = (entry for entry in internal.unserved if entry.name not in strays)
             self._note(*consequences_of_unserved(unserved, self.release))
+            topic = None if image is None else image.topics.get(CONSUMER_OFFSETS_TOPIC)
+            if topic is not None:
+                kept = (groups for groups in internal.groups if groups.name not in strays)
+                self._note(consequences_of_misplaced(kept, len(topic.partitions), self.release), [])
 
     def _compare_ages(
         self,

@@ -4,19 +4,22 @@
 Since 4.0 a group or share coordinator does not load a partition at all if it meets a record that it cannot read. This
 holds too if a group coordinator cannot apply a record because the group is of another kind (`GroupTypes`). Before, it
 kept what came before that record, as the transaction coordinator of every release does. Checksums are not verified.
+Since 4.0 a group is only found in the partition that its name's hash gives; before, in every partition that is loaded.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
 
 from kafkalog.cluster.groups.group_types import GroupTypes
-from kafkalog.cluster.records.coordinator_records import TOPICS, decode_record
+from kafkalog.cluster.records.coordinator_records import TOPICS, CoordinatorRecord, decode_record
+from kafkalog.cluster.rules.java import coordinator_partition
 from kafkalog.codec.common.finding_codes import Trait, codes_with
 from kafkalog.codec.common.findings import StopReason
+from kafkalog.codec.common.wording import counted, first_of
 from kafkalog.codec.model import BatchHeader
 from kafkalog.codec.names import (
     CONSUMER_OFFSETS_TOPIC,
@@ -31,10 +34,14 @@ from kafkalog.recovery.broker.manager import BrokerResult
 from kafkalog.recovery.broker.node.answer import ConsequenceKind, Fault, Part, StartConsequence
 from kafkalog.recovery.broker.node.releases import Release
 
-__all__ = ["Unserved", "consequences_of_unserved", "unserved_partitions"]
+__all__ = [
+    "InternalTopics", "KeptGroups", "Unserved", "consequences_of_misplaced", "consequences_of_unserved",
+    "internal_topics",
+]  # fmt: skip
 
 _MOST_BYTES = 16 << 20
 """most bytes of one directory's logs that are read for this"""
+_NAMED = 3
 _UNREADABLE = codes_with(Trait.UNREAD_STATE)
 
 
@@ -53,27 +60,66 @@ class Unserved(Struct, frozen=True, kw_only=True):
     """whether it can be read, but coordinators from 4.0 on cannot apply it"""
 
 
-def unserved_partitions(root: str, result: BrokerResult) -> list[Unserved]:
-    """Return the first problem of each partition of an internal topic (`TOPICS`) in the loaded log directory `root`: a
-    record that its coordinator cannot read or apply, or a batch with a wrong checksum. Partitions without a problem are
-    left out, and so are `-future`, `-delete` and `-stray` directories.
+class KeptGroups(Struct, frozen=True, kw_only=True):
+    """The groups that one partition of `__consumer_offsets` keeps."""
+
+    name: str
+    """the partition directory"""
+    number: int
+    path: str
+    """its absolute path"""
+    groups: tuple[str, ...]
+    """in the order of their first records"""
+
+
+class InternalTopics(Struct, frozen=True):
+    """What the coordinators meet in the internal topics of a log directory."""
+
+    unserved: tuple[Unserved, ...]
+    groups: tuple[KeptGroups, ...]
+
+
+class _Groups:
+    """The groups with a record in `__consumer_offsets` that no tombstone has removed."""
+
+    def __init__(self) -> None:
+        self._alive: dict[bytes, str] = {}
+
+    def take(self, key: bytes | None, record: CoordinatorRecord) -> None:
+        if key is None or record.key is None or "group" not in record.key.fields:
+            return
+        if record.value is None:
+            self._alive.pop(key, None)
+        else:
+            self._alive[key] = str(record.key_field("group"))
+
+    def names(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(self._alive.values()))
+
+
+def internal_topics(root: str, result: BrokerResult) -> InternalTopics:
+    """Return what the coordinators meet in the partitions of internal topics (`TOPICS`) in the loaded log directory
+    `root`. `unserved` has the first problem of each: a record that its coordinator cannot read or apply, or a batch
+    with a wrong checksum. Partitions without a problem are left out, and so are `-future`, `-delete` and `-stray`
+    directories. `groups` has the groups of each partition of `__consumer_offsets`, up to its first problem.
 
     Segments are read in order, up to 16 MiB in total; the search ends before the first segment that would exceed this.
     Raises `StorageError` if a segment cannot be read.
     """
     unserveds: list[Unserved] = []
+    kept: list[KeptGroups] = []
     left = _MOST_BYTES
     for name in result.tree.subdirectories():
-        types = GroupTypes()
+        types, groups = GroupTypes(), _Groups()
         parsed = parse_partition_directory(name)
         if parsed is None or parsed.topic not in TOPICS or parsed.state is not DirectoryState.LIVE:
             continue
         for _base, log in result.tree.logs(name):
             size = result.tree.files[log].size
             if size > left:
-                return unserveds
+                return InternalTopics(tuple(unserveds), tuple(kept))
             left -= size
-            problem = next(_problems(parsed.topic, result.tree, log, types), None)
+            problem = next(_problems(parsed.topic, result.tree, log, types, groups), None)
             if problem is not None:
                 offset, detail, is_read, is_refused = problem
                 unserveds.append(
@@ -88,10 +134,15 @@ def unserved_partitions(root: str, result: BrokerResult) -> list[Unserved]:
                     )
                 )
                 break
-    return unserveds
+        if parsed.topic == CONSUMER_OFFSETS_TOPIC:
+            path = os.path.join(root, name)
+            kept.append(KeptGroups(name=name, number=parsed.partition, path=path, groups=groups.names()))
+    return InternalTopics(tuple(unserveds), tuple(kept))
 
 
-def _problems(topic: str, tree: Tree, log: str, types: GroupTypes) -> Iterator[tuple[int, str, bool, bool]]:
+def _problems(
+    topic: str, tree: Tree, log: str, types: GroupTypes, groups: _Groups
+) -> Iterator[tuple[int, str, bool, bool]]:
     """Yield the problems in one segment of a coordinator's partition as (offset, description, `is_read`, `is_refused`).
     They come in this order:
 
@@ -100,8 +151,8 @@ def _problems(topic: str, tree: Tree, log: str, types: GroupTypes) -> Iterator[t
     * a batch with a wrong checksum, which the coordinator reads (`is_read` True): at most one, with the offset after
       the last sound batch (0 if there is none)
 
-    `types` has the group types of earlier segments; the group types of this segment are added to it. Raises
-    `StorageError` if the segment cannot be read.
+    `types` and `groups` have the group types and the groups of earlier segments; those of this segment are added.
+    Raises `StorageError` if the segment cannot be read.
     """
     sound = Scanner(tree.source(log))
     last = 0
@@ -118,14 +169,43 @@ def _problems(topic: str, tree: Tree, log: str, types: GroupTypes) -> Iterator[t
             for finding in coordinator_record.findings:
                 if finding.code in _UNREADABLE:
                     yield record.offset, finding.detail, False, False
-            why = types.conflict(coordinator_record) if topic == CONSUMER_OFFSETS_TOPIC else None
+            if topic != CONSUMER_OFFSETS_TOPIC:
+                continue
+            groups.take(record.key, coordinator_record)
+            why = types.conflict(coordinator_record)
             if why is not None:
                 yield record.offset, why, False, True
     if sound.stop is StopReason.CORRUPT:
         yield last, "its checksum is wrong", True, False
 
 
-def consequences_of_unserved(unserved: list[Unserved], release: Release) -> tuple[list[StartConsequence], list[Fault]]:
+def consequences_of_misplaced(kept: Iterable[KeptGroups], count: int, release: Release) -> list[StartConsequence]:
+    """Return one consequence for each partition with groups whose coordinator looks for them in another one, in the
+    order of `kept`; empty before 4.0. `count` is the number of partitions of `__consumer_offsets`.
+    """
+    if not release.at_least("4.0"):
+        return []
+    consequences = []
+    for each in kept:
+        places = {group: coordinator_partition(group, count) for group in each.groups}
+        names = [group for group, number in places.items() if number != each.number]
+        if not names:
+            continue
+        others = sorted({places[group] for group in names})
+        where = first_of([f"{CONSUMER_OFFSETS_TOPIC}-{number}" for number in others], _NAMED)
+        detail = (
+            f"the coordinator looks in {where} for {counted(len(names), 'group')} that {each.name} has "
+            f"({first_of(names, _NAMED)}), and finds no commit of {'it' if len(names) == 1 else 'them'} (were the "
+            "files or directories of these partitions exchanged? then exchange them back)"
+        )
+        kind = ConsequenceKind.NOT_SERVING
+        consequences.append(StartConsequence(kind=kind, detail=detail, file=each.path, names=(each.name,)))
+    return consequences
+
+
+def consequences_of_unserved(
+    unserved: Iterable[Unserved], release: Release
+) -> tuple[list[StartConsequence], list[Fault]]:
     """Return consequences and faults of a start of `release`: one of each for every entry of `unserved` that counts, in
     their order. An entry counts if it is a record that the coordinator cannot read, or a batch that it reads despite a
     wrong checksum (UNFORESEEN). From 4.0 on, a record that the coordinator cannot apply counts too. Both lists are

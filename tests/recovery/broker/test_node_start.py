@@ -13,6 +13,8 @@ import pytest
 from msgspec import structs
 
 from kafkalog.cluster.kraft.metadata_image import MetadataImage, PartitionImage, TopicImage
+from kafkalog.cluster.questions.groups import groups as groups_of
+from kafkalog.cluster.rules.java import coordinator_partition
 from kafkalog.codec.common.errors import StorageError
 from kafkalog.codec.common.findings import FindingCode, Severity
 from kafkalog.codec.encode import build_batch
@@ -20,7 +22,12 @@ from kafkalog.codec.model import Record, TimestampType
 from kafkalog.codec.names import SHARE_GROUP_STATE_TOPIC, DirectoryState, PartitionName
 from kafkalog.recovery.broker.node.answer import ConsequenceKind, NodeAnswer, Part, Role, StartOutcome
 from kafkalog.recovery.broker.node.ending import StartEndsError
-from kafkalog.recovery.broker.node.internal_topics import Unserved, consequences_of_unserved
+from kafkalog.recovery.broker.node.internal_topics import (
+    KeptGroups,
+    Unserved,
+    consequences_of_misplaced,
+    consequences_of_unserved,
+)
 from kafkalog.recovery.broker.node.node_files import node_files
 from kafkalog.recovery.broker.node.partition_directory import PartitionDirectory
 from kafkalog.recovery.broker.node.partitions import Explained, partition_consequences
@@ -483,3 +490,31 @@ def test_releases_are_named_as_spans() -> None:
     assert named([known[0], *known[-2:]], known) == f"{known[0]} and {known[-2]} and later"
     assert release_of("3.7.1").at_least("3.7")
     assert not release_of("3.7").at_least("3.7.1")
+
+
+def test_exchanged_partitions_of_the_groups_hide_their_commits_since_4_0(tmp_path: Path) -> None:
+    """4.1.1 and 4.3.0 found no commit; 3.6.2 and 3.9.1 served them."""
+    root = next(broker_case("4.3.0", "groups").unpack(tmp_path).glob("broker-*"))
+    topic = "__consumer_offsets"
+    assert answer(root).outcome is StartOutcome.STARTS
+    groups = groups_of(root).groups
+    held = {group.log_partition for group in groups}
+    one, other = min(held), max(held)
+    assert one != other
+    shutil.move(root / f"{topic}-{one}", tmp_path / "aside")
+    shutil.move(root / f"{topic}-{other}", root / f"{topic}-{one}")
+    shutil.move(tmp_path / "aside", root / f"{topic}-{other}")
+    found = answer(root)
+    assert found.outcome is StartOutcome.NOT_SERVING
+    hidden = {each.names[0]: each.detail for each in found.consequences}
+    assert hidden.keys() == {f"{topic}-{one}", f"{topic}-{other}"}
+    for here, there in ((one, other), (other, one)):
+        names = [group.group_id for group in groups if group.log_partition == there]
+        detail = hidden[f"{topic}-{here}"]
+        assert f"looks in {topic}-{there} for " in detail
+        assert any(name in detail for name in names)
+    assert kafkalog("verify", root).code == 1
+    place = coordinator_partition("g", 50)
+    for number, release, count in ((place, "4.0.0", 0), (place + 1, "4.0.0", 1), (place + 1, "3.9.1", 0)):
+        kept = [KeptGroups(name=f"{topic}-{number}", number=number, path="", groups=("g",))]
+        assert len(consequences_of_misplaced(kept, 50, release_of(release))) == count
