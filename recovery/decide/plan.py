@@ -69,7 +69,12 @@ from kafkalog.recovery.decide.aftermath import (
 )
 from kafkalog.recovery.decide.choice import RecoveryChoice
 from kafkalog.recovery.decide.closed_in_order import findings_of_checks, is_for_full
-from kafkalog.recovery.decide.deleted_data import lost_in_deleted, note_of_deleted
+from kafkalog.recovery.decide.deleted_data import (
+    DeletedPartitions,
+    deleted_partitions,
+    lost_in_deleted,
+    note_of_deleted,
+)
 from kafkalog.recovery.decide.forecasts import Forecasts, SurveyedDirectory
 from kafkalog.recovery.decide.partition_plan import PartitionPlan, partition_plans
 from kafkalog.recovery.decide.plan_json import BrokerForecastJson, PartitionPlanJson, PlanJson
@@ -161,6 +166,8 @@ class Plan:
     """what each way of recovering keeps and loses"""
     deleted: str | None = None
     """one sentence if deleted data is still on disk and nothing else holds it; else None"""
+    deleted_partitions: DeletedPartitions | None = None
+    """`-delete` directories, which a start removes, with records that nothing else holds; None if there are none"""
     identity_in: tuple[str, ...] = ()
     """all log directories of the broker, if this one has lost its `meta.properties`, or an id in it, and it can be
     written again
@@ -382,11 +389,13 @@ def plan_of(
     lost, best = choice.own_by_partition, plan.choice.recommended
     lost_by_best = best.measured.lost if best is not None else [each for one in lost.values() for each in one.lost]
     in_deleted = lost_in_deleted(survey, lost_by_best)
+    gone = deleted_partitions(survey)
     open_ones = tuple(transactions_staying_open(result.tree, result.partitions.values(), directory.coordinators))
     is_emptied = _empties_coordinator(lost, rules.facts)
     plan = replace(
         plan,
-        deleted=note_of_deleted(survey, rules.facts.tiering, in_deleted),
+        deleted=note_of_deleted(survey, rules.facts.tiering, in_deleted, gone),
+        deleted_partitions=gone,
         lost_in_deleted=tuple(in_deleted),
         consequences=(
             *consequences(survey.tree(), result.tree, result.partitions.values(), lost, rules, directory.coordinators),

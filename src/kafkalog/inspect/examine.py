@@ -327,6 +327,7 @@ def _kept(path: str, plan: Plan) -> Planned:
         choice=plan.choice,
         declined=plan.declined,
         deleted=plan.deleted,
+        deleted_partitions=plan.deleted_partitions,
         identity_in=plan.identity_in,
         metadata_beside=plan.metadata_beside,
         asked_for=plan.asked_for,

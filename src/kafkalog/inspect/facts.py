@@ -18,6 +18,7 @@ from kafkalog.recovery.act.unfinished_business import Standing
 from kafkalog.recovery.broker.node.answer import NodeStart
 from kafkalog.recovery.decide.aftermath import LossConsequence
 from kafkalog.recovery.decide.choice import RecoveryChoice
+from kafkalog.recovery.decide.deleted_data import DeletedPartitions
 from kafkalog.recovery.decide.plan import BrokerForecast
 from kafkalog.recovery.modes.table import Mode
 
@@ -130,6 +131,8 @@ class Planned(Struct, frozen=True, kw_only=True):
     choice: RecoveryChoice = msgspec.field(default_factory=RecoveryChoice)
     declined: Mapping[str, str] = {}
     deleted: str | None = None
+    deleted_partitions: DeletedPartitions | None = None
+    """`-delete` directories, which a start removes, with records that nothing else holds; None if there are none"""
     asked_for: tuple[str, ...] = ()
     """partition directories that the plan is limited to; empty if it is for all"""
     changing: tuple[str, ...] = ()

@@ -35,6 +35,7 @@ from kafkalog.recovery.broker.node.releases import MODELED
 from kafkalog.recovery.broker.node.sentences import is_lost_and_emptied, start_fails, start_sentences
 from kafkalog.recovery.decide.aftermath import LossConsequence
 from kafkalog.recovery.decide.choice import RecoveryChoice, ranges_text
+from kafkalog.recovery.decide.deleted_data import DeletedPartitions
 from kafkalog.recovery.decide.losses import (
     UNLESS_ELSEWHERE,
     first_names,
@@ -54,7 +55,7 @@ from kafkalog.words.quarantine import place_in_quarantine
 __all__ = [
     "NEEDS_ROOM", "Outlook", "consequence_sentences", "copies_to_keep", "first_screen", "forecast_sentences",
     "how_logs_load", "looks_in_quarantine", "losses_of", "out_of_service_sentence", "partitions_that_lose",
-    "renaming_text",
+    "removed_sentence", "renaming_text",
 ]  # fmt: skip
 
 _SHOWN = 24
@@ -84,6 +85,8 @@ class Outlook(Struct, frozen=True, kw_only=True):
     step: NextStep = NextStep()
     findings: Sequence[Finding] = msgspec.field(default=())
     """findings of the plan; their files are relative to the directory"""
+    deleted: DeletedPartitions | None = None
+    """deleted partitions that a start removes; None if there are none"""
 
 
 def forecast_sentences(forecast: BrokerForecast, by_kafka: Iterable[Measured] = ()) -> list[str]:
@@ -152,6 +155,7 @@ def first_screen(
         title=title,
         start=list(_starts(outlooks, are_alone=bool(problems))),
         out_of_service=_out_of_service(outlooks, are_alone=bool(problems)),
+        removed=removed_sentence({each.root: each.deleted for each in outlooks if each.deleted is not None}),
         lost=_lost(outlooks, are_alone=bool(problems)),
         losses=losses,
         beyond_end=consequence_sentences(each for outlook in outlooks for each in outlook.consequences),
@@ -351,6 +355,22 @@ def _out_of_service(outlooks: Sequence[Outlook], *, are_alone: bool) -> str:
     if stopped:
         return f"served after a start, but {stopped}{on}{more}"
     return f"out of service after a start: nothing here{on}{more}"
+
+
+def removed_sentence(deleted: Mapping[str, DeletedPartitions], subject: str = "a start") -> str:
+    """Return a sentence about the deleted partitions that a start removes, by log directory, and the command that keeps
+    them, at its end; empty if there are none. `subject` is the subject of the sentence.
+    """
+    if not deleted:
+        return ""
+    records = counted(sum(each.records for each in deleted.values()), "record")
+    directories = counted(sum(len(each.directories) for each in deleted.values()), "-delete directory")
+    topics = sorted({topic for each in deleted.values() for topic in each.topics})
+    words = [*deleted, *(word for topic in topics for word in ("--topic", topic)), "--hold", "--yes"]
+    return (
+        f"{subject} removes {records} in {directories}, of partitions that were deleted; to keep them, first: "
+        f"kafkalog undelete {shell_line(words)}"
+    )
 
 
 def _where_consumers_stop(outlooks: Sequence[Outlook]) -> str:

@@ -53,12 +53,41 @@ def test_a_deleted_partition(root: Path) -> None:
     assert "orders-23" in kafkalog("undelete", root).out
 
 
-def test_a_topic_that_was_created_again_does_not_hold_it(root: Path) -> None:
+def create_again(root: Path) -> None:
+    """Add a `-delete` directory with all of a partition's records, of an older topic with its name."""
     shutil.copytree(root / "orders-23-0", root / GONE)
     (root / GONE / "partition.metadata").write_text("version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAg")
+
+
+def test_a_topic_that_was_created_again_does_not_hold_it(root: Path) -> None:
+    create_again(root)
     said = note(root)
     assert said is not None
     assert GONE in said
+
+
+def test_the_first_screen_and_the_end_say_that_a_start_removes_deleted_partitions(root: Path) -> None:
+    """Real brokers removed such directories a minute after their start; no run keeps them, so `undo` has nothing."""
+    create_again(root)
+    (listed,) = kafkalog("undelete", "--json", root).objects
+    records = sum(remains["records"] for remains in listed["remains"] if remains["path"].endswith(GONE))
+    keeps = f"kafkalog undelete {root} --topic orders-23 --hold --yes"
+    removes = f"removes {records} records in 1 -delete directory, of partitions that were deleted; to keep them, first:"
+    assert kafkalog("verify", root).code == 0, "a deletion was asked for"
+    report = root.parent / "report.txt"
+    kafkalog("report", root, "-o", report)
+    for text in (kafkalog("plan", root).out, report.read_text()):
+        screen = text.replace(" \\\n", " ").partition("\n\n")[0]
+        assert f"a start {removes}" in " ".join(screen.split())
+        assert keeps in " ".join(screen.split())
+    for index in root.glob("*-0/*.timeindex"):
+        index.write_bytes(b"")
+    ended = kafkalog("recover", "--yes", root).out.partition("\nrecovered ")[2].replace(" \\\n", " ")
+    assert f"changes only what was deleted; a start {removes} {keeps} " in " ".join(ended.split())
+    assert "changes nothing" not in ended
+    assert kafkalog(*shlex.split(keeps)[1:]).code == 2
+    assert not list(root.glob("*-delete"))
+    assert "-delete" not in kafkalog("plan", root).out
 
 
 def test_a_partition_that_was_moved_is_held_by_the_live_one(root: Path) -> None:

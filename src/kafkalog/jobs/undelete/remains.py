@@ -14,7 +14,6 @@ from msgspec.structs import replace
 from kafkalog.codec.common.advice import Ask, Sentence
 from kafkalog.codec.common.errors import StorageError
 from kafkalog.codec.common.findings import StopReason
-from kafkalog.codec.model import BatchHeader, Codec, RecordBatch
 from kafkalog.codec.names import (
     CLUSTER_METADATA_TOPIC,
     DELETED,
@@ -26,7 +25,6 @@ from kafkalog.codec.names import (
     parse_segment_file,
     segment_file,
 )
-from kafkalog.codec.plain.records import decode_batch
 from kafkalog.codec.plain.scanner import Scanner
 from kafkalog.log.disk.files import PathLike
 from kafkalog.log.walk.cursor import Cursor
@@ -35,6 +33,7 @@ from kafkalog.recovery.act.operations import FILES
 from kafkalog.recovery.act.quarantine import Runs
 from kafkalog.recovery.broker.manager import topic_id_or_none
 from kafkalog.recovery.damage.soundness import with_next
+from kafkalog.recovery.decide.deleted_data import records_in
 from kafkalog.recovery.facts.survey import Survey, survey
 
 __all__ = [
@@ -47,7 +46,6 @@ __all__ = [
     "first_live_base",
     "fitting_segments",
     "is_empty_log",
-    "records_in",
     "remains_in",
     "status_in",
     "why_not_fitting",
@@ -323,18 +321,6 @@ def _segment(surveyed: Survey, path: str, base_offset: int, next_base: int | Non
         changed_ms=status.st_ctime_ns // _NS_IN_MS,
         damage=damage,
     )
-
-
-def records_in(batch: RecordBatch) -> int:
-    """Return the number of records in a batch; 0 for a control batch. The count is from the header, 0 if it is
-    negative; a compressed message of magic 0 or 1 is decoded, up to its first fault.
-    """
-    header = batch.header
-    if isinstance(header, BatchHeader):
-        return 0 if header.is_control else max(header.records_count, 0)
-    if header.codec == Codec.NONE:
-        return 1
-    return len(decode_batch(batch).records)
 
 
 def _judged(
