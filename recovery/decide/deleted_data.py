@@ -3,9 +3,9 @@ restore.
 
 Deleted data disappears soon: `.deleted` files at the broker's next start, `-delete` directories a minute later. Only
 names, sizes, ids and the first batch of each log are examined here. Three kinds do not count, because their records are
-held elsewhere or were replaced: a `.deleted` file above the first segment of the live log was compacted or truncated
-away, unless it holds offsets that a plan reports as lost; a `-delete` directory beside a live one with its topic id,
-which begins no later, was moved; the segments of a tiered log are remote.
+held elsewhere or were replaced: a `.deleted` file above the first segment of the log, as a start leaves it, was
+compacted or truncated away, unless it holds offsets that a plan reports as lost; a `-delete` directory beside a live
+one with its topic id, which begins no later, was moved; the segments of a tiered log are remote.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from kafkalog.codec.names import (
 )
 from kafkalog.codec.plain.records import decode_batch
 from kafkalog.codec.plain.scanner import Scanner
+from kafkalog.log.directories.deleted import first_base_after_swaps
 from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.broker.manager import topic_id_or_none
 from kafkalog.recovery.damage.offset_ranges import OffsetRanges
@@ -85,8 +86,8 @@ def records_in(batch: RecordBatch) -> int:
 
 def lost_in_deleted(survey: Survey, lost: Iterable[LostRange]) -> dict[str, list[str]]:
     """Return the paths of `.deleted` logs at or above the first segment of the live log that hold offsets in `lost`, by
-    partition directory and in offset order; empty if there are none. Partitions without a live segment and the metadata
-    log are left out. Compaction and truncation leave such files, until the next start removes them. Reads batch headers
+    partition directory and in offset order; empty if there are none. All count if the log has no segment. The metadata
+    log is left out. Compaction and truncation leave such files, until the next start removes them. Reads batch headers
     of the logs that may hold such offsets; raises `StorageError` if it cannot.
     """
     tree = survey.tree()
@@ -96,16 +97,16 @@ def lost_in_deleted(survey: Survey, lost: Iterable[LostRange]) -> dict[str, list
     places = {}
     for directory, its_ranges in ranges.items():
         name = parse_partition_directory(directory)
-        first = min((base for base, _path in _logs(tree, directory, "")), default=None)
+        first = first_base_after_swaps(tree.names(directory))
         deleted = _logs(tree, directory, DELETED)
-        if first is None or not deleted or name is None or name.topic == CLUSTER_METADATA_TOPIC:
+        if not deleted or name is None or name.topic == CLUSTER_METADATA_TOPIC:
             continue
         offsets = _LostOffsets(its_ranges)
         ends = [*(base for base, _path in deleted[1:]), NO_END]
         holding = [
             path
             for (base, path), end in zip(deleted, ends, strict=True)
-            if base >= first and offsets.meet(base, end - 1) and _holds(tree, path, offsets)
+            if (first is None or base >= first) and offsets.meet(base, end - 1) and _holds(tree, path, offsets)
         ]
         if holding:
             places[directory] = holding
@@ -211,7 +212,7 @@ def _deleted_below(tree: Tree, directory: str, remote: OffsetRanges) -> list[str
     deleted = _logs(tree, directory, DELETED)
     if not deleted:
         return []
-    first = min((base for base, _path in _logs(tree, directory, "")), default=None)
+    first = first_base_after_swaps(tree.names(directory))
     following = [base for base, _path in deleted[1:]]
     return [
         path

@@ -34,7 +34,7 @@ from kafkalog.codec.names import (
 from kafkalog.codec.plain.insides import Insides
 from kafkalog.log.directories.checkpoint_findings import too_high_end
 from kafkalog.log.directories.partition import read_partition
-from kafkalog.log.disk.pointer import half_done
+from kafkalog.log.disk.pointer import half_done, partitions_kept_by_runs
 from kafkalog.log.storage.content import Content, Literal
 from kafkalog.log.storage.java import TooLargeError
 from kafkalog.recovery.broker.identity import meta_properties_finding, names_newer_version
@@ -187,6 +187,10 @@ class Plan:
     """whether an error is left that a recovery with `full` repairs"""
     lost_in_deleted: tuple[str, ...] = ()
     """names of the partition directories whose `.deleted` files hold offsets that the recommended way loses"""
+    kept_by_runs: tuple[str, ...] = ()
+    """names of the partition directories that lose offsets with the recommended way, and of which earlier recoveries
+    keep logs
+    """
     request: Recovery | None = None
     """what it was made for"""
 
@@ -397,6 +401,7 @@ def plan_of(
         deleted=note_of_deleted(survey, rules.facts.tiering, in_deleted, gone),
         deleted_partitions=gone,
         lost_in_deleted=tuple(in_deleted),
+        kept_by_runs=partitions_kept_by_runs(survey.root, dict.fromkeys(each.partition for each in lost_by_best)),
         consequences=(
             *consequences(survey.tree(), result.tree, result.partitions.values(), lost, rules, directory.coordinators),
             *ends_going_back(survey.root, survey.tree(), result.partitions.values(), lost),

@@ -319,6 +319,7 @@ def _kept(path: str, plan: Plan) -> Planned:
         needs_consent=plan.needs_consent,
         needs_full=plan.needs_full,
         lost_in_deleted=plan.lost_in_deleted,
+        kept_by_runs=plan.kept_by_runs,
         copies=plan.copies,
         note_of_identity=plan.note_of_identity,
         no_room=why_no_room(plan),

@@ -118,6 +118,8 @@ class Planned(Struct, frozen=True, kw_only=True):
     """whether an error is left that a recovery with `full` repairs"""
     lost_in_deleted: tuple[str, ...] = ()
     """names of the partition directories whose `.deleted` files hold offsets that the recommended way loses"""
+    kept_by_runs: tuple[str, ...] = ()
+    """names of the partition directories that lose offsets, and of which earlier recoveries keep logs"""
     copies: tuple[str, ...] = ()
     """directories that hold other copies"""
     note_of_identity: str | None = None

@@ -11,7 +11,7 @@ from kafkalog.recovery import RecoveryResult
 from kafkalog.recovery.broker.node.answer import NodeStart
 from kafkalog.recovery.broker.node.sentences import node_sentences
 from kafkalog.recovery.decide.choice import ranges_text
-from kafkalog.recovery.decide.losses import lost_beside, lost_text, repeats_text, skipped_text
+from kafkalog.recovery.decide.losses import first_names, lost_beside, lost_text, repeats_text, skipped_text
 from kafkalog.words.advice import told
 from kafkalog.words.escapes import escape_controls
 from kafkalog.words.insides import NOT_EXAMINED
@@ -60,6 +60,9 @@ def print_result(result: RecoveryResult, said: set[str] | None = None) -> None:
         outlook = Outlook(root=plan.root, forecast=None, choice=plan.choice, findings=plan.findings)
         for sentence in looks_in_quarantine(outlook, result.quarantine or ""):
             writer.write(escape_controls(sentence))
+        if plan.lost_in_deleted:
+            listing = f"kafkalog undelete {shell_word(plan.root)}"
+            writer.write(f"`.deleted` files there have lost offsets of {first_names(plan.lost_in_deleted)}: {listing}")
         consequences = consequence_sentences(each for each in plan.consequences if each.way is None)
         for sentence in consequences[:_CONSEQUENCES]:
             writer.write(escape_controls(sentence))

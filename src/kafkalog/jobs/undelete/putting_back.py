@@ -23,13 +23,13 @@ from kafkalog.jobs.undelete.remains import (
     Remains,
     RemainsKind,
     files_by_directory,
-    first_live_base,
     fitting_segments,
     remains_in,
     why_not_fitting,
 )
 from kafkalog.jobs.undelete.request import Undelete
 from kafkalog.jobs.undelete.results import PutBack, UndeletePlan
+from kafkalog.log.directories.deleted import first_base_after_swaps
 from kafkalog.recovery.broker.manager import topic_id_or_none
 from kafkalog.recovery.decide.actions import ActionKind, RecoveryAction, difference, marker_first
 from kafkalog.recovery.decide.losses import first_names
@@ -220,7 +220,7 @@ class _Making:
             self.points.log_starts.pop((name.topic, name.partition), None)
 
     def segments(self, remains: Remains) -> None:
-        first_live = first_live_base(self.files[remains.directory])
+        first_live = first_base_after_swaps(self.files[remains.directory])
         fitting = fitting_segments(first_live, remains.segments)
         bases = {remains_segment.base_offset for remains_segment in fitting}
         left = [segment for segment in remains.segments if segment.base_offset not in bases]

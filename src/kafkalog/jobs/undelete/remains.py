@@ -26,6 +26,7 @@ from kafkalog.codec.names import (
     segment_file,
 )
 from kafkalog.codec.plain.scanner import Scanner
+from kafkalog.log.directories.deleted import first_base_after_swaps
 from kafkalog.log.disk.files import PathLike
 from kafkalog.log.walk.cursor import Cursor
 from kafkalog.recovery.act.history import RunState, list_runs, root_of_runs
@@ -43,7 +44,6 @@ __all__ = [
     "RemainsSegment",
     "each_place",
     "files_by_directory",
-    "first_live_base",
     "fitting_segments",
     "is_empty_log",
     "remains_in",
@@ -383,18 +383,11 @@ def _of_segments(names: Sequence[str], segments: Sequence[RemainsSegment]) -> tu
     ("", reason). Segments fit if they end below the first live segment and are sound (`fitting_segments`). `names` are
     the files in the directory.
     """
-    first = first_live_base(names)
+    first = first_base_after_swaps(names)
     fitting = fitting_segments(first, segments)
     if not fitting:
         return "", why_not_fitting(first, segments[0])
     return f"the log begins at {fitting[0].base_offset} again", None
-
-
-def first_live_base(names: Sequence[str]) -> int | None:
-    """Lowest base offset of the live segments among file names; None if there is none."""
-    parsed = [parse_segment_file(name) for name in names]
-    logs = [name for name in parsed if name is not None and name.is_live_log]
-    return min((log.base_offset for log in logs), default=None)
 
 
 def fitting_segments(first_live: int | None, segments: Sequence[RemainsSegment]) -> list[RemainsSegment]:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -47,6 +47,7 @@ __all__ = [
     "is_run_id",
     "logs_cut_by_runs",
     "new_owner",
+    "partitions_kept_by_runs",
     "read_pointer",
     "runs_of_other_versions",
 ]  # fmt: skip
@@ -222,6 +223,22 @@ def logs_cut_by_runs(root: str) -> dict[str, LogCut]:
             if path not in cuts or cuts[path].time_ns <= cut.time_ns:
                 cuts[path] = cut
     return cuts
+
+
+def partitions_kept_by_runs(root: str, partitions: Iterable[str]) -> tuple[str, ...]:
+    """Return those of the directories `partitions` of which a completed recovery of the log directory `root` has moved
+    whole logs away and keeps them, in the given order. Quarantines that cannot be listed are ignored. Empty if the
+    pointer file cannot be read. Raises `StorageError` if a manifest cannot be examined.
+    """
+    runs = [os.path.join(directory, _FILES) for directory, _time_ns in _completed(root)]
+    return tuple(name for name in partitions if any(_has_logs(os.path.join(files, name)) for files in runs))
+
+
+def _has_logs(directory: str) -> bool:
+    try:
+        return any(FileKind.LOG.value in name for name in os.listdir(directory))
+    except OSError:
+        return False
 
 
 def epoch_before_runs(root: str, partition: str) -> int:
