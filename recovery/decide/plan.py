@@ -100,6 +100,7 @@ from kafkalog.recovery.facts.unreadable import (
 from kafkalog.recovery.modes.spec import Help
 from kafkalog.recovery.modes.table import Mode
 from kafkalog.recovery.safe.normalize import Checkpoints, read_high_watermarks
+from kafkalog.recovery.safe.result import SafeResult
 
 _NEVER_TOUCHED = frozenset({LOCK_FILE})
 
@@ -131,8 +132,23 @@ class BrokerForecast:
 
     logs: object = field(default=None, repr=False, compare=False)
     """the `BrokerResult` of loading the logs, kept until the node's start is forecast from it; None afterwards"""
+    logs_after: object = field(default=None, repr=False, compare=False)
+    """the `BrokerResult` of loading the logs that the plan leaves, kept as long as `logs`; None if it is unknown, or if
+    the plan changes nothing
+    """
+    after: NodeStart | None = None
+    """forecast of the node's start after the plans for all of its directories, if the start on them as they are fails
+    or loses something; None if it is unknown, or if the plans are refused or change nothing
+    """
     is_of_node: bool = False
     """whether `outcome` is that of the whole node, while its logs alone would load"""
+
+    @property
+    def node_then(self) -> NodeStart | None:
+        """Forecast of the node's start after the plans if it is known, else of the start on the directories as they
+        are; None if neither is known.
+        """
+        return self.node if self.after is None else self.after
 
     @property
     def starts_and_loses_nothing(self) -> bool:
@@ -221,6 +237,11 @@ class Plan:
     def node(self) -> NodeStart | None:
         """Forecast of the whole node's start; None if unknown."""
         return self.broker.node
+
+    @property
+    def node_then(self) -> NodeStart | None:
+        """Forecast of the whole node's start after the plan, as in `BrokerForecast`."""
+        return self.broker.node_then
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -358,6 +379,7 @@ def plan_of(
         tuple(rules.facts.strays(name for name, partition in kafka.partitions.items() if partition.stray is None)),
         refusing=tuple(name for name, partition in kafka.partitions.items() if partition.refuses_appends),
         logs=None if choice is None else kafka,
+        logs_after=None if choice is None or own is None or survey.is_partial else _loaded_after(own, actions),
     )
     ways = compared.ways
     if kafka.is_loaded or not rules.mode.spec.is_as_broker:
@@ -465,6 +487,15 @@ def _actions(forecasts: Forecasts, survey: Survey) -> list[RecoveryAction]:
     if kafka.clean and not any(_touches_a_partition(action) for action in actions):
         return [action for action in actions if action.path != CLEAN_SHUTDOWN_FILE]  # it is true still
     return actions
+
+
+def _loaded_after(own: SafeResult, actions: Sequence[RecoveryAction]) -> BrokerResult | None:
+    """Return the result of loading the logs that a recovery leaves. None if it is unknown: the recovery leaves
+    partitions as they are, changes the metadata log, or does nothing.
+    """
+    if not actions or own.refusals or any(action.path.startswith(CLUSTER_METADATA_DIRECTORY) for action in actions):
+        return None
+    return BrokerResult(outcome=StartResult.LOADED, tree=own.tree, clean=False, partitions=own.partitions)
 
 
 def _touches_a_partition(action: RecoveryAction) -> bool:

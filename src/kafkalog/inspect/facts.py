@@ -157,6 +157,11 @@ class Planned(Struct, frozen=True, kw_only=True):
         return None if self.forecast is None else self.forecast.node
 
     @property
+    def node_then(self) -> NodeStart | None:
+        """Forecast of the node's start after the plan, as in `BrokerForecast`; None if unknown."""
+        return None if self.forecast is None else self.forecast.node_then
+
+    @property
     def changes(self) -> bool:
         """Whether anything would be changed."""
         return bool(self.files)

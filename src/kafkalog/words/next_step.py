@@ -120,6 +120,10 @@ class Outlined(PlannedFor, Protocol):
         """Forecast of the node's start; None if unknown."""
 
     @property
+    def node_then(self) -> NodeStart | None:
+        """Forecast of the node's start after the plan, or as it is if that is unknown; None if neither is known."""
+
+    @property
     def names(self) -> Sequence[str]:
         """Names of the partition directories in the plan."""
 
@@ -177,7 +181,7 @@ def what_to_type(plan: Outlined, given: Given) -> NextStep:
     step = _next_step(plan, given)
     if not step.commands:
         return step
-    look = "" if step.kind is StepKind.MEND else _look_first(plan.node)
+    look = "" if step.kind is StepKind.MEND else _look_first(plan.node_then)
     before = f"{look}; " if look else ""
     before += _STOP_FIRST if plan.root in given.locked else ""
     before += f"{given.without_room[plan.root]}; then " if plan.root in given.without_room else ""
@@ -305,7 +309,7 @@ def _beside_the_logs(
 
 def mends_of(plan: Outlined, given: Given = NOTHING_GIVEN) -> Iterator[Mend]:
     """Yield advice for faults of the node's start that the plan does not repair."""
-    return mends(plan.node, plan.names, given.words)
+    return mends(plan.node_then, plan.names, given.words)
 
 
 def _own_step(command: str, best: RecoveryWay | None, *, drops: bool) -> NextStep:

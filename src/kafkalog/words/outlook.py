@@ -32,7 +32,7 @@ from kafkalog.recovery.broker.node.answer import (
     StartOutcome,
 )
 from kafkalog.recovery.broker.node.releases import MODELED
-from kafkalog.recovery.broker.node.sentences import is_lost_and_emptied, start_fails, start_sentences
+from kafkalog.recovery.broker.node.sentences import is_lost_and_emptied, node_sentences, start_fails, start_sentences
 from kafkalog.recovery.decide.aftermath import LossConsequence
 from kafkalog.recovery.decide.choice import RecoveryChoice, ranges_text
 from kafkalog.recovery.decide.deleted_data import DeletedPartitions
@@ -98,7 +98,18 @@ def forecast_sentences(forecast: BrokerForecast, by_kafka: Iterable[Measured] = 
                for name in (forecast.strays if forecast.node is None else ())]  # fmt: skip
     how = how_logs_load(by_kafka, is_clean=forecast.clean_shutdown)
     told = start_sentences(forecast.node, forecast.outcome, forecast.exception, forecast.message, how)
-    return [*told, *(renamed if forecast.outcome == "loaded" else ())]
+    return [*told, *(renamed if forecast.outcome == "loaded" else ()), *_sentences_after(forecast)]
+
+
+def _sentences_after(forecast: BrokerForecast) -> list[str]:
+    """Return sentences about what the node's start fails at or loses after the plans too, without those that hold of
+    the start on the directories as they are.
+    """
+    if forecast.node is None or forecast.after is None or forecast.after.loses_nothing:
+        return []
+    first, *more = node_sentences(forecast.after)
+    known = node_sentences(forecast.node)
+    return [f"after this plan, {first}", *more] if any(each not in known for each in (first, *more)) else []
 
 
 def copies_to_keep(forecast: BrokerForecast) -> list[str]:
@@ -336,6 +347,8 @@ def _out_of_service(outlooks: Sequence[Outlook], *, are_alone: bool) -> str:
         too = ", and after this plan too, because it leaves a damaged metadata log"
         until = too if any(_begins_anew(outlook) for outlook in outlooks) else " until that is mended"
         more = f", {elsewhere} of them in what is missing" if elsewhere else ""
+        emptied = _emptied(_after(outlooks))
+        more += f"; served after this plan, but empty: {emptied}" if emptied else ""
         return f"out of service{until}: {counted(down, 'partition')}{more}"
     said = out_of_service_sentence(list(nodes))
     if said:
@@ -484,7 +497,7 @@ def _lost(outlooks: Sequence[Outlook], *, are_alone: bool) -> str:
     own = total(outlook.choice.own for outlook in planned)
     unread = sum(_of_metadata(outlook).records_hidden for outlook in planned)  # it has no consumers
     own = replace(own, records_hidden=own.records_hidden - unread)
-    nodes = [each.forecast.node for each in planned if each.forecast is not None and each.forecast.node is not None]
+    nodes = [node for each in planned if each.forecast is not None and (node := each.forecast.node_then) is not None]
     hurt = [name for outlook in planned for name in partitions_that_lose(outlook.choice)]
     beside = lost_beside(nodes, (finding for outlook in planned for finding in outlook.findings), hurt,
                          [paths for outlook in planned for paths in outlook.choice.renamed])  # fmt: skip
@@ -501,15 +514,32 @@ def _lost(outlooks: Sequence[Outlook], *, are_alone: bool) -> str:
             others = f"{nothing} that is counted; what cannot be read is not"
         is_part = are_alone or _is_unknown(planned)
         if beside:
-            return f"lost beside this plan: {'; '.join(beside)}"
+            return f"lost beside this plan: {'; '.join(beside)}{_mended(planned)}"
         stays = "; the metadata log stays damaged" if any(map(_leaves_metadata, nodes)) else ""
+        stays += _mended(planned)
         return f"lost with this plan: {others if is_part else nothing}{stays}"
     if unread and sentence_of_lost(own) == "nothing":
         return "; ".join(["lost with this plan: no record; the metadata log stays damaged", *besides])
     readable = f"; {readable_text(own)}" if own.sound_lost else ""
     where = f" in {counted(len(hurt), 'partition')}" if hurt else ""
     when = "before" if own.is_lost_before else "with"
-    return "; ".join([f"lost {when} this plan: {sentence_of_lost(own)}{where}{readable}", *besides])
+    return "; ".join([f"lost {when} this plan: {sentence_of_lost(own)}{where}{readable}", *besides]) + _mended(planned)
+
+
+def _after(outlooks: Iterable[Outlook]) -> list[NodeStart]:
+    """Return the forecasts of the nodes' starts after the plans, each once, without those that are unknown."""
+    return list(dict.fromkeys(outlook.forecast.after for outlook in outlooks
+                              if outlook.forecast is not None and outlook.forecast.after is not None))  # fmt: skip
+
+
+def _mended(outlooks: Sequence[Outlook]) -> str:
+    """Return a clause about the partitions that a start on the directories as they are would lose, and a start after
+    the plans does not; empty if there are none.
+    """
+    forecasts = [each.forecast for each in outlooks if each.forecast is not None and each.forecast.after is not None]
+    now = {name for each in forecasts if each.node is not None for name in each.node.lost}
+    then = {name for each in forecasts if each.after is not None for name in each.after.lost}
+    return f"; a start before it would lose all or part of {_sorted_names(now - then)}" if now - then else ""
 
 
 def _of_metadata(outlook: Outlook) -> Measured:
