@@ -90,6 +90,16 @@ def test_the_first_screen_and_the_end_say_that_a_start_removes_deleted_partition
     assert "-delete" not in kafkalog("plan", root).out
 
 
+def test_deleted_partitions_are_held_beside_deleted_segments_of_the_live_one(root: Path) -> None:
+    create_again(root)
+    delete_segment(root / "orders-23-0", 0)
+    held = kafkalog("undelete", root, "--topic", "orders-23", "--hold", "--yes")
+    assert held.code == 2
+    assert "stays deleted: orders-23-0 is live" in words(held.out)
+    assert not list(root.glob("*-delete"))
+    assert kafkalog("undelete", root, "--topic", "orders-23", "--hold", "--yes").code == 3
+
+
 def test_a_partition_that_was_moved_is_held_by_the_live_one(root: Path) -> None:
     shutil.copytree(root / "orders-23-0", root / GONE)
     assert note(root) is None

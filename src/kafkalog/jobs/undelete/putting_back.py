@@ -101,23 +101,23 @@ def _chosen(whole: Survey, wanted: Undelete, *, is_needed: bool) -> list[Remains
 
 def _hold(stack: ExitStack, root: str, wanted: Undelete, chosen: Sequence[Remains]) -> UndeletePlan:
     """Return a plan that renames the `-delete` directories to `-stray`, so that no broker deletes them
-    (`LogManager.loadLog`, `addStrayLog`). Nothing is renamed yet; `stack` closes the survey. Raises `RecoveryRefused`
-    for deleted segments of a live log, if all directories are `-stray` already, and if renaming is not safe. Raises
-    `StorageError` if a file cannot be read.
+    (`LogManager.loadLog`, `addStrayLog`). Nothing is renamed yet; `stack` closes the survey. Deleted segments of live
+    logs stay, and the plan says so. Raises `RecoveryRefused` if there is nothing else, if all directories are `-stray`
+    already, and if renaming is not safe. Raises `StorageError` if a file cannot be read.
     """
-    actions, held = [], []
+    actions, held, left = [], [], []
     if chosen and all(remains.kind is RemainsKind.STRAY for remains in chosen):
         raise RecoveryRefused(f"{chosen[0].directory} is already one that no broker removes", reason="held")
     for remains in chosen:
         if remains.kind is RemainsKind.SEGMENTS:
-            raise RecoveryRefused(
+            left.append(
                 Sentence(
                     f"{remains.directory} is live, and a broker that starts removes its deleted segments at once: "
                     "restore them, or extract them with ",
                     Ask.UNDELETE_INTO,
-                ),
-                reason="segments",
+                )
             )
+            continue
         if remains.kind is RemainsKind.STRAY:
             continue
         target = remains.directory.removesuffix(DirectoryState.DELETE) + DirectoryState.STRAY
@@ -134,10 +134,13 @@ def _hold(stack: ExitStack, root: str, wanted: Undelete, chosen: Sequence[Remain
                 topic_id=remains.topic_id,
             )
         )
+    if left and not held:
+        raise RecoveryRefused(left[0], reason="segments")
     surveyed = stack.enter_context(survey(root, only=frozenset(remains.directory for remains in chosen)))
     refuse_unsafe(surveyed, actions, surveyed.tree())
     ordered = marker_first(surveyed, actions)
-    return UndeletePlan(root, surveyed, ordered, tuple(held), notes=tuple(_note_of_marker(ordered)), request=wanted)
+    notes = tuple(_note_of_marker(ordered))
+    return UndeletePlan(root, surveyed, ordered, tuple(held), left=tuple(left), notes=notes, request=wanted)
 
 
 def _note_of_marker(actions: Sequence[RecoveryAction]) -> Iterator[str]:
