@@ -112,7 +112,8 @@ def _with_node(plan: Plan, rules: Rules, start: NodeStart, after: NodeStart | No
     facts = rules.facts
     broker = replace(plan.broker, node=start, strays=start.strays, logs=None, logs_after=None, after=after)
     if broker.outcome != StartResult.LOADED:
-        return _with_consequences(replace(plan, broker=broker), rules)
+        plan = replace(plan, broker=broker)
+        return plan if after is None else _with_consequences(plan, rules)
     plan = _without_bootstrap(plan, start)
     newest = start.answers[-1]
     if plan.refusal is None and all(answer.is_of_newer_files for answer in start.answers):
@@ -140,11 +141,11 @@ def _with_node(plan: Plan, rules: Rules, start: NodeStart, after: NodeStart | No
 
 def _with_consequences(plan: Plan, rules: Rules) -> Plan:
     """Return the plan with the consequences of the node's start after it, or of the start on the directory as it is if
-    the former is not known. Unchanged if neither start opens partitions. Raises `StorageError` if a file cannot be
+    the former is not known. Unchanged without a forecast of the node's start. Raises `StorageError` if a file cannot be
     read.
     """
     start, facts = plan.broker.node_then, rules.facts
-    if start is None or (plan.broker.outcome != StartResult.LOADED and plan.broker.after is None):
+    if start is None:
         return plan
     is_first = os.path.abspath(plan.root) == start.roots[0]  # plans of the node's other directories need not say it
     missing = _without_directory(start) if is_first and start.not_given == 0 else []

@@ -205,7 +205,7 @@ class Plan:
     """names of the partition directories whose `.deleted` files hold offsets that the recommended way loses"""
     kept_by_runs: tuple[str, ...] = ()
     """names of the partition directories that lose offsets with the recommended way, and of which earlier recoveries
-    keep logs
+    keep `.deleted` segments
     """
     request: Recovery | None = None
     """what it was made for"""

@@ -169,7 +169,10 @@ def node_files(
             (root for root in listed if os.path.isdir(os.path.join(root, CLUSTER_METADATA_DIRECTORY))), None
         )
     gone = frozenset(root for root in listed if not os.path.lexists(root))
-    return NodeFiles(listed, metadata, given, meta, unreadable, gone, are_all, trees)
+    return NodeFiles(
+        roots=listed, metadata_root=metadata, properties=given, meta=meta, unreadable=unreadable, missing=gone,
+        are_all=are_all, planned=trees,
+    )  # fmt: skip
 
 
 def stated_node_id(properties: Mapping[str, str]) -> int | None:

@@ -119,7 +119,9 @@ class Planned(Struct, frozen=True, kw_only=True):
     lost_in_deleted: tuple[str, ...] = ()
     """names of the partition directories whose `.deleted` files hold offsets that the recommended way loses"""
     kept_by_runs: tuple[str, ...] = ()
-    """names of the partition directories that lose offsets, and of which earlier recoveries keep logs"""
+    """names of the partition directories that lose offsets, and of which earlier recoveries keep `.deleted`
+    segments
+    """
     copies: tuple[str, ...] = ()
     """directories that hold other copies"""
     note_of_identity: str | None = None

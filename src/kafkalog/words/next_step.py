@@ -154,7 +154,7 @@ class Outlined(PlannedFor, Protocol):
     @property
     def kept_by_runs(self) -> tuple[str, ...]:
         """Names of partition directories that lose offsets with the recommended way, and of which earlier recoveries
-        keep logs.
+        keep `.deleted` segments.
         """
 
     @property
@@ -363,7 +363,7 @@ def _not_in_the_logs(node: NodeStart | None) -> str:
 def done_of(best: RecoveryWay, node: NodeStart | None, kept_from: str | None = None) -> str:
     """Return the sentence to show instead of the command of the way `best`, if that command would do nothing. `node` is
     the forecast of the node's start, None if there is none. `kept_from` is the log directory if earlier recoveries keep
-    logs of the partitions that lose something; else None.
+    `.deleted` segments of the partitions that lose something; else None.
     """
     if not _serves(node):
         return _not_in_the_logs(node)

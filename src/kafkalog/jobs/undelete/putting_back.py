@@ -81,8 +81,9 @@ def plan_directory(
 
 def _chosen(whole: Survey, wanted: Undelete, *, is_needed: bool) -> list[Remains]:
     """Return the deleted data to restore, sorted by directory. Raises `RecoveryRefused` if a partition has several
-    deleted directories and the request names none of them. If there is no deleted data, raises `RecoveryRefused` with
-    `is_needed`, and otherwise returns an empty list. Raises `StorageError` if a directory cannot be read.
+    deleted directories and the request names none of them, unless they are to be held. If there is no deleted data,
+    raises `RecoveryRefused` with `is_needed`, and otherwise returns an empty list. Raises `StorageError` if a directory
+    cannot be read.
     """
     leftovers = [
         remains
@@ -94,7 +95,7 @@ def _chosen(whole: Survey, wanted: Undelete, *, is_needed: bool) -> list[Remains
     by_partition: dict[int, list[Remains]] = {}
     for remains in leftovers:
         by_partition.setdefault(remains.partition, []).append(remains)
-    for number, several in sorted(by_partition.items()):
+    for number, several in sorted(by_partition.items()) if not wanted.hold else ():  # held ones keep their ids
         wanted.refuse_several(number, [remains.directory for remains in several])
     return leftovers
 

@@ -24,7 +24,7 @@ from kafkalog.codec.common.advice import Advice, Ask, Sentence
 from kafkalog.codec.common.errors import FormatError, LimitExceeded, RecoveryRefused, StorageError
 from kafkalog.codec.common.findings import Finding, FindingCode, Severity
 from kafkalog.codec.files.text import decode_leader_epochs
-from kafkalog.codec.names import LEADER_EPOCH_CHECKPOINT, QUARANTINE_POINTER, FileKind
+from kafkalog.codec.names import DELETED, LEADER_EPOCH_CHECKPOINT, QUARANTINE_POINTER, FileKind
 from kafkalog.log.disk.files import FileSource, read_small, status_of
 from kafkalog.log.disk.remote import storage_of
 from kafkalog.log.disk.remote_file import MissingFileError
@@ -227,16 +227,16 @@ def logs_cut_by_runs(root: str) -> dict[str, LogCut]:
 
 def partitions_kept_by_runs(root: str, partitions: Iterable[str]) -> tuple[str, ...]:
     """Return those of the directories `partitions` of which a completed recovery of the log directory `root` has moved
-    whole logs away and keeps them, in the given order. Quarantines that cannot be listed are ignored. Empty if the
-    pointer file cannot be read. Raises `StorageError` if a manifest cannot be examined.
+    `.deleted` segments away and keeps them, in the given order. Quarantines that cannot be listed are ignored. Empty if
+    the pointer file cannot be read. Raises `StorageError` if a manifest cannot be examined.
     """
     runs = [os.path.join(directory, _FILES) for directory, _time_ns in _completed(root)]
-    return tuple(name for name in partitions if any(_has_logs(os.path.join(files, name)) for files in runs))
+    return tuple(name for name in partitions if any(_has_deleted(os.path.join(files, name)) for files in runs))
 
 
-def _has_logs(directory: str) -> bool:
+def _has_deleted(directory: str) -> bool:
     try:
-        return any(FileKind.LOG.value in name for name in os.listdir(directory))
+        return any(name.endswith(FileKind.LOG.value + DELETED) for name in os.listdir(directory))
     except OSError:
         return False
 
