@@ -26,6 +26,7 @@ from kafkalog.codec.names import (
     DirectoryState,
 )
 from kafkalog.log.storage.producers.snapshots import newest_entries
+from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.broker.manager import BrokerResult
 from kafkalog.recovery.broker.node.answer import (
     DISPLACED,
@@ -118,6 +119,7 @@ def node_start(
     loads_others: bool = True,
     controllers: Sequence[str] = (),
     now_ms: int | None = None,
+    planned: Mapping[str, Tree] | None = None,
 ) -> NodeStart:
     """Predict what a node does when it is started on these log directories, which all belong to one node. Return one
     answer for each release asked about. Reads only. If a start fails, the answer says so; nothing is raised for that.
@@ -135,8 +137,10 @@ def node_start(
     * `controllers`: log directories of other voters, whose metadata the node follows if they are a majority; or data
       directories of its ZooKeeper
     * `now_ms`: time to treat as now, in ms since 1970; by default the clock's
+    * `planned`: trees that recoveries would leave, by log directory; they count in place of the files, except for the
+      metadata log. `loaded` must have the results of loading them
     """
-    files = node_files(roots, properties)
+    files = node_files(roots, properties, planned)
     now = time.time_ns() // 1_000_000 if now_ms is None else now_ms
     leaders = Leaders(directories=controllers, now_ms=now)
     try:
@@ -221,7 +225,7 @@ class _Context(Struct, kw_only=True):
         if directory.path not in self._producers:
             is_live = directory.parsed.state is DirectoryState.LIVE
             loaded = self.logs([directory.root])[directory.root]
-            tree = loaded.tree if loaded.partitions else self.files.surveyed(directory.root).tree()
+            tree = loaded.tree if loaded.partitions else self.files.tree(directory.root)
             self._producers[directory.path] = newest_entries(tree, directory.name) or () if is_live else ()
         return self._producers[directory.path]
 

@@ -12,6 +12,7 @@ from kafkalog.codec.common.findings import Finding
 from kafkalog.codec.names import META_PROPERTIES, DirectoryState, parse_partition_directory
 from kafkalog.log.directories.directory import is_readable_partition
 from kafkalog.log.directories.identities import meta_properties_of
+from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.broker.manager import BrokerResult
 from kafkalog.recovery.broker.node.answer import NodeAnswer, NodeStart, StartOutcome
 from kafkalog.recovery.broker.node.node_files import log_dirs_of, stated_node_id
@@ -43,6 +44,7 @@ def start_with(
     now_ms: int | None = None,
     controllers: Sequence[str] = (),
     apart: Sequence[str] = (),
+    planned: Mapping[str, Tree] | None = None,
 ) -> NodeStart:
     """Predict the start of the node that `root` belongs to, on the log directory `root` and on the directories in
     `roots` that are not copies of it. Reads only. Raises `UsageError` if the release is not a version number or not
@@ -55,6 +57,7 @@ def start_with(
     * `controllers`: log directories of other nodes of the cluster, for their metadata
     * `apart`: directories that name another broker but may belong to this one; if there is one, every answer becomes
       UNKNOWN, unless no release starts without it either
+    * `planned`: trees that recoveries would leave, as in `node_start`
     """
     others = _other_node(root, asked.properties or {})
     start = node_start(
@@ -70,6 +73,7 @@ def start_with(
         loads_others=False,
         controllers=controllers,
         now_ms=now_ms,
+        planned=planned,
     )
     if others is not None:
         condition = f"with its own properties: those that were given are of node {others}"

@@ -3,9 +3,9 @@ restore.
 
 Deleted data disappears soon: `.deleted` files at the broker's next start, `-delete` directories a minute later. Only
 names, sizes, ids and the first batch of each log are examined here. Three kinds do not count, because their records are
-held elsewhere or were replaced: a `.deleted` file above the first segment of the live log was compacted or truncated
-away, unless it holds offsets that a plan reports as lost; a `-delete` directory beside a live one with its topic id,
-which begins no later, was moved; the segments of a tiered log are remote.
+held elsewhere or were replaced: a `.deleted` file above the first segment of the log, as a start leaves it, was
+compacted or truncated away, unless it holds offsets that a plan reports as lost; a `-delete` directory beside a live
+one with its topic id, which begins no later, was moved; the segments of a tiered log are remote.
 """
 
 from __future__ import annotations
@@ -14,9 +14,11 @@ from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
 
+from msgspec import Struct
+
 from kafkalog.codec.common.shell import shell_word
 from kafkalog.codec.common.wording import counted, first_of
-from kafkalog.codec.model import NO_END
+from kafkalog.codec.model import NO_END, BatchHeader, Codec, RecordBatch
 from kafkalog.codec.names import (
     CLUSTER_METADATA_TOPIC,
     DELETED,
@@ -26,7 +28,9 @@ from kafkalog.codec.names import (
     parse_partition_directory,
     parse_segment_file,
 )
+from kafkalog.codec.plain.records import decode_batch
 from kafkalog.codec.plain.scanner import Scanner
+from kafkalog.log.directories.deleted import first_base_after_swaps
 from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.broker.manager import topic_id_or_none
 from kafkalog.recovery.damage.offset_ranges import OffsetRanges
@@ -35,15 +39,55 @@ from kafkalog.recovery.decide.ways import LostRange
 from kafkalog.recovery.facts.survey import Survey
 from kafkalog.tiers.tiering import Tiering
 
-__all__ = ["lost_in_deleted", "note_of_deleted"]
+__all__ = ["DeletedPartitions", "deleted_partitions", "lost_in_deleted", "note_of_deleted", "records_in"]
 
 _SHOWN = 3
 
 
+class DeletedPartitions(Struct, frozen=True, kw_only=True):
+    """The `-delete` directories of one log directory that have records which no other directory there has. A broker
+    removes such directories `file.delete.delay.ms` (a minute) after its start.
+    """
+
+    directories: tuple[str, ...]
+    """sorted names"""
+    records: int
+    """number of records in them, by the headers of their batches"""
+
+    @property
+    def topics(self) -> frozenset[str]:
+        """Topics of the directories."""
+        return frozenset(name.topic for name in map(parse_partition_directory, self.directories) if name is not None)
+
+
+def deleted_partitions(survey: Survey) -> DeletedPartitions | None:
+    """Return the deleted partitions of a surveyed log directory whose records nothing else there has; None if there are
+    none. Reads the batch headers of their logs; raises `StorageError` if it cannot.
+    """
+    tree = survey.tree()
+    live, gone = _live_and_deleted(tree)
+    alone = sorted(directory for name, directory in gone if _is_alone(tree, directory, live.get(name)))
+    logs = (path for directory in alone for _base, path in _logs(tree, directory, ""))
+    records = sum(records_in(batch) for path in logs for batch in Scanner(tree.source(path), check_crc=False))
+    return DeletedPartitions(directories=tuple(alone), records=records) if alone else None
+
+
+def records_in(batch: RecordBatch) -> int:
+    """Return the number of records in a batch; 0 for a control batch. The count is from the header, 0 if it is
+    negative; a compressed message of magic 0 or 1 is decoded, up to its first fault.
+    """
+    header = batch.header
+    if isinstance(header, BatchHeader):
+        return 0 if header.is_control else max(header.records_count, 0)
+    if header.codec == Codec.NONE:
+        return 1
+    return len(decode_batch(batch).records)
+
+
 def lost_in_deleted(survey: Survey, lost: Iterable[LostRange]) -> dict[str, list[str]]:
     """Return the paths of `.deleted` logs at or above the first segment of the live log that hold offsets in `lost`, by
-    partition directory and in offset order; empty if there are none. Partitions without a live segment and the metadata
-    log are left out. Compaction and truncation leave such files, until the next start removes them. Reads batch headers
+    partition directory and in offset order; empty if there are none. All count if the log has no segment. The metadata
+    log is left out. Compaction and truncation leave such files, until the next start removes them. Reads batch headers
     of the logs that may hold such offsets; raises `StorageError` if it cannot.
     """
     tree = survey.tree()
@@ -53,16 +97,16 @@ def lost_in_deleted(survey: Survey, lost: Iterable[LostRange]) -> dict[str, list
     places = {}
     for directory, its_ranges in ranges.items():
         name = parse_partition_directory(directory)
-        first = min((base for base, _path in _logs(tree, directory, "")), default=None)
+        first = first_base_after_swaps(tree.names(directory))
         deleted = _logs(tree, directory, DELETED)
-        if first is None or not deleted or name is None or name.topic == CLUSTER_METADATA_TOPIC:
+        if not deleted or name is None or name.topic == CLUSTER_METADATA_TOPIC:
             continue
         offsets = _LostOffsets(its_ranges)
         ends = [*(base for base, _path in deleted[1:]), NO_END]
         holding = [
             path
             for (base, path), end in zip(deleted, ends, strict=True)
-            if base >= first and offsets.meet(base, end - 1) and _holds(tree, path, offsets)
+            if (first is None or base >= first) and offsets.meet(base, end - 1) and _holds(tree, path, offsets)
         ]
         if holding:
             places[directory] = holding
@@ -89,25 +133,17 @@ def _holds(tree: Tree, path: str, lost: _LostOffsets) -> bool:
     return any(lost.meet(batch.first_offset, batch.last_offset) for batch in batches)
 
 
-def note_of_deleted(survey: Survey, tiering: Tiering, lost: Mapping[str, Sequence[str]]) -> str | None:
+def note_of_deleted(
+    survey: Survey, tiering: Tiering, lost: Mapping[str, Sequence[str]], gone: DeletedPartitions | None
+) -> str | None:
     """Return a sentence about deleted partitions and deleted segments that are still on disk, if no other file there
     holds their records. Return None if there are none; the metadata log is ignored. The sentence names at most three.
-    `lost` is the result of `lost_in_deleted`. Reads the names of files, and the first batch of deleted logs; raises
-    `StorageError` if this fails.
+    `lost` is the result of `lost_in_deleted`, `gone` that of `deleted_partitions`. Reads the names of files, and the
+    first batch of deleted logs; raises `StorageError` if this fails.
     """
     tree = survey.tree()
-    live: dict[PartitionName, str] = {}
-    gone: list[tuple[PartitionName, str]] = []
-    for directory in tree.subdirectories():
-        name = parse_partition_directory(directory)
-        if name is None or name.topic == CLUSTER_METADATA_TOPIC:
-            continue
-        if name.state is DirectoryState.LIVE:
-            live[name] = directory
-        elif name.state is DirectoryState.DELETE:
-            gone.append((PartitionName(name.topic, name.partition), directory))
-    places = [directory for name, directory in gone if _is_alone(tree, directory, live.get(name))]
-    for name, directory in live.items():
+    places = [] if gone is None else [*gone.directories]
+    for name, directory in _live_and_deleted(tree)[0].items():
         remote = held_remotely(tree, directory, (name.topic, name.partition), tiering)
         count = len({*_deleted_below(tree, directory, remote), *lost.get(directory, ())})
         if count:
@@ -119,6 +155,23 @@ def note_of_deleted(survey: Survey, tiering: Tiering, lost: Mapping[str, Sequenc
         f"`kafkalog undelete {shell_word(survey.root)}` lists it, and can restore it before a recovery or a broker's "
         "start removes it"
     )
+
+
+def _live_and_deleted(tree: Tree) -> tuple[dict[PartitionName, str], list[tuple[PartitionName, str]]]:
+    """Return the live directories of a log directory by partition, and (partition, directory) of each `-delete`
+    directory; without the metadata log.
+    """
+    live: dict[PartitionName, str] = {}
+    gone: list[tuple[PartitionName, str]] = []
+    for directory in tree.subdirectories():
+        name = parse_partition_directory(directory)
+        if name is None or name.topic == CLUSTER_METADATA_TOPIC:
+            continue
+        if name.state is DirectoryState.LIVE:
+            live[name] = directory
+        elif name.state is DirectoryState.DELETE:
+            gone.append((PartitionName(name.topic, name.partition), directory))
+    return live, gone
 
 
 def _logs(tree: Tree, directory: str, pending: str) -> list[tuple[int, str]]:
@@ -159,7 +212,7 @@ def _deleted_below(tree: Tree, directory: str, remote: OffsetRanges) -> list[str
     deleted = _logs(tree, directory, DELETED)
     if not deleted:
         return []
-    first = min((base for base, _path in _logs(tree, directory, "")), default=None)
+    first = first_base_after_swaps(tree.names(directory))
     following = [base for base, _path in deleted[1:]]
     return [
         path

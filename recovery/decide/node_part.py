@@ -20,7 +20,7 @@ from kafkalog.codec.names import (
 from kafkalog.log.directories.partition import open_partition
 from kafkalog.log.disk.files import unreadable
 from kafkalog.recovery.broker.manager import BrokerResult, StartResult
-from kafkalog.recovery.broker.node.answer import NodeStart, Part, ReplacedConsequence
+from kafkalog.recovery.broker.node.answer import NodeStart, Part, ReplacedConsequence, StartOutcome
 from kafkalog.recovery.broker.node.bootstrap import BOOTSTRAP_CHECKPOINT
 from kafkalog.recovery.broker.node.sentences import node_findings
 from kafkalog.recovery.broker.node_start import node_start
@@ -53,30 +53,67 @@ def with_nodes(plans: Sequence[Plan], rules: Mapping[str, Rules]) -> list[Plan]:
         if isinstance(logs := plan.broker.logs, BrokerResult)
         and not (plan.survey.is_partial and logs.outcome == StartResult.LOADED)
     }
-    starts: dict[tuple[str, ...], NodeStart] = {}
+    by_root = {plan.root: plan for plan in plans}
+    starts: dict[tuple[str, ...], tuple[NodeStart, NodeStart | None]] = {}
 
-    def start_of(plan: Plan) -> NodeStart:
+    def starts_of(plan: Plan) -> tuple[NodeStart, NodeStart | None]:
+        """Return the node's start on the directories as they are, and after the plans as in `BrokerForecast.after`."""
         asked, facts = rules[plan.root], rules[plan.root].facts
         roots = tuple(directories_of_node(plan.root, facts.directories))
         if roots not in starts:
             question = StartQuestion(asked.release, asked.server)
             own = {root: loaded[root] for root in roots if root in loaded}
             together = facts.directories
-            starts[roots] = start_with(plan.root, together, own, question, asked.at, facts.controllers, facts.apart)
+            start = start_with(plan.root, together, own, question, asked.at, facts.controllers, facts.apart)
+            left = {} if start.loses_nothing else _left_by([by_root[root] for root in roots if root in by_root], start)
+            after = None if not left else start_with(
+                plan.root, together, {**own, **left}, question, asked.at, facts.controllers, facts.apart,
+                {root: result.tree for root, result in left.items()},
+            )  # fmt: skip
+            starts[roots] = start, None if after is None or _is_same_failure(start, after) else after
         return starts[roots]
 
     return [
         plan if plan.broker.logs is None or plan.broker.outcome is None
-        else _with_node(plan, rules[plan.root], start_of(plan))
+        else _with_node(plan, rules[plan.root], *starts_of(plan))
         for plan in plans
     ]  # fmt: skip
 
 
-def _with_node(plan: Plan, rules: Rules, start: NodeStart) -> Plan:
+def _is_same_failure(start: NodeStart, after: NodeStart) -> bool:
+    """Return whether the plans leave what a start fails by, so that they tell nothing of it."""
+    one, other = start.worst, after.worst
+    is_failure = one.outcome is other.outcome is StartOutcome.FAILS
+    return is_failure and (one.exception, one.message) == (other.exception, other.message)
+
+
+def _left_by(plans: Sequence[Plan], start: NodeStart) -> dict[str, BrokerResult]:
+    """Return the result of loading the logs that the plans of one node leave, with the tree that they leave, for each
+    log directory that is changed. Empty if nothing is changed, or if one of the plans is refused or its result unknown.
+    """
+    left: dict[str, BrokerResult] = {}
+    for plan in plans:
+        planned = _without_bootstrap(plan, start)
+        if planned.refusal is not None or planned.declined or planned.broker.outcome is None:
+            return {}
+        if not planned.actions:
+            continue
+        result = plan.broker.logs_after if plan.actions else plan.broker.logs
+        if not isinstance(result, BrokerResult):
+            return {}
+        tree = (result.tree if plan.actions else plan.survey.tree()).copy()
+        if planned is not plan:
+            tree.delete(BOOTSTRAP_CHECKPOINT)
+        left[plan.root] = structs.replace(result, tree=tree)
+    return left
+
+
+def _with_node(plan: Plan, rules: Rules, start: NodeStart, after: NodeStart | None) -> Plan:
     facts = rules.facts
-    broker = replace(plan.broker, node=start, strays=start.strays, logs=None)
+    broker = replace(plan.broker, node=start, strays=start.strays, logs=None, logs_after=None, after=after)
     if broker.outcome != StartResult.LOADED:
-        return replace(plan, broker=broker)
+        plan = replace(plan, broker=broker)
+        return plan if after is None else _with_consequences(plan, rules)
     plan = _without_bootstrap(plan, start)
     newest = start.answers[-1]
     if plan.refusal is None and all(answer.is_of_newer_files for answer in start.answers):
@@ -99,14 +136,23 @@ def _with_node(plan: Plan, rules: Rules, start: NodeStart) -> Plan:
         for finding in _of_metadata_log(plan.root, rules)
         if (finding.code, finding.file, finding.position) not in known
     ]
+    return _with_consequences(replace(plan, broker=broker, findings=[*plan.findings, *of_metadata, *findings]), rules)
+
+
+def _with_consequences(plan: Plan, rules: Rules) -> Plan:
+    """Return the plan with the consequences of the node's start after it, or of the start on the directory as it is if
+    the former is not known. Unchanged without a forecast of the node's start. Raises `StorageError` if a file cannot be
+    read.
+    """
+    start, facts = plan.broker.node_then, rules.facts
+    if start is None:
+        return plan
     is_first = os.path.abspath(plan.root) == start.roots[0]  # plans of the node's other directories need not say it
     missing = _without_directory(start) if is_first and start.not_given == 0 else []
     coordinators = Coordinators([plan.root, *facts.roots], facts.partitions_of(SHARE_GROUP_STATE_TOPIC))
     is_lost = any(name.startswith(f"{TRANSACTION_STATE_TOPIC}-") for name in start.lost)
     return replace(
         plan,
-        broker=broker,
-        findings=[*plan.findings, *of_metadata, *findings],
         consequences=(
             *plan.consequences,
             *of_missing(missing, coordinators),

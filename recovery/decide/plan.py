@@ -34,7 +34,7 @@ from kafkalog.codec.names import (
 from kafkalog.codec.plain.insides import Insides
 from kafkalog.log.directories.checkpoint_findings import too_high_end
 from kafkalog.log.directories.partition import read_partition
-from kafkalog.log.disk.pointer import half_done
+from kafkalog.log.disk.pointer import half_done, partitions_kept_by_runs
 from kafkalog.log.storage.content import Content, Literal
 from kafkalog.log.storage.java import TooLargeError
 from kafkalog.recovery.broker.identity import meta_properties_finding, names_newer_version
@@ -69,7 +69,12 @@ from kafkalog.recovery.decide.aftermath import (
 )
 from kafkalog.recovery.decide.choice import RecoveryChoice
 from kafkalog.recovery.decide.closed_in_order import findings_of_checks, is_for_full
-from kafkalog.recovery.decide.deleted_data import lost_in_deleted, note_of_deleted
+from kafkalog.recovery.decide.deleted_data import (
+    DeletedPartitions,
+    deleted_partitions,
+    lost_in_deleted,
+    note_of_deleted,
+)
 from kafkalog.recovery.decide.forecasts import Forecasts, SurveyedDirectory
 from kafkalog.recovery.decide.partition_plan import PartitionPlan, partition_plans
 from kafkalog.recovery.decide.plan_json import BrokerForecastJson, PartitionPlanJson, PlanJson
@@ -95,6 +100,7 @@ from kafkalog.recovery.facts.unreadable import (
 from kafkalog.recovery.modes.spec import Help
 from kafkalog.recovery.modes.table import Mode
 from kafkalog.recovery.safe.normalize import Checkpoints, read_high_watermarks
+from kafkalog.recovery.safe.result import SafeResult
 
 _NEVER_TOUCHED = frozenset({LOCK_FILE})
 
@@ -126,8 +132,23 @@ class BrokerForecast:
 
     logs: object = field(default=None, repr=False, compare=False)
     """the `BrokerResult` of loading the logs, kept until the node's start is forecast from it; None afterwards"""
+    logs_after: object = field(default=None, repr=False, compare=False)
+    """the `BrokerResult` of loading the logs that the plan leaves, kept as long as `logs`; None if it is unknown, or if
+    the plan changes nothing
+    """
+    after: NodeStart | None = None
+    """forecast of the node's start after the plans for all of its directories, if the start on them as they are fails
+    or loses something; None if it is unknown, or if the plans are refused or change nothing
+    """
     is_of_node: bool = False
     """whether `outcome` is that of the whole node, while its logs alone would load"""
+
+    @property
+    def node_then(self) -> NodeStart | None:
+        """Forecast of the node's start after the plans if it is known, else of the start on the directories as they
+        are; None if neither is known.
+        """
+        return self.node if self.after is None else self.after
 
     @property
     def starts_and_loses_nothing(self) -> bool:
@@ -161,6 +182,8 @@ class Plan:
     """what each way of recovering keeps and loses"""
     deleted: str | None = None
     """one sentence if deleted data is still on disk and nothing else holds it; else None"""
+    deleted_partitions: DeletedPartitions | None = None
+    """`-delete` directories, which a start removes, with records that nothing else holds; None if there are none"""
     identity_in: tuple[str, ...] = ()
     """all log directories of the broker, if this one has lost its `meta.properties`, or an id in it, and it can be
     written again
@@ -180,6 +203,10 @@ class Plan:
     """whether an error is left that a recovery with `full` repairs"""
     lost_in_deleted: tuple[str, ...] = ()
     """names of the partition directories whose `.deleted` files hold offsets that the recommended way loses"""
+    kept_by_runs: tuple[str, ...] = ()
+    """names of the partition directories that lose offsets with the recommended way, and of which earlier recoveries
+    keep `.deleted` segments
+    """
     request: Recovery | None = None
     """what it was made for"""
 
@@ -210,6 +237,11 @@ class Plan:
     def node(self) -> NodeStart | None:
         """Forecast of the whole node's start; None if unknown."""
         return self.broker.node
+
+    @property
+    def node_then(self) -> NodeStart | None:
+        """Forecast of the whole node's start after the plan, as in `BrokerForecast`."""
+        return self.broker.node_then
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -347,6 +379,7 @@ def plan_of(
         tuple(rules.facts.strays(name for name, partition in kafka.partitions.items() if partition.stray is None)),
         refusing=tuple(name for name, partition in kafka.partitions.items() if partition.refuses_appends),
         logs=None if choice is None else kafka,
+        logs_after=None if choice is None or own is None or survey.is_partial else _loaded_after(own, actions),
     )
     ways = compared.ways
     if kafka.is_loaded or not rules.mode.spec.is_as_broker:
@@ -382,12 +415,15 @@ def plan_of(
     lost, best = choice.own_by_partition, plan.choice.recommended
     lost_by_best = best.measured.lost if best is not None else [each for one in lost.values() for each in one.lost]
     in_deleted = lost_in_deleted(survey, lost_by_best)
+    gone = deleted_partitions(survey)
     open_ones = tuple(transactions_staying_open(result.tree, result.partitions.values(), directory.coordinators))
     is_emptied = _empties_coordinator(lost, rules.facts)
     plan = replace(
         plan,
-        deleted=note_of_deleted(survey, rules.facts.tiering, in_deleted),
+        deleted=note_of_deleted(survey, rules.facts.tiering, in_deleted, gone),
+        deleted_partitions=gone,
         lost_in_deleted=tuple(in_deleted),
+        kept_by_runs=partitions_kept_by_runs(survey.root, dict.fromkeys(each.partition for each in lost_by_best)),
         consequences=(
             *consequences(survey.tree(), result.tree, result.partitions.values(), lost, rules, directory.coordinators),
             *ends_going_back(survey.root, survey.tree(), result.partitions.values(), lost),
@@ -451,6 +487,15 @@ def _actions(forecasts: Forecasts, survey: Survey) -> list[RecoveryAction]:
     if kafka.clean and not any(_touches_a_partition(action) for action in actions):
         return [action for action in actions if action.path != CLEAN_SHUTDOWN_FILE]  # it is true still
     return actions
+
+
+def _loaded_after(own: SafeResult, actions: Sequence[RecoveryAction]) -> BrokerResult | None:
+    """Return the result of loading the logs that a recovery leaves. None if it is unknown: the recovery leaves
+    partitions as they are, changes the metadata log, or does nothing.
+    """
+    if not actions or own.refusals or any(action.path.startswith(CLUSTER_METADATA_DIRECTORY) for action in actions):
+        return None
+    return BrokerResult(outcome=StartResult.LOADED, tree=own.tree, clean=False, partitions=own.partitions)
 
 
 def _touches_a_partition(action: RecoveryAction) -> bool:

@@ -51,7 +51,8 @@ def bootstrap_of_start(files: NodeFiles, release: Release) -> Bootstrap:
     if files.metadata_root is None:
         return Bootstrap((), None)
     path = os.path.join(files.metadata_root, BOOTSTRAP_CHECKPOINT)
-    if not os.path.exists(path):
+    planned = files.planned.get(files.metadata_root)
+    if not os.path.exists(path) or (planned is not None and BOOTSTRAP_CHECKPOINT not in planned.files):
         return Bootstrap((), None)
     records: list[FramedRecord] = []
     with FileSource(path) as source:

@@ -245,12 +245,14 @@ def _refuse_different_properties(files: NodeFiles) -> None:
     """
     known: dict[str, Mapping[str, str]] = {}
     for root in sorted(files.roots):
-        path = os.path.realpath(_file(root))
-        if os.path.isfile(path):
-            try:
+        path, planned = os.path.realpath(_file(root)), files.planned.get(root)
+        try:
+            if planned is not None and META_PROPERTIES in planned.files:
+                known[root] = decode_properties(planned.read(META_PROPERTIES))
+            elif os.path.isfile(path):
                 known[root] = decode_properties(read_small(path, DEFAULT_LIMITS.checkpoint_bytes))
-            except (FormatError, StorageError, UsageError):
-                continue
+        except (FormatError, StorageError, UsageError):
+            continue
     first = next(iter(known.values()), {})
     other = next((root for root, properties in known.items() if properties != first), None)
     if other is not None:

@@ -56,7 +56,7 @@ def _end(files: NodeFiles, directory: PartitionDirectory, now_ms: int) -> int | 
     its log directory cannot be listed or it does not load. Raises `StorageError` if a file of it cannot be read.
     """
     try:
-        tree = files.surveyed(directory.root).only([directory.name]).tree()
+        tree = files.tree(directory.root).part(directory.name)
     except StorageError:
         return None
     result = load_log_directory(tree, settings=lambda topic: LogSettings.from_names({}), now_ms=now_ms)

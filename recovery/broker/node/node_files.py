@@ -39,6 +39,8 @@ class NodeFiles:
     """directories that do not exist"""
     are_all: bool = False
     """whether the properties name the directories, so that the node has no others"""
+    planned: Mapping[str, Tree] = field(default_factory=dict, repr=False)
+    """trees that recoveries would leave, by directory, which count in place of the files"""
     _surveys: dict[str, Survey] = field(default_factory=dict, repr=False)
     _closed: dict[str, ClosedFiles | None] = field(default_factory=dict, repr=False)
 
@@ -97,6 +99,13 @@ class NodeFiles:
             known = self._surveys[root] = survey(root, tolerant=True, follows=True)
         return known
 
+    def tree(self, root: str) -> Tree:
+        """Return the tree of one log directory, or the planned one. Raises `StorageError` if the directory cannot be
+        listed.
+        """
+        planned = self.planned.get(root)
+        return self.surveyed(root).tree() if planned is None else planned.copy()
+
     def outline(self, root: str) -> Tree:
         """Return the tree of one log directory without the files of segments, but with every name that can end a start.
         Raises `StorageError` if the directory cannot be listed.
@@ -126,9 +135,12 @@ class NodeFiles:
             opened.close()
 
 
-def node_files(roots: Sequence[str], properties: Mapping[str, str] | None = None) -> NodeFiles:
+def node_files(
+    roots: Sequence[str], properties: Mapping[str, str] | None = None, planned: Mapping[str, Tree] | None = None
+) -> NodeFiles:
     """Read `meta.properties` of a node's log directories, and note which are missing or cannot be listed; no exception
-    is raised for these. All paths in the result are absolute.
+    is raised for these. All paths in the result are absolute. `planned` has the trees that recoveries would leave, by
+    directory; they count in place of the files.
 
     `properties` are the node's server properties. If their `log.dirs` (or `log.dir`) name one of `roots`, `are_all` is
     True, and the other directories that they name are added. The metadata log is then in `metadata.log.dir`, or else in
@@ -136,6 +148,7 @@ def node_files(roots: Sequence[str], properties: Mapping[str, str] | None = None
     one (None if none has). Paths are compared after symbolic links are resolved.
     """
     given = properties or {}
+    trees = {os.path.abspath(root): tree for root, tree in (planned or {}).items()}
     named = log_dirs_of(given)
     metadata = given.get("metadata.log.dir", "").strip() or next(iter(named), None)
     known = {os.path.realpath(root): os.path.abspath(root) for root in roots}
@@ -151,7 +164,7 @@ def node_files(roots: Sequence[str], properties: Mapping[str, str] | None = None
     meta: dict[str, MetaProperties | str | None] = {}
     unreadable: dict[str, str] = {}
     for root in listed:
-        meta[root] = read_identity(root)
+        meta[root] = read_identity(root, trees.get(root))
         if os.path.lexists(root):
             try:
                 os.listdir(root)
@@ -162,7 +175,10 @@ def node_files(roots: Sequence[str], properties: Mapping[str, str] | None = None
             (root for root in listed if os.path.isdir(os.path.join(root, CLUSTER_METADATA_DIRECTORY))), None
         )
     gone = frozenset(root for root in listed if not os.path.lexists(root))
-    return NodeFiles(listed, metadata, given, meta, unreadable, gone, are_all)
+    return NodeFiles(
+        roots=listed, metadata_root=metadata, properties=given, meta=meta, unreadable=unreadable, missing=gone,
+        are_all=are_all, planned=trees,
+    )  # fmt: skip
 
 
 def stated_node_id(properties: Mapping[str, str]) -> int | None:
@@ -176,12 +192,14 @@ def log_dirs_of(properties: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(filter(None, _COMMA.split(properties.get("log.dirs", properties.get("log.dir", "")).strip())))
 
 
-def read_identity(root: str) -> MetaProperties | str | None:
-    """Return the `meta.properties` of a log directory; a text with the reason if it cannot be read; None if it is
-    missing. A symbolic link is followed, as by a broker.
+def read_identity(root: str, planned: Tree | None = None) -> MetaProperties | str | None:
+    """Return the `meta.properties` of a log directory, or of the tree `planned` if it is there; a text with the reason
+    if it cannot be read; None if it is missing. A symbolic link is followed, as by a broker.
     """
     path = os.path.realpath(os.path.join(root, META_PROPERTIES))  # a broker follows a link
     try:
+        if planned is not None and META_PROPERTIES in planned.files:
+            return decode_meta_properties(planned.read(META_PROPERTIES))
         return decode_meta_properties(read_small(path, DEFAULT_LIMITS.checkpoint_bytes))
     except FormatError as error:
         return error.message

@@ -123,7 +123,7 @@ def consequences_of_older_metadata(
         replica = replica_of(directory)
         if replica is None or directory.end is None:
             continue
-        last = _later_epoch(files.surveyed(directory.root).tree(), directory, replica.leader_epoch)
+        last = _later_epoch(files.tree(directory.root), directory, replica.leader_epoch)
         if last is not None:
             later.append((directory, last, replica.leader_epoch))
     consequences: list[StartConsequence] = []
@@ -181,7 +181,7 @@ def consequences_of_older_logs(
     older = []
     for directory in directories:
         replica = replica_of(directory)
-        tree = files.surveyed(directory.root).tree()
+        tree = files.tree(directory.root)
         is_only = replica is not None and replica.replicas == (node_id,)
         if replica is None or not is_only or directory.parsed.state.value or CLEAN_SHUTDOWN_FILE not in tree.files:
             continue
@@ -274,7 +274,7 @@ def _of_older_log(
     reached = coordinators.highest_commit(*directory.partition) if coordinators.has_few_commits else 0
     try:
         watermarks = read_offset_checkpoint(
-            REPLICATION_OFFSET_CHECKPOINT, files.surveyed(directory.root).tree().read(REPLICATION_OFFSET_CHECKPOINT)
+            REPLICATION_OFFSET_CHECKPOINT, files.tree(directory.root).read(REPLICATION_OFFSET_CHECKPOINT)
         )
         reached = max(reached, watermarks.get(directory.partition, 0))
     except (KeyError, JavaError, TooLargeError):

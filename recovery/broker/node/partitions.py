@@ -132,7 +132,7 @@ def list_partitions(
     directories = []
     for root in roots:
         try:
-            tree = files.surveyed(root).tree()
+            tree = files.tree(root)
         except StorageError:
             continue
         for name in tree.subdirectories():
@@ -160,7 +160,7 @@ def loaded_logs(files: NodeFiles, root: str, now_ms: int, *, is_outline: bool = 
     is read: only names, and files beside the segments, can end the start, and the result has no partitions. Nothing on
     disk is changed. Raises `StorageError` if a file cannot be read.
     """
-    tree = files.outline(root) if is_outline else files.surveyed(root).tree()
+    tree = files.outline(root) if is_outline else files.tree(root)
     result = load_log_directory(tree, settings=lambda topic: LogSettings.from_names({}), now_ms=now_ms)
     return structs.replace(result, partitions={}) if is_outline else result
 
@@ -240,7 +240,7 @@ def _unread_checkpoint(files: NodeFiles, root: str) -> str | None:
     there is none. Other damage is ignored, because it does not take the directory offline. Raises `StorageError` if the
     directory or a file cannot be read.
     """
-    tree = files.surveyed(root).tree()
+    tree = files.tree(root)
     for name in _READ_LATER:
         if name in tree.files:
             try:
@@ -454,7 +454,7 @@ def _in_the_way(
     offline: dict[str, str] = {}
     for root, identifier in directory_ids.items():
         surveyed = files.surveyed(root)
-        taken = {*surveyed.files, *surveyed.special, *surveyed.dangling}
+        taken = {*files.tree(root).files, *surveyed.special, *surveyed.dangling}
         for (topic, number), partition in list(nowhere.items()):
             is_here = len(directory_ids) == 1 or _directory_of(partition, node_id) == identifier
             if is_here and f"{topic}-{number}" in taken:

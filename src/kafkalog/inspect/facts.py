@@ -18,6 +18,7 @@ from kafkalog.recovery.act.unfinished_business import Standing
 from kafkalog.recovery.broker.node.answer import NodeStart
 from kafkalog.recovery.decide.aftermath import LossConsequence
 from kafkalog.recovery.decide.choice import RecoveryChoice
+from kafkalog.recovery.decide.deleted_data import DeletedPartitions
 from kafkalog.recovery.decide.plan import BrokerForecast
 from kafkalog.recovery.modes.table import Mode
 
@@ -117,6 +118,10 @@ class Planned(Struct, frozen=True, kw_only=True):
     """whether an error is left that a recovery with `full` repairs"""
     lost_in_deleted: tuple[str, ...] = ()
     """names of the partition directories whose `.deleted` files hold offsets that the recommended way loses"""
+    kept_by_runs: tuple[str, ...] = ()
+    """names of the partition directories that lose offsets, and of which earlier recoveries keep `.deleted`
+    segments
+    """
     copies: tuple[str, ...] = ()
     """directories that hold other copies"""
     note_of_identity: str | None = None
@@ -130,6 +135,8 @@ class Planned(Struct, frozen=True, kw_only=True):
     choice: RecoveryChoice = msgspec.field(default_factory=RecoveryChoice)
     declined: Mapping[str, str] = {}
     deleted: str | None = None
+    deleted_partitions: DeletedPartitions | None = None
+    """`-delete` directories, which a start removes, with records that nothing else holds; None if there are none"""
     asked_for: tuple[str, ...] = ()
     """partition directories that the plan is limited to; empty if it is for all"""
     changing: tuple[str, ...] = ()
@@ -150,6 +157,11 @@ class Planned(Struct, frozen=True, kw_only=True):
     def node(self) -> NodeStart | None:
         """Forecast of the node's start; None if unknown."""
         return None if self.forecast is None else self.forecast.node
+
+    @property
+    def node_then(self) -> NodeStart | None:
+        """Forecast of the node's start after the plan, as in `BrokerForecast`; None if unknown."""
+        return None if self.forecast is None else self.forecast.node_then
 
     @property
     def changes(self) -> bool:

@@ -23,12 +23,11 @@ from kafkalog.recovery.decide.ways import LostRange, Measured, RecoveryWay, tota
 from kafkalog.words.order import natural_order
 
 __all__ = [
-    "ELSEWHERE",
     "MOST_ROWS",
     "LossRow",
-    "codes_elsewhere",
     "loss_of_run",
     "loss_rows",
+    "places_elsewhere",
     "recommended_of",
     "records_text",
     "runs_that_lost",
@@ -38,11 +37,13 @@ __all__ = [
     "with_skipped",
 ]
 
-ELSEWHERE = {
+_ELSEWHERE = {
     FindingCode.SEGMENT_MISNAMED: "their segments get their names back",
     FindingCode.BATCHES_OUTSIDE: "they are in a file outside the logs",
 }
 """Findings about batches that are not where the log has to have them, with how a way that loses them can be avoided."""
+_DELETED = ".deleted files have them (kafkalog undelete)"
+_KEPT = "what a recovery keeps has them (kafkalog undelete)"
 MOST_ROWS = 60
 """Most rows of the table of losses."""
 _LOOKED_AT = 8
@@ -177,7 +178,7 @@ def _rows(facts: ReportFacts) -> Iterator[LossRow]:
                 batches = list(_batches(name, planned))
                 times = _times(ranges, planned.root, facts, batches)
                 by_eye = str(sum(batch.by_eye for batch in batches) or "")
-                elsewhere = _elsewhere(lost, planned)
+                elsewhere = _elsewhere(name, lost, planned)
                 yield LossRow(
                     partition=name + where,
                     permanently=_amount(lost) + elsewhere,
@@ -198,18 +199,24 @@ def _rows(facts: ReportFacts) -> Iterator[LossRow]:
                 )
 
 
-def codes_elsewhere(facts: ReportFacts) -> list[FindingCode]:
-    """Return the codes in `ELSEWHERE` for which a plan has a finding, in the order of `ELSEWHERE`."""
-    codes = {finding.code for planned in facts.planned for finding in planned.damages}
-    return [code for code in ELSEWHERE if code in codes]
-
-
-def _elsewhere(lost: Measured | None, planned: Planned) -> str:
-    """Return `, unless …` with the place that may still have the lost records, and the code of the finding about it.
-    The place is segments under wrong names, or a file outside the logs. Return an empty string if `lost` is None, or if
-    no such finding begins at a lost offset.
+def places_elsewhere(facts: ReportFacts) -> list[str]:
+    """Return clauses about the places, each once, that may still have records which the recommended ways lose: those in
+    `_ELSEWHERE` for which a plan has a finding, with the code, then `.deleted` files and what recoveries keep.
     """
-    for code, where in ELSEWHERE.items():
+    codes = {finding.code for planned in facts.planned for finding in planned.damages}
+    return [
+        *(f"{where} ({code})" for code, where in _ELSEWHERE.items() if code in codes),
+        *([_DELETED] if any(planned.lost_in_deleted for planned in facts.planned) else []),
+        *([_KEPT] if any(planned.kept_by_runs for planned in facts.planned) else []),
+    ]
+
+
+def _elsewhere(name: str, lost: Measured | None, planned: Planned) -> str:
+    """Return `, unless …` with the place that may still have the lost records of the partition directory `name`, and
+    the code of the finding about it, if there is one. The place is segments under wrong names, a file outside the logs,
+    `.deleted` files or what a recovery keeps. Return an empty string if `lost` is None or there is no such place.
+    """
+    for code, where in _ELSEWHERE.items():
         begins = [each.offset or 0 for each in planned.damages if each.code is code]
         is_there = lost is not None and any(
             lost_range.first <= offset and (lost_range.last is None or offset <= lost_range.last)
@@ -218,7 +225,9 @@ def _elsewhere(lost: Measured | None, planned: Planned) -> str:
         )
         if is_there:
             return f", unless {where} ({code})"
-    return ""
+    if lost is not None and name in planned.lost_in_deleted:
+        return f", unless {_DELETED}"
+    return f", unless {_KEPT}" if lost is not None and name in planned.kept_by_runs else ""
 
 
 def _is_any(lost: Measured | None) -> bool:

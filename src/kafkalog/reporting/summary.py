@@ -67,8 +67,7 @@ def _nodes(facts: ReportFacts) -> list[NodeStart]:
     """Return the forecasts of the start of the nodes that own these directories; plans without such a forecast are
     skipped.
     """
-    forecasts = (planned.forecast for planned in facts.planned)
-    return [forecast.node for forecast in forecasts if forecast is not None and forecast.node is not None]
+    return [planned.node for planned in facts.planned if planned.node is not None]
 
 
 def _losses(facts: ReportFacts) -> Iterator[tuple[str, str]]:
@@ -80,7 +79,8 @@ def _losses(facts: ReportFacts) -> Iterator[tuple[str, str]]:
     unknown = [each for each in facts.planned if each.forecast is None]
     hurt = [name for planned in facts.planned for name in partitions_that_lose(planned.choice)]
     renamed = [paths for planned in facts.planned for paths in planned.choice.renamed]
-    beside = "; ".join(lost_beside(_nodes(facts), facts.findings, hurt, renamed))
+    nodes = [planned.node_then for planned in facts.planned if planned.node_then is not None]
+    beside = "; ".join(lost_beside(nodes, facts.findings, hurt, renamed))
     if beside:
         yield "Lost beside these logs", beside
     declined = [each for each in facts.planned

@@ -61,6 +61,7 @@ def _outlook(planned: Planned, given: Given) -> Outlook:
         others=f"; {NEEDS_ROOM}" if planned.has_no_room_to_start else "",
         step=what_to_type(planned, given),
         findings=planned.damages,
+        deleted=planned.deleted_partitions,
     )
 
 

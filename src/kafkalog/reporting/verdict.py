@@ -14,8 +14,7 @@ from kafkalog.recovery.broker.node.releases import MODELED
 from kafkalog.recovery.decide.plan import BrokerForecast
 from kafkalog.recovery.decide.ways import Measured
 from kafkalog.reporting.losses import (
-    ELSEWHERE,
-    codes_elsewhere,
+    places_elsewhere,
     records_text,
     runs_that_lost,
     total_before,
@@ -141,7 +140,7 @@ def _start(facts: ReportFacts) -> str:
     an empty string if nothing is lost and the start succeeds or is unknown.
     """
     for_good = total_for_good(facts)
-    unless = " or ".join(f"{ELSEWHERE[code]} ({code})" for code in codes_elsewhere(facts))
+    unless = " or ".join(places_elsewhere(facts))
     gone = f"{_gone(for_good)}{f', unless {unless}' if unless else ''}"
     refused = [
         each.forecast for each in facts.planned if each.forecast is not None and _is_refused(each.forecast.outcome)

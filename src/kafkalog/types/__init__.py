@@ -125,6 +125,7 @@ _NAMES = {
     "kafkalog.recovery.decide.aftermath": ["LossConsequence"],
     "kafkalog.recovery.decide.better_copies": ["BetterCopy", "Holding"],
     "kafkalog.recovery.decide.choice": ["RecoveryChoice"],
+    "kafkalog.recovery.decide.deleted_data": ["DeletedPartitions"],
     "kafkalog.recovery.decide.partition_plan": ["PartitionPlan"],
     "kafkalog.recovery.decide.plan": ["BrokerForecast"],
     "kafkalog.recovery.decide.ways": ["LostRange", "Measured", "RecoveryRequest", "RecoveryWay"],

@@ -204,6 +204,7 @@ from kafkalog.recovery.decide.aftermath import LossConsequence as LossConsequenc
 from kafkalog.recovery.decide.better_copies import BetterCopy as BetterCopy
 from kafkalog.recovery.decide.better_copies import Holding as Holding
 from kafkalog.recovery.decide.choice import RecoveryChoice as RecoveryChoice
+from kafkalog.recovery.decide.deleted_data import DeletedPartitions as DeletedPartitions
 from kafkalog.recovery.decide.partition_plan import PartitionPlan as PartitionPlan
 from kafkalog.recovery.decide.plan import BrokerForecast as BrokerForecast
 from kafkalog.recovery.decide.ways import LostRange as LostRange

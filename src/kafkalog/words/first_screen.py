@@ -1,9 +1,10 @@
 """First screen of a plan: the most urgent facts about a broker for an operator who is woken at night, in 24 lines of 80
 columns.
 
-In this order: whether the broker starts and with which release, which partitions are out of service then, which
-partitions lose records and since when, which groups are beyond the end of a log, and which commands to type. If not
-everything fits, the rest is left out and counted; the tables after the screen have everything.
+In this order: whether the broker starts and with which release, which partitions are out of service then, which deleted
+partitions a start removes, which partitions lose records and since when, which groups are beyond the end of a log, and
+which commands to type. If not everything fits, the rest is left out and counted; the tables after the screen have
+everything.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from msgspec import Struct
 
 from kafkalog.codec.common.wording import counted
 from kafkalog.words.escapes import escape_controls
-from kafkalog.words.wrapping import before_command, folded, wrapped
+from kafkalog.words.wrapping import before_command, folded, folded_with_command, wrapped
 
 __all__ = ["HEIGHT", "FirstScreen", "Loss", "StartForecast", "paths_text", "start_lines"]
 
@@ -92,6 +93,9 @@ class FirstScreen(Struct, frozen=True, kw_only=True):
     losses: Sequence[Loss] = ()
     beyond_end: Sequence[str] = ()
     """groups beyond the end of a log, and other consequences of losses"""
+    removed: str = ""
+    """deleted partitions that a start removes, and the command that keeps them, which is never cut; empty if there are
+    none"""
     note: str = ""
     """why there is no command, or how its result differs from the losses above"""
     commands: Sequence[str] = ()
@@ -112,6 +116,7 @@ class FirstScreen(Struct, frozen=True, kw_only=True):
         start = _starts(self.start, most, width)
         head = [
             *_cut([self.out_of_service] if self.out_of_service else [], _OUT_OF_SERVICE, width),
+            *(folded_with_command(escape_controls(self.removed), width) if self.removed else []),
             *_cut([self.lost] if self.lost else [], _SUM, width),
         ]
         beyond = _cut(self.beyond_end, _BEYOND, width)
@@ -131,7 +136,7 @@ class FirstScreen(Struct, frozen=True, kw_only=True):
 
     def left_out(self, width: int) -> list[str]:
         """Return the sentences that `lines` cuts or omits at this width, in full, then all sentences of `looks`, with
-        the commands that show lost records. `lost`, `losses` and `commands` are never included.
+        the commands that show lost records. `removed`, `lost`, `losses` and `commands` are never included.
         """
         shown = set(self.lines(width))
         sentences = [

@@ -11,7 +11,7 @@ from typing import Final, Protocol
 from msgspec import Struct
 from msgspec.structs import replace
 
-from kafkalog.codec.common.shell import shell_line
+from kafkalog.codec.common.shell import shell_line, shell_word
 from kafkalog.codec.common.wording import counted
 from kafkalog.codec.names import parse_partition_directory
 from kafkalog.recovery.broker.node.answer import (
@@ -57,6 +57,10 @@ _NOT_NEEDED = "the broker was stopped cleanly and would start on this as it is: 
 _NOTHING_TO_DO = "nothing to do"
 _STOP_FIRST = "stop the broker, or wait for the recovery, that holds the lock; then look at the plan again, and "
 _DONE = "nothing is left to do here: what is missing is not in these files; another copy may have it"
+_KEPT = (
+    "nothing is left to do here: what is missing is not in these logs, but what recoveries keep may have it, which "
+    "`kafkalog undelete {}` lists, or another copy"
+)
 _NOT_IN_THE_LOGS = (
     "recover has nothing left to do, but do not start the node yet: see to what is said above about its start"
 )
@@ -116,6 +120,10 @@ class Outlined(PlannedFor, Protocol):
         """Forecast of the node's start; None if unknown."""
 
     @property
+    def node_then(self) -> NodeStart | None:
+        """Forecast of the node's start after the plan, or as it is if that is unknown; None if neither is known."""
+
+    @property
     def names(self) -> Sequence[str]:
         """Names of the partition directories in the plan."""
 
@@ -144,6 +152,12 @@ class Outlined(PlannedFor, Protocol):
         """Names of partition directories of which `.deleted` files hold offsets that the recommended way loses."""
 
     @property
+    def kept_by_runs(self) -> tuple[str, ...]:
+        """Names of partition directories that lose offsets with the recommended way, and of which earlier recoveries
+        keep `.deleted` segments.
+        """
+
+    @property
     def is_not_needed(self) -> bool:
         """Whether only files would change that a broker rebuilds by itself."""
 
@@ -167,7 +181,7 @@ def what_to_type(plan: Outlined, given: Given) -> NextStep:
     step = _next_step(plan, given)
     if not step.commands:
         return step
-    look = "" if step.kind is StepKind.MEND else _look_first(plan.node)
+    look = "" if step.kind is StepKind.MEND else _look_first(plan.node_then)
     before = f"{look}; " if look else ""
     before += _STOP_FIRST if plan.root in given.locked else ""
     before += f"{given.without_room[plan.root]}; then " if plan.root in given.without_room else ""
@@ -262,7 +276,7 @@ def _from_deleted(plan: Outlined, given: Given) -> NextStep:
     copies = [word for directory in into.values() for word in ("--copy", directory)]
     note = (
         f".deleted files, which a recovery moves away and a start removes, hold lost offsets of "
-        f"{counted(len(names), 'partition')}: type this first; the last command plans with them as a copy:"
+        f"{counted(len(names), 'partition')}: type this first; `plan` then counts them as a copy:"
     )
     undeletes = [f"kafkalog undelete {shell_line([plan.root, '--topic', topic, '--into', directory])}"
                  for topic, directory in into.items()]  # fmt: skip
@@ -287,7 +301,7 @@ def _beside_the_logs(
     if look:
         return NextStep(text=f"{look}; recover has nothing to do here")
     if best is not None:
-        return NextStep(text=done_of(best, plan.node))
+        return NextStep(text=done_of(best, plan.node, plan.root if plan.kept_by_runs else None))
     if not plan.is_worth_a_look:
         return NOTHING_TO_DO
     return NextStep(text="this mode changes nothing" if _serves(plan.node) else _not_in_the_logs(plan.node))
@@ -295,7 +309,7 @@ def _beside_the_logs(
 
 def mends_of(plan: Outlined, given: Given = NOTHING_GIVEN) -> Iterator[Mend]:
     """Yield advice for faults of the node's start that the plan does not repair."""
-    return mends(plan.node, plan.names, given.words)
+    return mends(plan.node_then, plan.names, given.words)
 
 
 def _own_step(command: str, best: RecoveryWay | None, *, drops: bool) -> NextStep:
@@ -346,15 +360,18 @@ def _not_in_the_logs(node: NodeStart | None) -> str:
     return _NOT_IN_THE_LOGS
 
 
-def done_of(best: RecoveryWay, node: NodeStart | None) -> str:
+def done_of(best: RecoveryWay, node: NodeStart | None, kept_from: str | None = None) -> str:
     """Return the sentence to show instead of the command of the way `best`, if that command would do nothing. `node` is
-    the forecast of the node's start, None if there is none.
+    the forecast of the node's start, None if there is none. `kept_from` is the log directory if earlier recoveries keep
+    `.deleted` segments of the partitions that lose something; else None.
     """
     if not _serves(node):
         return _not_in_the_logs(node)
     measured = best.measured
     is_only_skipped = measured.records_hidden and measured.records_lost == 0 and measured.is_exact
-    return _ONLY_SKIPPED if is_only_skipped else _DONE
+    if is_only_skipped:
+        return _ONLY_SKIPPED
+    return _DONE if kept_from is None else _KEPT.format(shell_word(kept_from))
 
 
 def is_done(best: RecoveryWay, plan: Outlined) -> bool:

@@ -33,9 +33,10 @@ from kafkalog.recovery.broker.node.answer import (
     StartOutcome,
 )
 from kafkalog.recovery.broker.node.releases import MODELED
-from kafkalog.recovery.broker.node.sentences import is_lost_and_emptied, start_fails, start_sentences
+from kafkalog.recovery.broker.node.sentences import is_lost_and_emptied, node_sentences, start_fails, start_sentences
 from kafkalog.recovery.decide.aftermath import LossConsequence
 from kafkalog.recovery.decide.choice import RecoveryChoice, ranges_text
+from kafkalog.recovery.decide.deleted_data import DeletedPartitions
 from kafkalog.recovery.decide.losses import (
     UNLESS_ELSEWHERE,
     first_names,
@@ -55,7 +56,7 @@ from kafkalog.words.quarantine import place_in_quarantine
 __all__ = [
     "NEEDS_ROOM", "Outlook", "consequence_sentences", "copies_to_keep", "first_screen", "forecast_sentences",
     "how_logs_load", "looks_in_quarantine", "losses_of", "out_of_service_sentence", "partitions_that_lose",
-    "renaming_text",
+    "removed_sentence", "renaming_text",
 ]  # fmt: skip
 
 _SHOWN = 24
@@ -85,6 +86,8 @@ class Outlook(Struct, frozen=True, kw_only=True):
     step: NextStep = NextStep()
     findings: Sequence[Finding] = msgspec.field(default=())
     """findings of the plan; their files are relative to the directory"""
+    deleted: DeletedPartitions | None = None
+    """deleted partitions that a start removes; None if there are none"""
 
 
 def forecast_sentences(forecast: BrokerForecast, by_kafka: Iterable[Measured] = ()) -> list[str]:
@@ -96,7 +99,18 @@ def forecast_sentences(forecast: BrokerForecast, by_kafka: Iterable[Measured] = 
                for name in (forecast.strays if forecast.node is None else ())]  # fmt: skip
     how = how_logs_load(by_kafka, is_clean=forecast.clean_shutdown)
     told = start_sentences(forecast.node, forecast.outcome, forecast.exception, forecast.message, how)
-    return [*told, *(renamed if forecast.outcome == "loaded" else ())]
+    return [*told, *(renamed if forecast.outcome == "loaded" else ()), *_sentences_after(forecast)]
+
+
+def _sentences_after(forecast: BrokerForecast) -> list[str]:
+    """Return sentences about what the node's start fails at or loses after the plans too, without those that hold of
+    the start on the directories as they are.
+    """
+    if forecast.node is None or forecast.after is None or forecast.after.loses_nothing:
+        return []
+    first, *more = node_sentences(forecast.after)
+    known = node_sentences(forecast.node)
+    return [f"after this plan, {first}", *more] if any(each not in known for each in (first, *more)) else []
 
 
 def copies_to_keep(forecast: BrokerForecast) -> list[str]:
@@ -153,6 +167,7 @@ def first_screen(
         title=title,
         start=list(_starts(outlooks, are_alone=bool(problems))),
         out_of_service=_out_of_service(outlooks, are_alone=bool(problems)),
+        removed=removed_sentence({each.root: each.deleted for each in outlooks if each.deleted is not None}),
         lost=_lost(outlooks, are_alone=bool(problems)),
         losses=losses,
         beyond_end=consequence_sentences(each for outlook in outlooks for each in outlook.consequences),
@@ -333,6 +348,8 @@ def _out_of_service(outlooks: Sequence[Outlook], *, are_alone: bool) -> str:
         too = ", and after this plan too, because it leaves a damaged metadata log"
         until = too if any(_begins_anew(outlook) for outlook in outlooks) else " until that is mended"
         more = f", {elsewhere} of them in what is missing" if elsewhere else ""
+        emptied = _emptied(_after(outlooks))
+        more += f"; served after this plan, but empty: {emptied}" if emptied else ""
         return f"out of service{until}: {counted(down, 'partition')}{more}"
     said = out_of_service_sentence(list(nodes))
     if said:
@@ -352,6 +369,22 @@ def _out_of_service(outlooks: Sequence[Outlook], *, are_alone: bool) -> str:
     if stopped:
         return f"served after a start, but {stopped}{on}{more}"
     return f"out of service after a start: nothing here{on}{more}"
+
+
+def removed_sentence(deleted: Mapping[str, DeletedPartitions], subject: str = "a start") -> str:
+    """Return a sentence about the deleted partitions that a start removes, by log directory, and the command that keeps
+    them, at its end; empty if there are none. `subject` is the subject of the sentence.
+    """
+    if not deleted:
+        return ""
+    records = counted(sum(each.records for each in deleted.values()), "record")
+    directories = counted(sum(len(each.directories) for each in deleted.values()), "-delete directory")
+    topics = sorted({topic for each in deleted.values() for topic in each.topics})
+    words = [*deleted, *(word for topic in topics for word in ("--topic", topic)), "--hold", "--yes"]
+    return (
+        f"{subject} removes {records} in {directories}, of partitions that were deleted; to keep them, first: "
+        f"kafkalog undelete {shell_line(words)}"
+    )
 
 
 def _where_consumers_stop(outlooks: Sequence[Outlook]) -> str:
@@ -465,7 +498,7 @@ def _lost(outlooks: Sequence[Outlook], *, are_alone: bool) -> str:
     own = total(outlook.choice.own for outlook in planned)
     unread = sum(_of_metadata(outlook).records_hidden for outlook in planned)  # it has no consumers
     own = replace(own, records_hidden=own.records_hidden - unread)
-    nodes = [each.forecast.node for each in planned if each.forecast is not None and each.forecast.node is not None]
+    nodes = [node for each in planned if each.forecast is not None and (node := each.forecast.node_then) is not None]
     hurt = [name for outlook in planned for name in partitions_that_lose(outlook.choice)]
     beside = lost_beside(nodes, (finding for outlook in planned for finding in outlook.findings), hurt,
                          [paths for outlook in planned for paths in outlook.choice.renamed])  # fmt: skip
@@ -482,15 +515,32 @@ def _lost(outlooks: Sequence[Outlook], *, are_alone: bool) -> str:
             others = f"{nothing} that is counted; what cannot be read is not"
         is_part = are_alone or _is_unknown(planned)
         if beside:
-            return f"lost beside this plan: {'; '.join(beside)}"
+            return f"lost beside this plan: {'; '.join(beside)}{_mended(planned)}"
         stays = "; the metadata log stays damaged" if any(map(_leaves_metadata, nodes)) else ""
+        stays += _mended(planned)
         return f"lost with this plan: {others if is_part else nothing}{stays}"
     if unread and sentence_of_lost(own) == "nothing":
         return "; ".join(["lost with this plan: no record; the metadata log stays damaged", *besides])
     readable = f"; {readable_text(own)}" if own.sound_lost else ""
     where = f" in {counted(len(hurt), 'partition')}" if hurt else ""
     when = "before" if own.is_lost_before else "with"
-    return "; ".join([f"lost {when} this plan: {sentence_of_lost(own)}{where}{readable}", *besides])
+    return "; ".join([f"lost {when} this plan: {sentence_of_lost(own)}{where}{readable}", *besides]) + _mended(planned)
+
+
+def _after(outlooks: Iterable[Outlook]) -> list[NodeStart]:
+    """Return the forecasts of the nodes' starts after the plans, each once, without those that are unknown."""
+    return list(dict.fromkeys(outlook.forecast.after for outlook in outlooks
+                              if outlook.forecast is not None and outlook.forecast.after is not None))  # fmt: skip
+
+
+def _mended(outlooks: Sequence[Outlook]) -> str:
+    """Return a clause about the partitions that a start on the directories as they are would lose, and a start after
+    the plans does not; empty if there are none.
+    """
+    forecasts = [each.forecast for each in outlooks if each.forecast is not None and each.forecast.after is not None]
+    now = {name for each in forecasts if each.node is not None for name in each.node.lost}
+    then = {name for each in forecasts if each.after is not None for name in each.after.lost}
+    return f"; a start before it would lose all or part of {_sorted_names(now - then)}" if now - then else ""
 
 
 def _of_metadata(outlook: Outlook) -> Measured:

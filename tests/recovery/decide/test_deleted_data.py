@@ -53,12 +53,51 @@ def test_a_deleted_partition(root: Path) -> None:
     assert "orders-23" in kafkalog("undelete", root).out
 
 
-def test_a_topic_that_was_created_again_does_not_hold_it(root: Path) -> None:
+def create_again(root: Path) -> None:
+    """Add a `-delete` directory with all of a partition's records, of an older topic with its name."""
     shutil.copytree(root / "orders-23-0", root / GONE)
     (root / GONE / "partition.metadata").write_text("version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAg")
+
+
+def test_a_topic_that_was_created_again_does_not_hold_it(root: Path) -> None:
+    create_again(root)
     said = note(root)
     assert said is not None
     assert GONE in said
+
+
+def test_the_first_screen_and_the_end_say_that_a_start_removes_deleted_partitions(root: Path) -> None:
+    """Real brokers removed such directories a minute after their start; no run keeps them, so `undo` has nothing."""
+    create_again(root)
+    (listed,) = kafkalog("undelete", "--json", root).objects
+    records = sum(remains["records"] for remains in listed["remains"] if remains["path"].endswith(GONE))
+    keeps = f"kafkalog undelete {root} --topic orders-23 --hold --yes"
+    removes = f"removes {records} records in 1 -delete directory, of partitions that were deleted; to keep them, first:"
+    assert kafkalog("verify", root).code == 0, "a deletion was asked for"
+    report = root.parent / "report.txt"
+    kafkalog("report", root, "-o", report)
+    for text in (kafkalog("plan", root).out, report.read_text()):
+        screen = text.replace(" \\\n", " ").partition("\n\n")[0]
+        assert f"a start {removes}" in " ".join(screen.split())
+        assert keeps in " ".join(screen.split())
+    for index in root.glob("*-0/*.timeindex"):
+        index.write_bytes(b"")
+    ended = kafkalog("recover", "--yes", root).out.partition("\nrecovered ")[2].replace(" \\\n", " ")
+    assert f"changes only what was deleted; a start {removes} {keeps} " in " ".join(ended.split())
+    assert "changes nothing" not in ended
+    assert kafkalog(*shlex.split(keeps)[1:]).code == 2
+    assert not list(root.glob("*-delete"))
+    assert "-delete" not in kafkalog("plan", root).out
+
+
+def test_deleted_partitions_are_held_beside_deleted_segments_of_the_live_one(root: Path) -> None:
+    create_again(root)
+    delete_segment(root / "orders-23-0", 0)
+    held = kafkalog("undelete", root, "--topic", "orders-23", "--hold", "--yes")
+    assert held.code == 2
+    assert "stays deleted: orders-23-0 is live" in words(held.out)
+    assert not list(root.glob("*-delete"))
+    assert kafkalog("undelete", root, "--topic", "orders-23", "--hold", "--yes").code == 3
 
 
 def test_a_partition_that_was_moved_is_held_by_the_live_one(root: Path) -> None:
@@ -90,8 +129,21 @@ def test_a_segment_that_compaction_replaced(root: Path) -> None:
 
 def printed(root: Path) -> list[list[str]]:
     """The words of the command lines on the first screen of `plan`."""
-    screen = kafkalog("plan", root).out.replace(" \\\n", " ").split("\n\n")[0]
+    return printed_by(["kafkalog", "plan", str(root)])
+
+
+def printed_by(command: list[str]) -> list[list[str]]:
+    """The words of the command lines on the first screen of a command."""
+    screen = kafkalog(*command[1:]).out.replace(" \\\n", " ").split("\n\n")[0]
     return [shlex.split(line) for line in screen.splitlines() if line.startswith("  kafkalog ")]
+
+
+def joined(directory: Path) -> bytes:
+    return b"".join(log.read_bytes() for log in sorted(directory.glob("*.log")))
+
+
+def words(text: str) -> str:
+    return " ".join(text.split())
 
 
 def test_replaced_segments_that_hold_what_is_lost(root: Path) -> None:
@@ -123,3 +175,46 @@ def test_a_replaced_segment_that_holds_nothing_of_what_is_lost(root: Path) -> No
     last.write_bytes(bytes(last.stat().st_size))
     assert note(root) is None
     assert [words[1] for words in printed(root)] == ["recover"]
+
+
+def test_a_log_of_which_all_segments_are_deleted(root: Path) -> None:
+    """Real 4.1.1 began this log empty; `undelete` brought all records back, before a recovery and after it."""
+    sound = joined(root / "orders-23-0")
+    for path in (root / "orders-23-0").glob("0*"):
+        if path.suffix != ".snapshot":
+            path.rename(path.with_name(path.name + ".deleted"))
+    untouched = root.parent / "untouched"
+    shutil.copytree(root, untouched)
+    report = root.parent / "report.txt"
+    kafkalog("report", root, "-o", report)
+    assert "cannot be had back, unless .deleted files have them (kafkalog undelete)" in words(report.read_text())
+    *extracts, ask_again = printed(untouched)
+    for extract in extracts:
+        kafkalog(*extract[1:])
+    for command in printed_by(ask_again):
+        kafkalog(*command[1:])
+    assert joined(untouched / "orders-23-0") == sound
+
+    ended = kafkalog("recover", "--yes", root).out
+    listing = f"kafkalog undelete {root}"
+    assert f"`.deleted` files there have lost offsets of 1 partition (orders-23-0): {listing}" in words(ended)
+    after = words(kafkalog("plan", root).out)
+    assert f"what recoveries keep may have it, which `{listing}` lists" in after
+    assert "kept by a recovery" in kafkalog(*shlex.split(listing)[1:]).out
+    kafkalog("report", root, "-o", report, "--overwrite")
+    assert "unless what a recovery keeps has them (kafkalog undelete)" in words(report.read_text())
+
+
+@pytest.mark.parametrize("has_cleaned", [False, True])
+def test_a_segment_that_a_swap_file_replaces_at_the_start(root: Path, *, has_cleaned: bool) -> None:
+    """Kafka puts a `.swap` segment in place, unless a `.cleaned` file has its base offset or a lower one."""
+    log = min((root / "orders-23-0").glob("*.log"))
+    shutil.copy(log, log.with_name(log.name + ".deleted"))
+    log.rename(log.with_name(log.name + ".swap"))
+    if has_cleaned:
+        shutil.copy(log.with_name(log.name + ".deleted"), log.with_name(log.name + ".cleaned"))
+    said = note(root)
+    assert ("1 .deleted segment in orders-23-0" in (said or "")) is has_cleaned
+    finished = kafkalog("undelete", root, "--topic", "orders-23", "--yes")
+    assert finished.code == (2 if has_cleaned else 3)
+    assert ("the log begins at" in finished.err) is not has_cleaned

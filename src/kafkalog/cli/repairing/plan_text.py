@@ -202,6 +202,7 @@ def outlook_of(plan: Plan, given: Given = NOTHING_GIVEN, *, acts: bool = False) 
         others=f"{others}; {NEEDS_ROOM}" if plan.root in given.full else others,
         step=step,
         findings=plan.findings,
+        deleted=plan.deleted_partitions,
     )
 
 

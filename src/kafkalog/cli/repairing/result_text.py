@@ -11,12 +11,12 @@ from kafkalog.recovery import RecoveryResult
 from kafkalog.recovery.broker.node.answer import NodeStart
 from kafkalog.recovery.broker.node.sentences import node_sentences
 from kafkalog.recovery.decide.choice import ranges_text
-from kafkalog.recovery.decide.losses import lost_beside, lost_text, repeats_text, skipped_text
+from kafkalog.recovery.decide.losses import first_names, lost_beside, lost_text, repeats_text, skipped_text
 from kafkalog.words.advice import told
 from kafkalog.words.escapes import escape_controls
 from kafkalog.words.insides import NOT_EXAMINED
 from kafkalog.words.node import mends
-from kafkalog.words.outlook import Outlook, consequence_sentences, looks_in_quarantine
+from kafkalog.words.outlook import Outlook, consequence_sentences, looks_in_quarantine, removed_sentence
 from kafkalog.words.quarantine import quarantine_sentence
 
 __all__ = ["print_result"]
@@ -60,6 +60,9 @@ def print_result(result: RecoveryResult, said: set[str] | None = None) -> None:
         outlook = Outlook(root=plan.root, forecast=None, choice=plan.choice, findings=plan.findings)
         for sentence in looks_in_quarantine(outlook, result.quarantine or ""):
             writer.write(escape_controls(sentence))
+        if plan.lost_in_deleted:
+            listing = f"kafkalog undelete {shell_word(plan.root)}"
+            writer.write(f"`.deleted` files there have lost offsets of {first_names(plan.lost_in_deleted)}: {listing}")
         consequences = consequence_sentences(each for each in plan.consequences if each.way is None)
         for sentence in consequences[:_CONSEQUENCES]:
             writer.write(escape_controls(sentence))
@@ -105,6 +108,10 @@ def _kept(result: RecoveryResult) -> str:
 
 def _broker(result: RecoveryResult, said: set[str]) -> str:
     node, but, note = result.node, "", result.plan.note_of_identity
+    nothing, also, gone = "changes nothing", "", result.plan.deleted_partitions
+    if gone is not None:
+        nothing = "changes only what was deleted"
+        also = f"; {escape_controls(removed_sentence({result.plan.root: gone}))}"
     if note is not None:
         but = f", but {escape_controls(note)}"
     elif node is not None and (any(answer.is_of_upgrade for answer in node.answers) or not node.changes_nothing):
@@ -112,28 +119,28 @@ def _broker(result: RecoveryResult, said: set[str]) -> str:
     if result.plan.survey.is_partial:
         return (
             "a broker that starts on the directory changes nothing in the partitions that were recovered; whether it "
-            f"starts was not examined: `kafkalog plan` of the whole log directory tells{but}"
+            f"starts was not examined: `kafkalog plan` of the whole log directory tells{but}{also}"
         )
     if result.plan.mode.spec.is_as_broker:
-        return f"this is what the broker would have left: at its next start it continues from here{but}"
+        return f"this is what the broker would have left: at its next start it continues from here{but}{also}"
     if result.declined:
         stay = "those left as they are may stop its start"
-        return f"a broker opens the recovered partitions and changes nothing; {stay}{but}"
+        return f"a broker opens the recovered partitions and changes nothing; {stay}{but}{also}"
     if but:
-        return f"a broker changes nothing in these logs{but}"
+        return f"a broker changes nothing in these logs{but}{also}"
     if result.plan.topics.source is None and result.plan.partitions:
         return (
-            "a broker that starts on it now opens it, and changes nothing unless topics have settings for segments or "
-            "indexes that were not given: the metadata with the settings of topics is not in this directory"
+            f"a broker that starts on it now opens it, and {nothing} unless topics have settings for segments or "
+            f"indexes that were not given: the metadata with the settings of topics is not in this directory{also}"
         )
     if result.plan.needs_full:
         return (
-            "a broker that starts on it now opens it and changes nothing in it; what the findings above say of indexes "
-            "below the recovery point stays, until it is recovered with --full"
+            f"a broker that starts on it now opens it and {nothing} in it; what the findings above say of indexes "
+            f"below the recovery point stays, until it is recovered with --full{also}"
         )
     if any(finding.code is FindingCode.PARTITION_MISSING for finding in result.plan.findings):
-        return "a broker that starts on it now opens it and changes nothing in it; what is missing stays missing"
-    return "a broker that starts on it now opens it and changes nothing"
+        return f"a broker that starts on it now opens it and {nothing} in it; what is missing stays missing{also}"
+    return f"a broker that starts on it now opens it and {nothing}{also}"
 
 
 def _of_node(node: NodeStart, said: set[str]) -> str:

@@ -74,7 +74,8 @@ def _write_recommended(
     writer.write(escape_controls(f"recommended: {label_of(best)}, {reason}"))
     for path in kept:
         writer.write(escape_controls(f"  {path} has more: set a copy of it aside first, a start truncates it"))
-    meaning = done_of(best, plan.node) if is_done(best, plan) else best.consequence
+    kept_from = plan.root if plan.kept_by_runs else None
+    meaning = done_of(best, plan.node, kept_from) if is_done(best, plan) else best.consequence
     if meaning:
         writer.write(escape_controls(f"  {meaning}"))
     if best.then is not None:

@@ -30,11 +30,11 @@ from kafkalog.jobs.undelete.remains import (
     RemainsKind,
     RemainsSegment,
     files_by_directory,
-    records_in,
     status_in,
 )
 from kafkalog.log.storage.java import TooLargeError
 from kafkalog.recovery.broker.manager import topic_id_or_none
+from kafkalog.recovery.decide.deleted_data import records_in
 from kafkalog.recovery.facts.survey import Survey
 
 __all__ = ["below_start_in"]

@@ -23,13 +23,13 @@ from kafkalog.jobs.undelete.remains import (
     Remains,
     RemainsKind,
     files_by_directory,
-    first_live_base,
     fitting_segments,
     remains_in,
     why_not_fitting,
 )
 from kafkalog.jobs.undelete.request import Undelete
 from kafkalog.jobs.undelete.results import PutBack, UndeletePlan
+from kafkalog.log.directories.deleted import first_base_after_swaps
 from kafkalog.recovery.broker.manager import topic_id_or_none
 from kafkalog.recovery.decide.actions import ActionKind, RecoveryAction, difference, marker_first
 from kafkalog.recovery.decide.losses import first_names
@@ -81,8 +81,9 @@ def plan_directory(
 
 def _chosen(whole: Survey, wanted: Undelete, *, is_needed: bool) -> list[Remains]:
     """Return the deleted data to restore, sorted by directory. Raises `RecoveryRefused` if a partition has several
-    deleted directories and the request names none of them. If there is no deleted data, raises `RecoveryRefused` with
-    `is_needed`, and otherwise returns an empty list. Raises `StorageError` if a directory cannot be read.
+    deleted directories and the request names none of them, unless they are to be held. If there is no deleted data,
+    raises `RecoveryRefused` with `is_needed`, and otherwise returns an empty list. Raises `StorageError` if a directory
+    cannot be read.
     """
     leftovers = [
         remains
@@ -94,30 +95,30 @@ def _chosen(whole: Survey, wanted: Undelete, *, is_needed: bool) -> list[Remains
     by_partition: dict[int, list[Remains]] = {}
     for remains in leftovers:
         by_partition.setdefault(remains.partition, []).append(remains)
-    for number, several in sorted(by_partition.items()):
+    for number, several in sorted(by_partition.items()) if not wanted.hold else ():  # held ones keep their ids
         wanted.refuse_several(number, [remains.directory for remains in several])
     return leftovers
 
 
 def _hold(stack: ExitStack, root: str, wanted: Undelete, chosen: Sequence[Remains]) -> UndeletePlan:
     """Return a plan that renames the `-delete` directories to `-stray`, so that no broker deletes them
-    (`LogManager.loadLog`, `addStrayLog`). Nothing is renamed yet; `stack` closes the survey. Raises `RecoveryRefused`
-    for deleted segments of a live log, if all directories are `-stray` already, and if renaming is not safe. Raises
-    `StorageError` if a file cannot be read.
+    (`LogManager.loadLog`, `addStrayLog`). Nothing is renamed yet; `stack` closes the survey. Deleted segments of live
+    logs stay, and the plan says so. Raises `RecoveryRefused` if there is nothing else, if all directories are `-stray`
+    already, and if renaming is not safe. Raises `StorageError` if a file cannot be read.
     """
-    actions, held = [], []
+    actions, held, left = [], [], []
     if chosen and all(remains.kind is RemainsKind.STRAY for remains in chosen):
         raise RecoveryRefused(f"{chosen[0].directory} is already one that no broker removes", reason="held")
     for remains in chosen:
         if remains.kind is RemainsKind.SEGMENTS:
-            raise RecoveryRefused(
+            left.append(
                 Sentence(
                     f"{remains.directory} is live, and a broker that starts removes its deleted segments at once: "
                     "restore them, or extract them with ",
                     Ask.UNDELETE_INTO,
-                ),
-                reason="segments",
+                )
             )
+            continue
         if remains.kind is RemainsKind.STRAY:
             continue
         target = remains.directory.removesuffix(DirectoryState.DELETE) + DirectoryState.STRAY
@@ -134,10 +135,13 @@ def _hold(stack: ExitStack, root: str, wanted: Undelete, chosen: Sequence[Remain
                 topic_id=remains.topic_id,
             )
         )
+    if left and not held:
+        raise RecoveryRefused(left[0], reason="segments")
     surveyed = stack.enter_context(survey(root, only=frozenset(remains.directory for remains in chosen)))
     refuse_unsafe(surveyed, actions, surveyed.tree())
     ordered = marker_first(surveyed, actions)
-    return UndeletePlan(root, surveyed, ordered, tuple(held), notes=tuple(_note_of_marker(ordered)), request=wanted)
+    notes = tuple(_note_of_marker(ordered))
+    return UndeletePlan(root, surveyed, ordered, tuple(held), left=tuple(left), notes=notes, request=wanted)
 
 
 def _note_of_marker(actions: Sequence[RecoveryAction]) -> Iterator[str]:
@@ -220,7 +224,7 @@ class _Making:
             self.points.log_starts.pop((name.topic, name.partition), None)
 
     def segments(self, remains: Remains) -> None:
-        first_live = first_live_base(self.files[remains.directory])
+        first_live = first_base_after_swaps(self.files[remains.directory])
         fitting = fitting_segments(first_live, remains.segments)
         bases = {remains_segment.base_offset for remains_segment in fitting}
         left = [segment for segment in remains.segments if segment.base_offset not in bases]

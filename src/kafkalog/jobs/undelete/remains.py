@@ -14,7 +14,6 @@ from msgspec.structs import replace
 from kafkalog.codec.common.advice import Ask, Sentence
 from kafkalog.codec.common.errors import StorageError
 from kafkalog.codec.common.findings import StopReason
-from kafkalog.codec.model import BatchHeader, Codec, RecordBatch
 from kafkalog.codec.names import (
     CLUSTER_METADATA_TOPIC,
     DELETED,
@@ -26,8 +25,8 @@ from kafkalog.codec.names import (
     parse_segment_file,
     segment_file,
 )
-from kafkalog.codec.plain.records import decode_batch
 from kafkalog.codec.plain.scanner import Scanner
+from kafkalog.log.directories.deleted import first_base_after_swaps
 from kafkalog.log.disk.files import PathLike
 from kafkalog.log.walk.cursor import Cursor
 from kafkalog.recovery.act.history import RunState, list_runs, root_of_runs
@@ -35,6 +34,7 @@ from kafkalog.recovery.act.operations import FILES
 from kafkalog.recovery.act.quarantine import Runs
 from kafkalog.recovery.broker.manager import topic_id_or_none
 from kafkalog.recovery.damage.soundness import with_next
+from kafkalog.recovery.decide.deleted_data import records_in
 from kafkalog.recovery.facts.survey import Survey, survey
 
 __all__ = [
@@ -44,10 +44,8 @@ __all__ = [
     "RemainsSegment",
     "each_place",
     "files_by_directory",
-    "first_live_base",
     "fitting_segments",
     "is_empty_log",
-    "records_in",
     "remains_in",
     "status_in",
     "why_not_fitting",
@@ -325,18 +323,6 @@ def _segment(surveyed: Survey, path: str, base_offset: int, next_base: int | Non
     )
 
 
-def records_in(batch: RecordBatch) -> int:
-    """Return the number of records in a batch; 0 for a control batch. The count is from the header, 0 if it is
-    negative; a compressed message of magic 0 or 1 is decoded, up to its first fault.
-    """
-    header = batch.header
-    if isinstance(header, BatchHeader):
-        return 0 if header.is_control else max(header.records_count, 0)
-    if header.codec == Codec.NONE:
-        return 1
-    return len(decode_batch(batch).records)
-
-
 def _judged(
     found: Survey,
     files: Mapping[str, Sequence[str]],
@@ -397,18 +383,11 @@ def _of_segments(names: Sequence[str], segments: Sequence[RemainsSegment]) -> tu
     ("", reason). Segments fit if they end below the first live segment and are sound (`fitting_segments`). `names` are
     the files in the directory.
     """
-    first = first_live_base(names)
+    first = first_base_after_swaps(names)
     fitting = fitting_segments(first, segments)
     if not fitting:
         return "", why_not_fitting(first, segments[0])
     return f"the log begins at {fitting[0].base_offset} again", None
-
-
-def first_live_base(names: Sequence[str]) -> int | None:
-    """Lowest base offset of the live segments among file names; None if there is none."""
-    parsed = [parse_segment_file(name) for name in names]
-    logs = [name for name in parsed if name is not None and name.is_live_log]
-    return min((log.base_offset for log in logs), default=None)
 
 
 def fitting_segments(first_live: int | None, segments: Sequence[RemainsSegment]) -> list[RemainsSegment]:

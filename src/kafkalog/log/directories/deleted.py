@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Iterable
 
-from kafkalog.codec.names import DELETED, DirectoryState, FileKind, parse_segment_file
+from kafkalog.codec.names import CLEANED, DELETED, SWAP, DirectoryState, FileKind, parse_segment_file
 from kafkalog.log.directories.inventory import Inventory
 from kafkalog.log.directories.partition import Partition
 from kafkalog.log.disk.files import status_of
 from kafkalog.log.walk.segment import Segment
 
-__all__ = ["below_log_start", "deleted_partitions", "deleted_segments"]
+__all__ = ["below_log_start", "deleted_partitions", "deleted_segments", "first_base_after_swaps"]
 
 
 def deleted_segments(partition: Partition) -> tuple[Segment, ...]:
@@ -36,6 +37,20 @@ def deleted_segments(partition: Partition) -> tuple[Segment, ...]:
                 files=files, sizes=sizes,
             ))  # fmt: skip
     return tuple(sorted(segments, key=lambda segment: (segment.base_offset, segment.path)))
+
+
+def first_base_after_swaps(names: Iterable[str]) -> int | None:
+    """Return the lowest base offset of the live segments among the file names of a partition directory, with those that
+    a start puts in place: `.swap` files of a compaction, unless a `.cleaned` file has the same or a lower base offset
+    (`LogLoader.removeTempFilesAndCollectSwapFiles`). None if there are none.
+    """
+    files = [parsed for parsed in map(parse_segment_file, names) if parsed is not None]
+    cleaned = min((file.base_offset for file in files if file.pending == CLEANED), default=None)
+    logs = (file for file in files if file.is_live_log or (file.kind is FileKind.LOG and file.pending == SWAP))
+    return min(
+        (log.base_offset for log in logs if log.is_live_log or cleaned is None or log.base_offset < cleaned),
+        default=None,
+    )
 
 
 def below_log_start(partition: Partition) -> Partition | None:

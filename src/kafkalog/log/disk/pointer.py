@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -24,7 +24,7 @@ from kafkalog.codec.common.advice import Advice, Ask, Sentence
 from kafkalog.codec.common.errors import FormatError, LimitExceeded, RecoveryRefused, StorageError
 from kafkalog.codec.common.findings import Finding, FindingCode, Severity
 from kafkalog.codec.files.text import decode_leader_epochs
-from kafkalog.codec.names import LEADER_EPOCH_CHECKPOINT, QUARANTINE_POINTER, FileKind
+from kafkalog.codec.names import DELETED, LEADER_EPOCH_CHECKPOINT, QUARANTINE_POINTER, FileKind
 from kafkalog.log.disk.files import FileSource, read_small, status_of
 from kafkalog.log.disk.remote import storage_of
 from kafkalog.log.disk.remote_file import MissingFileError
@@ -47,6 +47,7 @@ __all__ = [
     "is_run_id",
     "logs_cut_by_runs",
     "new_owner",
+    "partitions_kept_by_runs",
     "read_pointer",
     "runs_of_other_versions",
 ]  # fmt: skip
@@ -222,6 +223,22 @@ def logs_cut_by_runs(root: str) -> dict[str, LogCut]:
             if path not in cuts or cuts[path].time_ns <= cut.time_ns:
                 cuts[path] = cut
     return cuts
+
+
+def partitions_kept_by_runs(root: str, partitions: Iterable[str]) -> tuple[str, ...]:
+    """Return those of the directories `partitions` of which a completed recovery of the log directory `root` has moved
+    `.deleted` segments away and keeps them, in the given order. Quarantines that cannot be listed are ignored. Empty if
+    the pointer file cannot be read. Raises `StorageError` if a manifest cannot be examined.
+    """
+    runs = [os.path.join(directory, _FILES) for directory, _time_ns in _completed(root)]
+    return tuple(name for name in partitions if any(_has_deleted(os.path.join(files, name)) for files in runs))
+
+
+def _has_deleted(directory: str) -> bool:
+    try:
+        return any(name.endswith(FileKind.LOG.value + DELETED) for name in os.listdir(directory))
+    except OSError:
+        return False
 
 
 def epoch_before_runs(root: str, partition: str) -> int:

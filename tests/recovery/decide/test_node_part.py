@@ -1,0 +1,103 @@
+"""A plan tells the consequences of the start after it: what it mends neither hides them nor counts as lost."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import kafkalog
+from kafkalog.recovery import Plan, plan
+from testkit.recorded.broker_dirs import brokers, own_copy
+from testkit.running.command import kafkalog as command
+
+GONE = "orders-48-0"
+LOST = f"lost beside this plan: all or part of 1 partition ({GONE}), by the broker's start"
+
+
+def add_directory(root: Path) -> None:
+    (root / "lost+found").mkdir()
+
+
+def empty_bootstrap_checkpoint(root: Path) -> None:
+    (root / "bootstrap.checkpoint").write_bytes(b"")
+
+
+def damage_partition_metadata(root: Path) -> None:
+    other = next(path for path in sorted(root.glob("*/partition.metadata")) if not path.parent.name.startswith("__"))
+    other.write_text("version: 0\n")
+
+
+OBSTACLES = (add_directory, empty_bootstrap_checkpoint, damage_partition_metadata)
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A node of which one partition directory is missing, on which a group stands at 1500."""
+    root = own_copy(brokers("4.3.0/metadata")[0], tmp_path / "data")
+    kafkalog.commit_offsets(root, "mail", {("orders-48", 0): 1500})
+    shutil.rmtree(root / GONE)
+    return root
+
+
+def words(text: str) -> str:
+    return " ".join(text.split())
+
+
+def told_of(made: Plan) -> list[tuple[str, str]]:
+    return [(each.kind, each.detail) for each in made.consequences if each.partition == GONE]
+
+
+@pytest.mark.parametrize("obstacle", OBSTACLES)
+def test_what_a_recovery_mends_does_not_hide_what_the_next_start_does(
+    obstacle: Callable[[Path], None], root: Path
+) -> None:
+    """With `lost+found` in a log directory no broker started; after the recovery a real 4.1.1 made tx-0 again."""
+    without = told_of(plan(root)[0])
+    assert [kind for kind, _detail in without] == ["groups_beyond_end"]
+    assert LOST in words(command("plan", root).out)
+    obstacle(root)
+    made = plan(root)[0]
+    assert made.node is not None
+    assert made.node.never_starts
+    assert told_of(made) == without
+    report = root.parent / "report.txt"
+    command("report", root, "-o", report)
+    again = f"and partitions that the metadata places here are made again, empty: {GONE}"
+    for text in (command("plan", root).out, report.read_text()):
+        screen = words(text.partition("\n\n")[0])
+        assert "would NOT START" in screen
+        assert "after this plan, Kafka" in screen
+        assert again in screen
+        assert f"served after this plan, but empty: 1 partition ({GONE})" in screen
+        assert LOST in screen
+        assert without[0][1] in screen
+    finished = command("recover", "--yes", root)
+    assert without[0][1] in words(finished.out.partition("\nrecovered ")[2])
+    assert told_of(plan(root)[0]) == without
+    assert again in words(command("plan", root).out)
+
+
+def test_what_a_recovery_does_not_mend_is_said_once(root: Path) -> None:
+    """A `meta.properties` without a copy stays lost, so that the start after the plan fails as before it."""
+    (root / "meta.properties").unlink()
+    assert "after this plan, Kafka" not in words(command("plan", root).out)
+
+
+def test_what_a_recovery_saves_is_not_lost(tmp_path: Path) -> None:
+    """A real 4.1.1 served all records after the recovery, which wrote the file again; without it, it served none."""
+    root = own_copy(brokers("4.3.0/metadata")[0], tmp_path / "data")
+    (root / GONE / "partition.metadata").unlink()
+    saved = f"lost with this plan: nothing; a start before it would lose all or part of 1 partition ({GONE})"
+    report = root.parent / "report.txt"
+    command("report", root, "-o", report)
+    assert "Lost beside these logs" not in report.read_text()
+    for text in (command("plan", root).out, report.read_text()):
+        assert saved in words(text)
+        assert "lost beside this plan" not in text
+    finished = command("recover", "--yes", root)
+    assert saved in words(finished.out)
+    assert "none is lost" in words(finished.out)
+    assert (root / GONE / "partition.metadata").exists()
