@@ -92,8 +92,7 @@ def _holds(tree: Tree, path: str, lost: _LostOffsets) -> bool:
 def note_of_deleted(survey: Survey, tiering: Tiering, lost: Mapping[str, Sequence[str]]) -> str | None:
     """Return a sentence about deleted partitions and deleted segments that are still on disk, if no other file there
     holds their records. Return None if there are none; the metadata log is ignored. The sentence names at most three.
-    `lost` is the result of `lost_in_deleted`. Reads the names of files, and the first batch of deleted logs; raises
-    `StorageError` if this fails.
+    `lost` is the result of `lost_in_deleted`. Raises `StorageError` if a file cannot be read.
     """
     tree = survey.tree()
     live: dict[PartitionName, str] = {}
