@@ -95,7 +95,7 @@ def beside_of(log_dir: LogDir, log_dirs: Sequence[LogDir] = (), facts: TopicFact
     """Return the checkpointed offsets and the tiering of a log directory, for `verify_beside`. `log_dirs` may be other
     log directories of its broker. `facts` come from the broker's metadata log; with None, the metadata log is read here
     if the first segment of some partition does not begin at 0. If all begin at 0, the metadata is not needed. Raises
-    `StorageError` if the directory cannot be listed or a log of `__remote_log_metadata` cannot be read.
+    `StorageError` if the directory cannot be listed.
     """
     names = [entry.name for entry in scan_directory(log_dir.path)]
     begin_late = any(partition.segments and partition.segments[0].base_offset for partition in log_dir.partitions)
@@ -109,7 +109,7 @@ def lost_starts(broker: Sequence[LogDir]) -> Mapping[str, LocalStart]:
     """Return the start of each live log that has lost offsets below its first segment, by partition directory; empty if
     there is none. `broker` has all log directories of one broker. Reads the broker's metadata log and tiered-storage
     events only if some log looks incomplete. The log end offset is not computed. Raises `StorageError` if a directory
-    cannot be listed or a log of `__remote_log_metadata` cannot be read.
+    cannot be listed.
     """
     late = {log_dir.path: [each for each in log_dir.partitions if _begins_late(each)] for log_dir in broker}
     if any(late.values()) and not any(map(_has_remote_metadata, broker)):  # then a start that is there stays so

@@ -67,7 +67,7 @@ def missing_at_start(partition: Partition) -> list[Finding]:
     without its log show the loss. The code is SEGMENT_MISSING, or TIER_GAP if the log is tiered. Empty if nothing shows
     a loss, or if the lost offsets are below the checkpointed log start offset or in the remote tier. Lists the
     partition's directory, and reads the metadata log beside it only if something looks lost. Raises `StorageError` if a
-    directory cannot be listed or a log of `__remote_log_metadata` cannot be read.
+    directory cannot be listed.
     """
     name, begins = partition.name, partition.segments[0].base_offset if partition.segments else 0
     if not begins or name is None or partition.state is not DirectoryState.LIVE:
