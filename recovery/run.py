@@ -48,7 +48,7 @@ def plan(
     request contradicts itself, names an unknown release or has settings that Kafka would refuse; `UnknownName` for a
     selected topic or partition that does not exist, or if one of the log directories has no selected partition;
     `RecoveryRefused` for a symbolic link to a partition directory, or if lost `meta.properties` cannot be
-    reconstructed; `StorageError` for I/O errors outside the partitions or in a log of `__remote_log_metadata`.
+    reconstructed; `StorageError` for I/O errors outside the partitions.
 
     * `request`: how to recover; may be left out for the defaults
     * `paths`: log directories, their parents, or partition directories; beside these, the data directories of

@@ -26,8 +26,7 @@ def rules_for_each(request: Recovery, roots: Sequence[str], lost: Sequence[str] 
     `meta.properties` are reconstructed in memory if requested. Reads the metadata logs; writes nothing.
 
     Raises `UsageError` if the request contradicts itself or has settings that Kafka would refuse, `RecoveryRefused` if
-    lost `meta.properties` cannot be reconstructed, and `StorageError` if a directory cannot be listed, or a log of
-    `__remote_log_metadata` cannot be read.
+    lost `meta.properties` cannot be reconstructed, and `StorageError` if a directory cannot be listed.
     """
     known = [*roots, *filter(_can_be_listed, request.beside)]
     facts = dict.fromkeys(roots, request.topics) if request.topics is not None else facts_of_each(known, lost)

@@ -228,8 +228,8 @@ class Plan:
 
     @property
     def note_of_identity(self) -> str | None:
-        """One sentence if brokers may not start because of `meta.properties`, whatever happens to the logs: the file is
-        invalid or could not be read. None if the plan changes the file or nothing is wrong with it.
+        """One sentence if `meta.properties` has a fault that this plan leaves, or could not be read: brokers may not
+        start, or make a new directory id. None if the plan changes the file or nothing is wrong with it.
         """
         if any(action.path == META_PROPERTIES for action in self.actions):
             return None
