@@ -42,8 +42,8 @@ def with_nodes(plans: Sequence[Plan], rules: Mapping[str, Rules]) -> list[Plan]:
     (`_without_bootstrap`); `rules` are by log directory. Plans that were made without comparing ways, or whose broker's
     start could not be predicted, are returned unchanged.
 
-    A plan is refused if no release asked about starts, because a later one has written the files. Each node is predicted
-    once, from the results of loading the logs of all its directories. If the node starts with no release, the
+    A plan is refused if no release asked about starts, because a later one has written the files. Each node is
+    predicted once, from the results of loading the logs of all its directories. If the node starts with no release, the
     forecast's outcome becomes START_FAILS, although the logs load. If only some partitions were examined, the segments
     of the others are not read. Raises `StorageError` if a file that a start reads cannot be read, `UsageError` if the
     release asked about is not known.

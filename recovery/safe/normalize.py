@@ -73,9 +73,9 @@ class Change(Struct, frozen=True, kw_only=True):
 def normalize_root(tree: Tree) -> list[Change]:
     """Remove from the tree what stops a broker or takes the log directory offline: directories that are not partitions
     (except the cache of remote indexes) or have blanks in their name, second directories of a live or `-future`
-    partition, and unreadable checkpoints of high watermarks or of the cleaner. Unreadable checkpoints of recovery points
-    and log start offsets stay: `Checkpoints.write` replaces them. Leftover temporary files of these two are removed
-    too. So is the clean-shutdown marker, which is not trusted.
+    partition, and unreadable checkpoints of high watermarks or of the cleaner. Unreadable checkpoints of recovery
+    points and log start offsets stay: `Checkpoints.write` replaces them. Leftover temporary files of these two are
+    removed too. So is the clean-shutdown marker, which is not trusted.
 
     Return the changes with their reasons, without the marker's removal; empty if nothing else was removed. Raises
     `StorageError` if a checkpoint cannot be read from disk.
