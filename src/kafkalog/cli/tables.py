@@ -293,8 +293,8 @@ def _wrapped(text: str, width: int) -> list[str]:
 
 
 def _folded(text: str, width: int) -> Iterable[str]:
-    """Yield a line in parts of at most `width` terminal columns, but at least one character each; an empty text
-    yields one empty part.
+    """Yield a line in parts of at most `width` terminal columns, which must be at least 2; an empty text yields one
+    empty part.
     """
     while _cells_wide(text) > width:
         end = width
