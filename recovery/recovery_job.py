@@ -45,7 +45,7 @@ def plan_survey(found: Survey, workers: Workers, rules: Rules, *, compare: bool 
     nothing: a recovery removes the clean-shutdown marker, which proves the clean close. If there are changes, problems
     that remain after them are added as findings, again except in that mode. With `compare=False`, other ways of
     recovering are not simulated, records are not counted, and remaining problems are not added. Raises `StorageError`
-    if something outside the unreadable directories cannot be read.
+    if something outside the unreadable directories cannot be read, `UsageError` for a setting that Kafka would refuse.
     """
     plan = _plan_survey(found, workers, rules, compare=compare)
     if not compare:

@@ -308,7 +308,8 @@ def plan_of(
 
     With `mark_clean` a clean-shutdown marker is written as the last file; mode kafka writes none and gets a refusal.
     With a choice and without `mark_clean`, if nothing changes and nothing is wrong so far, the checks of `verify` are
-    run and their findings added. Raises `StorageError` if a file cannot be read.
+    run and their findings added. Raises `StorageError` if a file cannot be read, and with a choice `UsageError` for a
+    setting of retention or of the cleaner that Kafka would refuse.
     """
     survey, rules, kafka, own = directory.survey, directory.rules, forecasts.kafka, forecasts.own
     actions = _actions(forecasts, survey)
