@@ -69,9 +69,9 @@ def with_better_copies(plan: Plan, holding_of: Callable[[str], Holding | None]) 
     """Compare several directories of one topic-partition in a log directory. Return a copy of the plan with a
     `BetterCopy` for each topic-partition with a directory that holds more than the kept one. The kept directory has the
     usual, shortest name. The others have zeros before their partition number, which a broker ignores. Only
-    topic-partitions with a directory that was surveyed, or asked for, are compared. `holding_of` examines one
-    directory. If it returns None for any directory of a topic-partition, nothing is added for it. Raises `StorageError`
-    if the directory cannot be listed.
+    topic-partitions with a directory in `plan.asked_for` are compared; if that is empty, those with a surveyed
+    directory. `holding_of` examines one directory. If it returns None for any directory of a topic-partition, nothing
+    is added for it. Raises `StorageError` if the directory cannot be listed.
     """
     groups: dict[PartitionName, list[str]] = {}
     for entry in scan_directory(plan.root):

@@ -41,11 +41,11 @@ def plan_survey(found: Survey, workers: Workers, rules: Rules, *, compare: bool 
     read are left out and named in the plan's `declined`. `choice.better_copies` names directories that hold more of a
     topic-partition than the kept one. `mark_clean` in the rules implies `full`.
 
-    A partition that was closed cleanly is left unchanged only if the whole plan changes nothing: a recovery removes the
-    clean-shutdown marker, which proves the clean close. If there are changes, problems that remain after them are added
-    as findings. With `compare=False`, other ways of recovering are not simulated, records are not counted, and
-    remaining problems are not added. Raises `StorageError` if something outside the unreadable directories cannot be
-    read.
+    Except in mode set-aside, a partition that was closed cleanly is left unchanged only if the whole plan changes
+    nothing: a recovery removes the clean-shutdown marker, which proves the clean close. If there are changes, problems
+    that remain after them are added as findings, again except in that mode. With `compare=False`, other ways of
+    recovering are not simulated, records are not counted, and remaining problems are not added. Raises `StorageError`
+    if something outside the unreadable directories cannot be read, `UsageError` for a setting that Kafka would refuse.
     """
     plan = _plan_survey(found, workers, rules, compare=compare)
     if not compare:

@@ -177,7 +177,7 @@ def _inode_of(path: str) -> int | None:
 def _topic_id(options: WriteOptions, partition: Planned) -> str | None:
     """Return the topic id for a new partition directory. It is the requested id if there is one for this topic.
     Otherwise it is the id in the directory that this commit replaces. If that has none, it is the id in any other
-    directory of the topic. Return None if none of these directories has a `partition.metadata` file. Raises
+    directory of the topic. Return None if none of these directories has a well-formed `partition.metadata` file. Raises
     `StorageError` if a directory cannot be read.
     """
     name = parse_partition_directory(partition.name)

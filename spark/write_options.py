@@ -65,7 +65,8 @@ class WriteOptions(Struct, frozen=True, kw_only=True):
 def _given(options: Mapping[str, str]) -> tuple[dict[str, str], tuple[str, ...]]:
     """Return the options by their documented names, and the names of those that are ignored with a warning: they begin
     with `kafka.` and have no effect here. Options of Spark itself without an effect here, such as `queryName`, are in
-    neither. Raises `UsageError` for an unknown or unsupported option.
+    neither. Of an option that is given with and without `kafka.`, the first value counts. Raises `UsageError` for an
+    unknown or unsupported option.
     """
     by_name: dict[str, str] = {}
     ignored: list[str] = []

@@ -299,8 +299,9 @@ class Comparer:
         )
 
     def note_from_copies(self, partition: CountedPartition, way: WayResult) -> None:
-        """Set `from_copies` in the counts of a way that merges, if nothing of the partition is damaged or lost: the
-        records that it puts in below the end of the log. Raises `StorageError` if a log cannot be read.
+        """Set `from_copies` in the counts of a way that merges, if nothing of the partition is damaged, and neither the
+        way nor a start loses or hides a record: the records that it puts in below the end of the log. Raises
+        `StorageError` if a log cannot be read.
         """
         facts, original, measured = partition.facts, partition.census, self.measured(partition, way)
         if original is None or way.tree is None or self.is_hurt(partition) or measured.out_of_reach:

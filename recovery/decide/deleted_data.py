@@ -138,8 +138,8 @@ def note_of_deleted(
 ) -> str | None:
     """Return a sentence about deleted partitions and deleted segments that are still on disk, if no other file there
     holds their records. Return None if there are none; the metadata log is ignored. The sentence names at most three.
-    `lost` is the result of `lost_in_deleted`, `gone` that of `deleted_partitions`. Reads the names of files, and the
-    first batch of deleted logs; raises `StorageError` if this fails.
+    `lost` is the result of `lost_in_deleted`, `gone` that of `deleted_partitions`. Raises `StorageError` if a file
+    cannot be read.
     """
     tree = survey.tree()
     places = [] if gone is None else [*gone.directories]

@@ -37,11 +37,12 @@ __all__ = ["start_now", "with_nodes"]
 
 
 def with_nodes(plans: Sequence[Plan], rules: Mapping[str, Rules]) -> list[Plan]:
-    """Return the plans, in order, with the forecast of their node's start and, if the logs load, the findings about it,
-    and the removal of a `bootstrap.checkpoint` that prevents it (`_without_bootstrap`); `rules` are by log directory.
-    Plans that were made without comparing ways, or whose broker's start could not be predicted, are returned unchanged.
+    """Return the plans, in order, with the forecasts of their node's start, on the directories as they are and after
+    the plans, and the consequences. If the logs load, also with the findings about the start and the metadata log, and
+    the removal of a `bootstrap.checkpoint` that prevents it (`_without_bootstrap`). `rules` are by log directory. Plans
+    that were made without comparing ways, or whose broker's start could not be predicted, are returned unchanged.
 
-    A plan is refused if the release asked about does not start because a later one has written the files. Each node is
+    A plan is refused if no release asked about starts, because a later one has written the files. Each node is
     predicted once, from the results of loading the logs of all its directories. If the node starts with no release, the
     forecast's outcome becomes START_FAILS, although the logs load. If only some partitions were examined, the segments
     of the others are not read. Raises `StorageError` if a file that a start reads cannot be read, `UsageError` if the

@@ -260,8 +260,8 @@ class Plan:
 
     @property
     def note_of_identity(self) -> str | None:
-        """One sentence if brokers may not start because of `meta.properties`, whatever happens to the logs: the file is
-        invalid or could not be read. None if the plan changes the file or nothing is wrong with it.
+        """One sentence if `meta.properties` has a fault that this plan leaves, or could not be read: brokers may not
+        start, or make a new directory id. None if the plan changes the file or nothing is wrong with it.
         """
         if any(action.path == META_PROPERTIES for action in self.actions):
             return None
@@ -340,7 +340,8 @@ def plan_of(
 
     With `mark_clean` a clean-shutdown marker is written as the last file; mode kafka writes none and gets a refusal.
     With a choice and without `mark_clean`, if nothing changes and nothing is wrong so far, the checks of `verify` are
-    run and their findings added. Raises `StorageError` if a file cannot be read.
+    run and their findings added. Raises `StorageError` if a file cannot be read, and with a choice `UsageError` for a
+    setting of retention or of the cleaner that Kafka would refuse.
     """
     survey, rules, kafka, own = directory.survey, directory.rules, forecasts.kafka, forecasts.own
     actions = _actions(forecasts, survey)

@@ -187,8 +187,8 @@ def refusal_of(decision: Decision) -> tuple[str, str] | None:
 
 
 def refusal_in_every_mode(survey: Survey, actions: Sequence[RecoveryAction], facts: TopicFacts) -> str | None:
-    """Return the sentence with which recovery would be declined in every mode; None if there is no such reason. Modes
-    strict and kafka may have further reasons, which are not considered.
+    """Return the sentence with which recovery would be declined in every mode; None if there is no such reason. Further
+    reasons that depend on the mode or on what it would write are not considered.
     """
     return (
         refusal_of_unreadable(survey, Mode.SAFE)

@@ -20,8 +20,8 @@ __all__ = ["held_remotely", "without_uploaded_damage"]
 
 
 def without_uploaded_damage(tree: Tree, tiering: Tiering) -> tuple[Tree, frozenset[str]]:
-    """Return a copy of the tree without the local segments up to a damaged one, if the remote tier has all their
-    offsets. Also return the names of the partition directories that lost segments; empty if none did. Only live
+    """Return a copy of the tree without the local segments up to a damaged one (inclusive), if the remote tier has all
+    their offsets. Also return the names of the partition directories that lost segments; empty if none did. Only live
     partitions other than the metadata log are changed, and their last segment is never removed. Reads the logs of
     tiered partitions; raises `StorageError` if this fails.
     """
@@ -50,9 +50,9 @@ def held_remotely(tree: Tree, directory: str, key: tuple[str, int], tiering: Tie
 
 def _to_go(tree: Tree, directory: str, name: PartitionName, tiering: Tiering) -> set[int]:
     """Return the base offsets of the segments to remove; empty if there are none. These are all segments up to a
-    damaged one, if the remote tier has all offsets from the log's start to the end of that segment. The last damaged
-    segment for which this holds counts. The last segment of the log is never removed. Raises `StorageError` if a log
-    cannot be read.
+    damaged one (inclusive), if the remote tier has all offsets from the log's start to the end of that segment. The
+    last damaged segment for which this holds counts. The last segment of the log is never removed. Raises
+    `StorageError` if a log cannot be read.
     """
     held = held_remotely(tree, directory, (name.topic, name.partition), tiering)
     bases = [base for base, _path in tree.logs(directory)]

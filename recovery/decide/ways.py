@@ -341,9 +341,9 @@ def _sum(first: int | None, second: int | None) -> int | None:
 
 
 def logs_of(tree: Tree, directories: Iterable[str]) -> list[Content]:
-    """Return the content of each live log file: directory by directory as given, within a directory by base offset. A
-    sound `.swap` file is live in place of the segments that it replaces (`live_segments`). `directories` are names from
-    before `tree` renamed them; removed directories are skipped. Raises `StorageError` if a `.swap` file cannot be read.
+    """Return the content of each log file that `live_segments` returns, `.swap` files included: directory by directory
+    as given, within a directory by base offset. `directories` are names from before `tree` renamed them; removed
+    directories are skipped. Raises `StorageError` if a `.swap` file cannot be read.
     """
     now = dict(tree.renamed_directories)
     return [

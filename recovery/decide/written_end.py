@@ -43,8 +43,8 @@ def written(
 ) -> Written:
     """Return the offsets that a topic-partition's log must have had: its end, its first segment, and lost offsets
     before that. They are derived from the files in its directories, the checkpoints and the tiering. `key` is topic and
-    partition number. After a clean stop the recovery point is the log's end, and later leader epochs are ignored.
-    Unreadable epoch checkpoints count as empty.
+    partition number. After a clean stop a recovery point that is not below the last segment is the log's end, and later
+    leader epochs are ignored. Unreadable epoch checkpoints count as empty.
 
     If there are several directories, the highest end and the highest first segment count, the lost offsets of all, and
     the local start of the last. A directory without a log gives only its first leader epoch. If no directory has a log,

@@ -113,8 +113,8 @@ def _with_indexes(
     original: Tree, rebuilt: Tree, directory: str, concerned: Sequence[Span], lost: Sequence[Span]
 ) -> Tree | None:
     """Return a copy of `rebuilt` with the original transaction indexes of the segments `concerned` (base offset and
-    next base offset). Return None if an index cannot be read. Return None too if the batches do not confirm these
-    indexes and the original snapshot after the last segment.
+    next base offset). Return None if an index is damaged. Return None too if the batches do not confirm these indexes
+    and the original snapshot after the last segment.
 
     Also return None if the last batches of one of the segments are among `lost`: another segment, with its own index,
     may have followed. Reads the batches before the end of the last segment in `concerned`; raises `StorageError` if

@@ -73,9 +73,9 @@ class Change(Struct, frozen=True, kw_only=True):
 def normalize_root(tree: Tree) -> list[Change]:
     """Remove from the tree what stops a broker or takes the log directory offline: directories that are not partitions
     (except the cache of remote indexes) or have blanks in their name, second directories of a live or `-future`
-    partition, directories in place of checkpoints, and unreadable checkpoints of high watermarks or of the cleaner.
-    Unreadable checkpoints of recovery points and log start offsets stay: `Checkpoints.write` replaces them. Leftover
-    temporary files of these two are removed too. So is the clean-shutdown marker, which is not trusted.
+    partition, and unreadable checkpoints of high watermarks or of the cleaner. Unreadable checkpoints of recovery
+    points and log start offsets stay: `Checkpoints.write` replaces them. Leftover temporary files of these two are
+    removed too. So is the clean-shutdown marker, which is not trusted.
 
     Return the changes with their reasons, without the marker's removal; empty if nothing else was removed. Raises
     `StorageError` if a checkpoint cannot be read from disk.
@@ -100,9 +100,6 @@ def normalize_root(tree: Tree) -> list[Change]:
             )
         seen.setdefault(key, name)
     for name in (RECOVERY_POINT_CHECKPOINT, LOG_START_OFFSET_CHECKPOINT):
-        if name in tree.directories:
-            tree.remove_directory(name)
-            changes.append(_checkpoint(name, "a directory in place of a checkpoint takes the log directory offline"))
         if name + TEMPORARY in tree.files:
             tree.delete(name + TEMPORARY)
             detail = "left over from an interrupted write; a broker overwrites it"
@@ -110,13 +107,12 @@ def normalize_root(tree: Tree) -> list[Change]:
                 Change(path=name + TEMPORARY, reason=detail, code=FindingCode.TEMPORARY_FILE, severity=Severity.INFO)
             )
     for name in (REPLICATION_OFFSET_CHECKPOINT, CLEANER_OFFSET_CHECKPOINT):  # ReplicaManager's, LogCleanerManager's
-        offline = "takes the log directory offline soon after a broker's start"
-        if name in tree.directories:
-            tree.remove_directory(name)
-            changes.append(_checkpoint(name, f"a directory in place of a checkpoint {offline}"))
-        elif name in tree.files and _readable(tree, name) is None:
+        if name in tree.files and _readable(tree, name) is None:
             tree.delete(name)
-            reason = f"a checkpoint that cannot be read {offline}; without it a broker starts a new one"
+            reason = (
+                "a checkpoint that cannot be read takes the log directory offline soon after a broker's start; without "
+                "it a broker starts a new one"
+            )
             changes.append(_checkpoint(name, reason))
     tree.delete(CLEAN_SHUTDOWN_FILE)
     return changes

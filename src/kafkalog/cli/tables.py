@@ -90,8 +90,9 @@ def print_table(
     first. If there are no rows, print only `TITLE: none`. `totals` is a last row, which is shown only if there are at
     least two others.
 
-    On a terminal, or if COLUMNS is set, columns are wrapped or dropped so that the table fits this width. With `fits`,
-    every table in a pipe is fitted, to `text_width` columns.
+    On a terminal, or if COLUMNS is set, columns are wrapped or dropped so that the table fits this width; a line names
+    the dropped ones. If that is not enough, each row becomes lines of a column name and a value. With `fits`, a table
+    in a pipe is fitted too, to `text_width` columns.
     """
     wanted = [Column(column) if isinstance(column, str) else column for column in columns]
     values = [list(row) for row in rows]
@@ -292,8 +293,8 @@ def _wrapped(text: str, width: int) -> list[str]:
 
 
 def _folded(text: str, width: int) -> Iterable[str]:
-    """Yield a line in parts of at most `width` terminal columns, but at least one character each; an empty text
-    yields one empty part.
+    """Yield a line in parts of at most `width` terminal columns, which must be at least 2; an empty text yields one
+    empty part.
     """
     while _cells_wide(text) > width:
         end = width

@@ -194,3 +194,15 @@ def test_a_time_behind_damage_is_not_said_to_have_no_record(tmp_path: Path) -> N
     assert finished.code == 1
     assert [(line["offset"], line["is_behind_damage"]) for line in finished.objects] == [(None, True)]
     assert "not reached: damage comes before" in kafkalog("find", "--time", AT + 1, root).out
+
+
+def test_a_wrong_index_is_not_damage_before_a_time(tmp_path: Path) -> None:
+    copy = own_copy(BROKER / "clicks-42-0", tmp_path / "clicks-42-0")
+    index = max(path for path in copy.glob("*.timeindex") if path.stat().st_size)
+    index.write_bytes((2**50).to_bytes(8, "big") + bytes(4))
+    (line,) = kafkalog("find", copy, "--json", "--time", 2**50).objects
+    finished = kafkalog("find", copy, "--time", 2**50)
+    assert finished.code == 1
+    assert "index_entry_mismatch" in finished.err
+    assert (line["offset"], line["is_behind_damage"]) == (None, False)
+    assert "damage comes before" not in finished.out

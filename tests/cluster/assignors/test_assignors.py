@@ -81,6 +81,7 @@ def test_what_no_assignor_does() -> None:
     assert violations({"a": frozenset({("t1", 0)})}, two) == [
         "t1-0 is assigned to a, which does not subscribe to its topic"
     ]
+    assert violations({"c": frozenset({("t1", 0)})}, two) == [], "its subscription could not be read"
 
 
 @pytest.mark.parametrize("case", WITH_GROUPS, ids=lambda case: case.id)

@@ -622,6 +622,12 @@ def test_dump_finds_what_undelete_lists(root: Path) -> None:
         assert name[:-2] in kafkalog("undelete", root, "--topic", name[:-2], "--list").out
 
 
+def test_dump_of_an_unknown_topic_does_not_need_the_quarantine(root: Path) -> None:
+    (root / ".kafkalog-quarantine").write_bytes(b"x")
+    finished = kafkalog("dump", root, "--topic", "nonesuch")
+    assert (finished.code, "there is no topic 'nonesuch'" in finished.err) == (1, True), finished.err
+
+
 # -- topics by patterns ------------------------------------------------------------------------------------------------
 
 

@@ -201,7 +201,7 @@ def _migrate(
     Raises `UsageError` if the paths do not fit `side`, and for `kafka` also if `into` is None or exists and is not an
     empty directory, `count` contradicts ZooKeeper, an offset is negative or a group id is empty. For `zookeeper` it is
     raised too if a group or topic cannot be the name of a znode. Raises `UnknownName` for a group, topic or partition
-    that is missing, `StorageError` if a file cannot be read or written.
+    that is missing, `StorageError` if a file cannot be read or written, and the other errors of `stored_offsets`.
     """
     logs, zookeeper = split_zookeeper(paths)
     refuse_without_logs(logs, {

@@ -58,10 +58,10 @@ class Begin(Struct, frozen=True, kw_only=True):
         partition to deleted records, reading ends at the latest where these end.
 
         A negative position counts from the end of the partition, but is never below its log start offset. Reading
-        starts at the end if no record at or after the requested time is found, or if there is no commit for `stored`.
-        The end is that of the deleted records (`--deleted`), the last stable offset (read_committed), or the log end
-        offset. Damage met while searching for a time ends the search and is added to `findings`. Raises `StorageError`
-        if a file cannot be read.
+        starts at that end if no record at or after the requested time is found, or if there is no commit for `stored`.
+        The end of the partition is that of the deleted records (`--deleted`), the last stable offset (read_committed),
+        or the log end offset. Damage met while searching for a time ends the search and is added to `findings`. Raises
+        `StorageError` if a file cannot be read.
         """
         end = _earlier(request.end_offset, partition.deleted_below)
         if request.one_offset is not None:

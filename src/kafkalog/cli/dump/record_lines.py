@@ -194,8 +194,8 @@ def record_object(
     values: ShownValues | None = None,
 ) -> Callable[[RecordBatch, Record], str]:
     """Return a function that takes a batch and a record and returns the record's JSON line, without a newline.
-    `encoding` is the form of keys and values: `text` or `base64`. Bytes that are not UTF-8 text become null, and a
-    field with the suffix `_b64` has them.
+    `encoding` is the form of keys and values: `text` or `base64`. With `text`, bytes that are not UTF-8 become null,
+    and a field with the suffix `_b64` has them.
 
     With `decoder`, the object has the field `decoded` if the record can be parsed: a record of Kafka's internal topics,
     or a control record. With `with_metadata`, it has fields of the record's batch. With `values`, key and value are

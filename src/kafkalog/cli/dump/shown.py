@@ -32,8 +32,8 @@ def shown(
     file of --parquet or --arrow. `paths` are the inputs; that file is never created inside one of them.
 
     At the end, rows that are still kept are written. In kafka-dump-log's form, gaps between offsets are then reported
-    on standard error. In kcat's form, `walk.is_incomplete` is set if a record could not be printed. Both the function
-    and the end of the context raise `StorageError` and `UsageError`.
+    on standard error. In kcat's form, `walk.is_incomplete` is set if a record could not be printed. Entering the
+    context, the function and the end of the context raise `StorageError` and `UsageError`.
     """
     redaction = Redaction() if request.redact else None
     decode = not request.no_decode

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
 import click
 
@@ -11,7 +12,7 @@ from kafkalog.cli.dump.forms import Form
 from kafkalog.cli.dump.request import Dump
 from kafkalog.cli.options.paths import log_directories, settings_in
 from kafkalog.cli.options.selection import selected
-from kafkalog.codec.common.errors import StorageError, UnknownName, UsageError
+from kafkalog.codec.common.errors import RecoveryRefused, StorageError, UnknownName, UsageError
 from kafkalog.codec.common.findings import Finding
 from kafkalog.jobs.undelete.listing import deleted
 from kafkalog.log import Partition, open_all
@@ -91,10 +92,15 @@ class Sources:
 
 
 def _kept_by_recoveries(inventory: Inventory, chosen: Selection) -> list[str]:
-    """Return the names of the chosen partitions that are in the quarantines of these log directories, each once."""
-    remains = (each for log_dir in inventory.log_dirs for each in deleted(log_dir.path, on_unreadable=_pass_over))
-    return list(dict.fromkeys(f"{each.topic}-{each.partition}" for each in remains
-                              if each.run_id is not None and chosen.takes(each.topic, each.partition)))  # fmt: skip
+    """Return the names of the chosen partitions that are in the quarantines of these log directories, each once. A log
+    directory whose quarantines cannot be found is skipped.
+    """
+    names: dict[str, None] = {}
+    for log_dir in inventory.log_dirs:
+        with suppress(RecoveryRefused):
+            names |= {f"{each.topic}-{each.partition}": None for each in deleted(log_dir.path, on_unreadable=_pass_over)
+                      if each.run_id is not None and chosen.takes(each.topic, each.partition)}  # fmt: skip
+    return list(names)
 
 
 def _pass_over(_path: str, _error: StorageError) -> None:

@@ -143,7 +143,8 @@ class _Search:
         """
         timestamp: OffsetAndTimestamp | None = None
         offset: int | None = None
-        known = len(self.findings)
+        findings: list[Finding] = []
+        of_index: list[Finding] = []
         if when == "earliest":
             offset = partition.log_start_offset
         elif when == "latest":
@@ -152,12 +153,12 @@ class _Search:
             offset = _of_tiers(str(when), partition)
         elif when == "max-timestamp":
             timestamp, findings = newest(partition)
-            self.findings += findings
         else:
-            timestamp = partition.offset_for_timestamp(int(when), findings=self.findings)
-            self.findings += index_findings_of_time(partition, int(when))
+            timestamp = partition.offset_for_timestamp(int(when), findings=findings)
+            of_index = index_findings_of_time(partition, int(when))
+        self.findings += [*findings, *of_index]
         offset = offset if timestamp is None else timestamp.offset
-        has_errors = any(finding.severity is Severity.ERROR for finding in self.findings[known:])
+        has_errors = any(finding.severity is Severity.ERROR for finding in findings)
         return TimeLine(
             topic=partition.topic,
             partition=partition.partition,

@@ -353,8 +353,8 @@ def violations(assignment: Mapping[str, frozenset[TopicPartition]], members: Seq
     """Return the contradictions of an assignment, one sentence each: a partition is assigned to two members, or a
     member does not subscribe to the partition's topic. Return an empty list if there are none.
 
-    The sentences are ordered by member id, then by partition. A member that is not in `members` counts as subscribed to
-    no topic.
+    The sentences are ordered by member id, then by partition. The topics of a member that is not in `members` are not
+    compared.
     """
     topics = {each.member_id: set(each.topics) for each in members}
     holder: dict[TopicPartition, str] = {}
@@ -365,6 +365,6 @@ def violations(assignment: Mapping[str, frozenset[TopicPartition]], members: Seq
             if partition in holder:
                 sentences.append(f"{name} is assigned to {holder[partition]} and to {member}")
             holder[partition] = member
-            if partition[0] not in topics.get(member, set()):
+            if member in topics and partition[0] not in topics[member]:
                 sentences.append(f"{name} is assigned to {member}, which does not subscribe to its topic")
     return sentences

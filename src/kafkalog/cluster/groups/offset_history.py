@@ -85,8 +85,9 @@ def read_offset_history(
     is_meant: Callable[[OffsetKey], bool] = lambda key: True,
     limits: Limits = DEFAULT_LIMITS,
 ) -> OffsetHistory:
-    """Read every change of committed offsets that is still in `__consumer_offsets`. Return the changes, findings, and
-    the number of missing offsets by partition; partitions without missing offsets are not in `missing`.
+    """Read every change of committed offsets that is still in `__consumer_offsets`, in `.deleted` segments too. Return
+    the changes, findings, and the number of missing offsets by partition; partitions without missing offsets are not in
+    `missing`.
 
     `is_meant` is called with each offset's key, and only offsets for which it returns True are kept. Changes are sorted
     by key; changes of one key stay in the order in which they took effect. Raises `StorageError` if files cannot be

@@ -176,7 +176,8 @@ def old_group_line(group: OldGroup, without: str | None = None, joining: str | N
     Computed assignments map each thread to its partitions; they are null if they cannot be computed.
     `derived_assignment` is null unless it differs from the stored one. `without` names a consumer that leaves, and
     `joining` one that joins. If one of them is None, the key of its assignment is left out. `round_robin_refused` is
-    the reason why Kafka up to 0.9 refuses round robin; it is null if Kafka accepts it, or if no consumer is registered.
+    the reason why Kafka up to 0.9 refuses round robin, or why that cannot be checked; it is null if Kafka accepts it,
+    or if no consumer is registered.
     """
     shown, same = as_group(group), as_derived(group)
     return OldGroupLine(

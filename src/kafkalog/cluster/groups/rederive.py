@@ -120,7 +120,7 @@ def _counts(group: Group, counts: Mapping[str, int]) -> dict[str, int]:
 def verdict(group: Group, counts: Mapping[str, int]) -> Verdict:
     """Compare a group's stored assignment with the one that its assignor computes from the stored subscriptions. In the
     result, `same` says whether both are equal, `derived` is the computed assignment, and `problems` has a sentence for
-    each contradiction in the stored one.
+    each contradiction in the stored one (`violations`; unknown subscriptions are no contradiction).
 
     `same` and `derived` are None if the assignment cannot be derived. If a sticky assignor computes another assignment,
     they are also None if members subscribe to different topics and a client may be older than the algorithm used here.

@@ -55,8 +55,8 @@ def without_state(
     initialized: Iterable[Initialized], share: Iterable[SharePartition], logs: CoordinatorLogs
 ) -> list[Finding]:
     """Return a warning for each group with initialized partitions whose state is lost, in the order of `initialized`.
-    `share` are the states that were read. `logs` are the partitions of `__share_group_state`; those that were not read
-    and are not known to be missing do not count, and none counts if their number is unknown.
+    `share` are the states that were read. `logs` are the partitions of `__share_group_state`; those that were not
+    read completely and are not known to be missing do not count, and none counts if their number is unknown.
     """
     known = {(state.group, state.topic_id, state.partition) for state in share}
     if not logs.count:
