@@ -63,6 +63,8 @@ from kafkalog.recovery.decide.aftermath import (
     LossConsequence,
     consequences,
     ends_going_back,
+    of_log_starts,
+    of_look_ups,
     of_overlaps,
     of_transaction_indexes,
     transactions_staying_open,
@@ -307,8 +309,8 @@ def plan_of(
     the plan has no ways, and no findings and consequences that depend on them.
 
     With `mark_clean` a clean-shutdown marker is written as the last file; mode kafka writes none and gets a refusal.
-    With a choice and without `mark_clean`, if nothing changes and nothing is wrong so far, the checks of `verify` are
-    run and their findings added. Raises `StorageError` if a file cannot be read.
+    With a choice and without `mark_clean`, if nothing changes, the checks of `verify` are run and their findings added;
+    if something is wrong so far, only those that a full recovery repairs. Raises `StorageError` if a file cannot be read.
     """
     survey, rules, kafka, own = directory.survey, directory.rules, forecasts.kafka, forecasts.own
     actions = _actions(forecasts, survey)
@@ -390,28 +392,37 @@ def plan_of(
         lost_in_deleted=tuple(in_deleted),
         consequences=(
             *consequences(survey.tree(), result.tree, result.partitions.values(), lost, rules, directory.coordinators),
+            *of_log_starts(survey.root, survey.tree(), result.partitions.values()),
             *ends_going_back(survey.root, survey.tree(), result.partitions.values(), lost),
             *(of_best for of_best in choice.consequences if best is not None and of_best.way == best.way),
             *(open_ones if is_emptied else ()),
         ),
         if_coordinator_is_lost=() if is_emptied else open_ones,
     )
-    if mark_clean or plan.is_worth_a_look:
+    if mark_clean or plan.changes:
         return plan
     unseen = list(findings_of_checks(survey, rules.facts.tiering, forecasts.checked))  # else all would be well
+    if plan.is_hurt:
+        unseen = [finding for finding in unseen if is_for_full(finding) and finding not in plan.findings]
     needs_full = rules.may_need_full and any(map(is_for_full, unseen))
     return replace(plan, findings=[*plan.findings, *unseen], needs_full=needs_full)
 
 
 def with_findings_of_segments(plan: Plan) -> Plan:
     """Return the plan with the findings about whole segments (`_of_segments`) before its other findings, and with the
-    consequences of overlapping segments and wrong transaction indexes that it does not change. Raises `StorageError` if
-    a log cannot be read.
+    consequences of overlapping segments and wrong indexes that it does not change. Raises `StorageError` if a log
+    cannot be read.
     """
     known = list(plan.findings)
     findings = [*(finding for finding in _of_segments(plan) if finding not in known), *known]
     changed = {action.path for action in plan.actions}
-    left = (*of_overlaps(findings, changed), *of_transaction_indexes(findings, changed))
+    tree = plan.survey.tree()
+    ends = {partition.name: partition.log_end_offset for partition in plan.partitions}
+    left = (
+        *of_overlaps(findings, changed),
+        *of_transaction_indexes(findings, changed),
+        *of_look_ups(findings, changed, tree, ends),
+    )
     return replace(plan, findings=findings, consequences=(*plan.consequences, *left))
 
 

@@ -47,7 +47,7 @@ __all__ = ["command"]
 def _show(results: list[RecoveryResult], as_json: bool, *, is_new: bool = False) -> int:
     """Print the results of recoveries, as text or as JSON lines, and return the exit code. The first that applies
     counts: 4 if something could not be read, 3 if a partition was refused, 1 if nothing was changed and a fault
-    remains. Otherwise it is 2 if something was changed in place, and 0 if nothing was changed or the results are in a
+    remains, or `plan` reports a problem. Otherwise it is 2 if something was changed in place, and 0 if nothing was changed or the results are in a
     new copy (`is_new`). Raises `StorageError` if a metadata log that is needed for advice cannot be read.
     """
     said: set[str] = set()
@@ -60,7 +60,8 @@ def _show(results: list[RecoveryResult], as_json: bool, *, is_new: bool = False)
         return ExitCode.IO_ERROR
     if any(result.declined for result in results):
         return ExitCode.REFUSED
-    if any(result.leaves_a_fault for result in results) and not any(result.changed for result in results):
+    has_problem = any(result.leaves_a_fault or result.leaves_a_problem for result in results)
+    if has_problem and not any(result.changed for result in results):
         return ExitCode.FINDINGS
     return exit_code_of_change(any(result.changed for result in results), is_new=is_new)
 

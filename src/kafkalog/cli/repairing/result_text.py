@@ -75,8 +75,10 @@ def print_result(result: RecoveryResult, said: set[str] | None = None) -> None:
 def _what_is_left(result: RecoveryResult, said: set[str]) -> str:
     if result.leaves_a_fault and result.node is not None:
         return f"nothing was changed, and {_of_node(result.node, said)}"
+    if result.plan.needs_full:
+        return "nothing was changed; what the findings above say of indexes stays, until it is recovered with --full"
     if not result.completed:
-        return "nothing to do"
+        return "nothing was changed; what is said above stays" if result.leaves_a_problem else "nothing to do"
     if not result.plan.changes and result.plan.refusal is None:
         return "nothing else to do"
     return f"more is to be done: `kafkalog recover {shell_word(result.plan.root)}` plans for what is left"
@@ -121,16 +123,15 @@ def _broker(result: RecoveryResult, said: set[str]) -> str:
         return f"a broker opens the recovered partitions and changes nothing; {stay}{but}"
     if but:
         return f"a broker changes nothing in these logs{but}"
+    stays = "; what the findings above say of indexes stays, until it is recovered with --full"
+    stays = stays if result.plan.needs_full else ""
     if result.plan.topics.source is None and result.plan.partitions:
         return (
             "a broker that starts on it now opens it, and changes nothing unless topics have settings for segments or "
-            "indexes that were not given: the metadata with the settings of topics is not in this directory"
+            f"indexes that were not given: the metadata with the settings of topics is not in this directory{stays}"
         )
-    if result.plan.needs_full:
-        return (
-            "a broker that starts on it now opens it and changes nothing in it; what the findings above say of indexes "
-            "below the recovery point stays, until it is recovered with --full"
-        )
+    if stays:
+        return f"a broker that starts on it now opens it and changes nothing in it{stays}"
     if any(finding.code is FindingCode.PARTITION_MISSING for finding in result.plan.findings):
         return "a broker that starts on it now opens it and changes nothing in it; what is missing stays missing"
     return "a broker that starts on it now opens it and changes nothing"
