@@ -442,7 +442,11 @@ class _Measurement:
         if self._left is not original:
             self._count_sound()
         unknown_from = self._count_damaged()
-        for start, end in list(self._never_there()):
+        missing = list(self._never_there())
+        written_end = self._end_known_beside()
+        if unknown_from is None and facts.written.closed_at is None and any(end + 1 == written_end for _, end in missing):
+            unknown_from = written_end  # what a broker notes while it runs is older than the log's end
+        for start, end in missing:
             for first, last in list(self._gone.absent(start, end)):  # what is gone of it is counted
                 self._lost += last - first + 1
                 measured.of_offsets += last - first + 1
@@ -606,10 +610,15 @@ class _Measurement:
             if last >= facts.log_start:
                 yield from left.offsets.absent(max(first, facts.log_start), last)
         behind = max([left.end_offset, facts.log_start, facts.written.begins, *(last + 1 for _, last in self._gone)])
-        indexed = indexed_end(self._before, facts.directories) if original.ends_in_damage else 0
-        reached = max(facts.high_watermark or 0, facts.written.end, indexed)
+        reached = self._end_known_beside()
         if behind < reached:
             yield behind, reached - 1
+
+    def _end_known_beside(self) -> int:
+        """Return the highest end of the log that the files beside it show; 0 if they show none."""
+        facts = self._facts
+        indexed = indexed_end(self._before, facts.directories) if self._original.ends_in_damage else 0
+        return max(facts.high_watermark or 0, facts.written.end, indexed)
 
 
 def _before(behind: int, first: int, last: int) -> tuple[int, int]:

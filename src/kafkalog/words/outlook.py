@@ -299,8 +299,8 @@ def renaming_text(misnamed: Sequence[Finding]) -> str:
     """
     files = f"{misnamed[0].file} and {len(misnamed) - 1} more"
     return (
-        f"give {files} (these .log files alone) the names that segment_misnamed says, and recover with --full, which "
-        "brings their records back"
+        f"give {files} (.log files alone) the names that segment_misnamed says, which brings their records back, and "
+        "recover with --full"
     )
 
 
