@@ -13,6 +13,7 @@ from msgspec import Struct, field, structs
 
 from kafkalog.codec.common.findings import FindingCode
 from kafkalog.codec.model import NO_END, BatchHeader, RecordBatch
+from kafkalog.codec.names import CLEAN_SHUTDOWN_FILE
 from kafkalog.log.storage.content import Content, Slice
 from kafkalog.log.storage.log_file import is_passed_over
 from kafkalog.log.storage.tree import Tree
@@ -443,9 +444,10 @@ class _Measurement:
             self._count_sound()
         unknown_from = self._count_damaged()
         missing = list(self._never_there())
-        written_end = self._end_known_beside()
-        if unknown_from is None and facts.written.closed_at is None and any(end + 1 == written_end for _, end in missing):
-            unknown_from = written_end  # what a broker notes while it runs is older than the log's end
+        known_end = self._end_known_beside()
+        is_noted = CLEAN_SHUTDOWN_FILE not in self._before.files and any(end + 1 == known_end for _, end in missing)
+        if unknown_from is None and is_noted and (not original.damages or known_end == facts.high_watermark):
+            unknown_from = known_end  # what a broker notes while it runs is older than the log's end
         for start, end in missing:
             for first, last in list(self._gone.absent(start, end)):  # what is gone of it is counted
                 self._lost += last - first + 1
