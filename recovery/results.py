@@ -45,8 +45,8 @@ class RecoveryResult(Struct, frozen=True, kw_only=True):
 
     @property
     def leaves_a_problem(self) -> bool:
-        """Whether nothing was changed, and the directory has a problem by its plan (`Plan.is_hurt`)."""
-        return not self.changed and self.plan.is_hurt
+        """Whether nothing was changed, and the directory has a problem by its plan (`Plan.is_hurt_still`)."""
+        return not self.changed and self.plan.is_hurt_still
 
     @property
     def completed(self) -> tuple[str, ...]:

@@ -80,9 +80,9 @@ class LossConsequence(Struct, frozen=True, kw_only=True):
     which it began; `transaction_stays_open`: the coordinator of an open transaction has lost its log;
     `aborted_records`: readers of committed data get aborted records from an overlapping segment, or by a transaction
     index that differs from the log, which may also hide committed ones; `deleted_records_return`: consumers get deleted
-    records again, because the log start offset was not in its checkpoint before a kill; `records_skipped`: consumers skip
-    records, by an offset index that differs from the log; `wrong_times`: look-ups and retention by time go wrong, by a
-    time index that differs from the log; `wrong_log_start`: the log start offset in its checkpoint is beyond the log's
+    records again, because the log start offset was not in its checkpoint before a kill; `records_skipped`: consumers may
+    skip records, by an offset index that differs from the log; `wrong_times`: look-ups and retention by time go wrong,
+    by a time index that differs from the log; `wrong_log_start`: the log start offset in its checkpoint is beyond the log's
     end, and other files contradict it"""
     partition: str
     """the partition directory"""
@@ -247,8 +247,8 @@ def _rebuilt(names: Sequence[str]) -> str:
 def of_log_starts(root: str, before: Tree, results: Iterable[LoadedPartition]) -> Iterator[LossConsequence]:
     """Yield a `wrong_log_start` consequence for each live partition whose log start offset in the checkpoint lies
     beyond its log end offset and its high watermark, if its leader epochs begin below it: a broker raises them together
-    with the log start offset, and never raises that above the high watermark. `root` is the log directory, `before` its tree. Raises `StorageError` if a file cannot be
-    read.
+    with the log start offset, and never raises that above the high watermark. `root` is the log
+    directory, `before` its tree. Raises `StorageError` if a file cannot be read.
     """
     starts, high_watermarks = Checkpoints.read(before).log_starts, read_high_watermarks(before)
     for result in results:

@@ -206,8 +206,8 @@ def left_in_place(
 ) -> Iterator[Left]:
     """Yield the problems that a plan leaves (see `left_by`) after a start without a clean-shutdown marker: what a full
     recovery repairs, in all partitions, and in these partition directories also a log start beyond the log's end and
-    each problem at a file position that no finding of the plan names. Yields nothing if there are more logs than a plan examines. Raises `StorageError` while
-    iterating if a checkpoint cannot be read.
+    each problem at a file position that no finding of the plan names. Yields nothing if there are more logs than a plan
+    examines. Raises `StorageError` while iterating if a checkpoint cannot be read.
     """
     reported = {(finding.file, finding.position) for finding in findings}
     for left in left_by(actions, findings, survey, tiering, _NOTHING):

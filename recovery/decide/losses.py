@@ -127,9 +127,10 @@ def lost_beside(
     empty if there are none. They name partitions that lose something by the start of these nodes or with a log
     directory, and partitions with a PARTITION_MISSING finding that the start does not mention. They also name the
     metadata if the start treats it as empty, or its end if the start returns to an earlier offset, and partitions whose
-    logs are older than the metadata, except those of `counted_already` (names of partition directories). They also name metadata that is lost already. Unless all log
-    directories of the nodes are given, they say that another one may have the missing partitions. `renamed` are paths
-    of directories that look like missing partitions, each with the path of the partition.
+    logs are older than the metadata, except those of `counted_already` (names of partition directories). They also name
+    metadata that is lost already. Unless all log directories of the nodes are given, they say that another one may have
+    the missing partitions. `renamed` are paths of directories that look like missing partitions, each with the path of
+    the partition.
     """
     starts = list(dict.fromkeys(nodes))
     of_start = [consequence for start in starts for answer in start.answers for consequence in answer.consequences]

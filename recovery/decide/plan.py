@@ -262,11 +262,17 @@ class Plan:
         number is known), remaining damage, damaged transaction markers, decreasing leader epochs, and a refusal of the
         plan or of a partition. Hidden records are a problem only if the recommended way hides fewer.
         """
+        return bool(self.choice.own.records_lost) or self.is_hurt_still
+
+    @property
+    def is_hurt_still(self) -> bool:
+        """Whether there is a problem (`is_hurt`) other than records that were lost before the plan."""
         own = self.choice.own
         has_findings = any(finding.severity is not Severity.INFO for finding in self.findings)
         best = self.choice.recommended
         has_hidden = best is not None and best.measured.records_hidden < own.records_hidden
-        lost = own.records_lost or has_hidden or own.damage_left or own.markers_damaged or own.epoch_falls
+        is_losing = own.records_lost and not own.is_lost_before
+        lost = is_losing or has_hidden or own.damage_left or own.markers_damaged or own.epoch_falls
         return bool(self.refusal is not None or self.declined or lost or has_findings)
 
     @property
@@ -310,7 +316,8 @@ def plan_of(
 
     With `mark_clean` a clean-shutdown marker is written as the last file; mode kafka writes none and gets a refusal.
     With a choice and without `mark_clean`, if nothing changes, the checks of `verify` are run and their findings added;
-    if something is wrong so far, only those that a full recovery repairs. Raises `StorageError` if a file cannot be read.
+    if something is wrong so far, only those that a full recovery repairs. Raises `StorageError` if a file cannot be
+    read.
     """
     survey, rules, kafka, own = directory.survey, directory.rules, forecasts.kafka, forecasts.own
     actions = _actions(forecasts, survey)

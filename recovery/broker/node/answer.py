@@ -14,8 +14,8 @@ from kafkalog.recovery.broker.node.releases import Release, named
 
 __all__ = [
     "DISPLACED", "NEWER_FILES", "NO_VERSION", "OF_OLDER_LOGS", "OLDER_LOG", "REFUSED_SETTING", "AnswerJson",
-    "ConsequenceKind", "EmptiedConsequence", "Fault", "LostDirectoryConsequence", "NodeAnswer", "NodeStart", "NodeStartJson",
-    "OlderCopyConsequence", "Part", "ReplacedConsequence", "Role", "ServedConsequence", "StartConsequence",
+    "ConsequenceKind", "EmptiedConsequence", "Fault", "LostDirectoryConsequence", "NodeAnswer", "NodeStart",
+    "NodeStartJson", "OlderCopyConsequence", "Part", "ReplacedConsequence", "Role", "ServedConsequence", "StartConsequence",
     "StartOutcome",
 ]  # fmt: skip
 

@@ -229,7 +229,8 @@ def _next_step(plan: Outlined, given: Given) -> NextStep:
         own = mode_words(plan.mode)
         consent = ["--accept-loss"] if plan.needs_consent else []
         copies = [word for copy in plan.copies if needs_copies(plan.mode) for word in ("--copy", copy)]
-        paths, words = paths_of(plan, given), [*given.words, *(["--full"] if plan.needs_full and "--full" not in given.words else [])]
+        paths, words = paths_of(plan, given), list(given.words)
+        words += ["--full"] if plan.needs_full and "--full" not in words else []
         if plan.root in paths:
             paths, words = with_identity(plan, words, paths)
         typed = f"kafkalog recover {shell_line([*paths, *words, *own, *copies, *consent])} --yes"
@@ -314,7 +315,8 @@ def _own_step(command: str, best: RecoveryWay | None, *, drops: bool) -> NextSte
 def of_all_together(plans: Sequence[Outlined], given: Given) -> Given:
     """Return a copy of `given` with the directories of all plans (`together`), if one command can cover them all: each
     plan must recommend the same command apart from its directory and the option --full, which then is among the
-    words for all. Otherwise, or with fewer than two plans, return `given` itself. May read metadata logs; raises `StorageError` if that fails.
+    words for all. Otherwise, or with fewer than two plans, return `given` itself. May read metadata logs; raises
+    `StorageError` if that fails.
     """
     if len(plans) < 2 or given.original is not None or any(each.refusal or each.identity_in for each in plans):
         return given
@@ -325,7 +327,8 @@ def of_all_together(plans: Sequence[Outlined], given: Given) -> Given:
             words = shlex.split(command)
             is_own = words[: len(start)] == start
             is_full |= is_own and "--full" in words
-            options.add(tuple(word for word in words[len(start):] if word != "--full") if is_own else (command,))  # fmt: skip
+            others = tuple(word for word in words[len(start) :] if word != "--full")
+            options.add(others if is_own else (command,))
     does_for_all = len(options) == 1 and not any(each.asked_for for each in plans)
     words = [*given.words, "--full"] if is_full and "--full" not in given.words else given.words
     return replace(given, words=words, together=tuple(each.root for each in plans)) if does_for_all else given

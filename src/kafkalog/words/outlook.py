@@ -228,7 +228,8 @@ def consequence_sentences(consequences: Iterable[LossConsequence]) -> list[str]:
     consumer groups, and transactions. Details
     about consumer groups that differ only in the partition of a topic are one sentence.
     """
-    by_kind: dict[str, list[str]] = {"wrong_log_start": [], "groups_beyond_end": [], "transaction_stays_open": [], "marker_lost": []}
+    first_kinds = ("wrong_log_start", "groups_beyond_end", "transaction_stays_open", "marker_lost")
+    by_kind: dict[str, list[str]] = {kind: [] for kind in first_kinds}
     alike: dict[tuple[str, str, str], list[str]] = {}
     for consequence in consequences:
         place = f" of {consequence.partition} ("  # a group's name may have the partition's in it, but later
@@ -248,8 +249,9 @@ def consequence_sentences(consequences: Iterable[LossConsequence]) -> list[str]:
 def _outside(outlooks: Sequence[Outlook], *, loses: bool) -> tuple[str, str]:
     """Return what is to be done first about a place that may have the lost records, and the word that follows before
     the rest of the note; both empty if there is none. The first kind that exists is named: segments with each other's
-    names, an entry of the checkpoint of log start offsets that is wrong, a `-future` copy, a compressed segment, a file outside the logs with sound batches. If the plan loses nothing
-    (`loses` is False), only segments with each other's names are considered.
+    names, an entry of the checkpoint of log start offsets that is wrong, a `-future` copy, a compressed segment, a file
+    outside the logs with sound batches. If the plan loses nothing (`loses` is False), only segments with each other's
+    names are considered.
     """
     misnamed = [each for outlook in outlooks for each in outlook.findings if each.code is FindingCode.SEGMENT_MISNAMED]
     if misnamed:

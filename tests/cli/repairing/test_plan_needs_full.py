@@ -137,7 +137,8 @@ def _early(root: Path) -> Path:
     one = max(root.glob(f"sensors-0-0/*74{FileKind.TIME_INDEX.value}"))
     entries = TIME_ENTRY.struct.iter_unpack(one.read_bytes())
     one.chmod(0o600)
-    one.write_bytes(b"".join(TIME_ENTRY.struct.pack(1000 + number, second) for number, (_, second) in enumerate(entries)))
+    early = (TIME_ENTRY.struct.pack(1000 + number, second) for number, (_, second) in enumerate(entries))
+    one.write_bytes(b"".join(early))
     return one
 
 

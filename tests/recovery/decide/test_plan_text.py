@@ -257,8 +257,8 @@ def test_a_log_start_beyond_the_end_is_said_where_records_are_kept(tmp_path: Pat
 def test_a_log_start_that_other_files_contradict_is_first_taken_out_of_its_checkpoint(
     closed: bool, tmp_path: Path
 ) -> None:
-    """A real 4.1.1 deleted the log by that entry; without it its consumer read all 2000 records of one such log, and all
-    4000 of another after a kill.
+    """A real 4.1.1 deleted such a log by that entry; without it its consumer read all 2000 records of one, and after a
+    kill all 4000 of another.
     """
     data = own_copy(brokers("4.1.1/segments")[0], tmp_path / "data")
     recorded = len([*open_partition(data / "stock-41-0").records()])

@@ -68,12 +68,10 @@ def _write_recommended(
     ways = plan.choice.ways
     kept = copies_to_keep(plan.broker)
     misnamed = [finding for finding in plan.findings if finding.code is FindingCode.SEGMENT_MISNAMED]
-    if misnamed:
-        writer.write(escape_controls(f"first {renaming_text(misnamed)}; then ask again"))
-    wrong_starts = wrong_log_starts(plan.consequences)
-    if wrong_starts:
-        writer.write(escape_controls(f"first {wrong_starts}; then ask again"))
-    reason = _reason(best, ways, is_all=not (kept or misnamed or wrong_starts))
+    to_mend = [renaming_text(misnamed) if misnamed else "", wrong_log_starts(plan.consequences)]
+    for advice in filter(None, to_mend):
+        writer.write(escape_controls(f"first {advice}; then ask again"))
+    reason = _reason(best, ways, is_all=not (kept or any(to_mend)))
     writer.write(escape_controls(f"recommended: {label_of(best)}, {reason}"))
     for path in kept:
         writer.write(escape_controls(f"  {path} has more: set a copy of it aside first, a start truncates it"))

@@ -498,8 +498,8 @@ def _of_lost_metadata(best: QuorumLog, limits: Limits) -> Iterator[Finding]:
     """
     image = MetadataLog(open_partition(best.directory, limits=limits), limits).state().image
     if not (image.features or image.topics or image.brokers or image.controllers):
-        detail = f"no metadata is left: the log ends at offset {best.end}, before any topic or setting; put a copy back "
-        detail += "(runbook: no-controller; if there is none, stray-partitions)"
+        detail = f"no metadata is left: the log ends at offset {best.end}, before any topic or setting; put a copy "
+        detail += "back (runbook: no-controller; if there is none, stray-partitions)"
         yield Finding(FindingCode.METADATA_INCONSISTENT, Severity.ERROR, None, best.end, detail, best.directory)
 
 
