@@ -80,10 +80,10 @@ class LossConsequence(Struct, frozen=True, kw_only=True):
     which it began; `transaction_stays_open`: the coordinator of an open transaction has lost its log;
     `aborted_records`: readers of committed data get aborted records from an overlapping segment, or by a transaction
     index that differs from the log, which may also hide committed ones; `deleted_records_return`: consumers get deleted
-    records again, because the log start offset was not in its checkpoint before a kill; `records_skipped`: consumers may
-    skip records, by an offset index that differs from the log; `wrong_times`: look-ups and retention by time go wrong,
-    by a time index that differs from the log; `wrong_log_start`: the log start offset in its checkpoint is beyond the log's
-    end, and other files contradict it"""
+    records again, because the log start offset was not in its checkpoint before a kill; `records_skipped`: consumers
+    may skip records, by an offset index that differs from the log; `wrong_times`: look-ups and retention by time go
+    wrong, by a time index that differs from the log; `wrong_log_start`: the log start offset in its checkpoint is
+    beyond the log's end, and other files contradict it"""
     partition: str
     """the partition directory"""
     detail: str

@@ -15,8 +15,8 @@ from kafkalog.recovery.broker.node.releases import Release, named
 __all__ = [
     "DISPLACED", "NEWER_FILES", "NO_VERSION", "OF_OLDER_LOGS", "OLDER_LOG", "REFUSED_SETTING", "AnswerJson",
     "ConsequenceKind", "EmptiedConsequence", "Fault", "LostDirectoryConsequence", "NodeAnswer", "NodeStart",
-    "NodeStartJson", "OlderCopyConsequence", "Part", "ReplacedConsequence", "Role", "ServedConsequence", "StartConsequence",
-    "StartOutcome",
+    "NodeStartJson", "OlderCopyConsequence", "Part", "ReplacedConsequence", "Role", "ServedConsequence",
+    "StartConsequence", "StartOutcome",
 ]  # fmt: skip
 
 

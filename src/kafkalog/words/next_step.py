@@ -330,8 +330,8 @@ def of_all_together(plans: Sequence[Outlined], given: Given) -> Given:
             others = tuple(word for word in words[len(start) :] if word != "--full")
             options.add(others if is_own else (command,))
     does_for_all = len(options) == 1 and not any(each.asked_for for each in plans)
-    words = [*given.words, "--full"] if is_full and "--full" not in given.words else given.words
-    return replace(given, words=words, together=tuple(each.root for each in plans)) if does_for_all else given
+    common = [*given.words, "--full"] if is_full and "--full" not in given.words else given.words
+    return replace(given, words=common, together=tuple(each.root for each in plans)) if does_for_all else given
 
 
 def _serves(node: NodeStart | None) -> bool:
