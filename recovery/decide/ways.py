@@ -445,9 +445,15 @@ class _Measurement:
         unknown_from = self._count_damaged()
         missing = list(self._never_there())
         known_end = self._end_known_beside()
-        is_noted = CLEAN_SHUTDOWN_FILE not in self._before.files and any(end + 1 == known_end for _, end in missing)
-        if unknown_from is None and is_noted and (not original.damages or known_end == facts.high_watermark):
-            unknown_from = known_end  # what a broker notes while it runs is older than the log's end
+        is_short = original.end_offset < known_end and any(end + 1 == known_end for _, end in missing)
+        is_noted = CLEAN_SHUTDOWN_FILE not in self._before.files
+        if (
+            unknown_from is None
+            and is_short
+            and is_noted
+            and (not original.damages or known_end == facts.high_watermark)
+        ):  # what a broker notes while it runs is older than the log's end
+            unknown_from = known_end
         for start, end in missing:
             for first, last in list(self._gone.absent(start, end)):  # what is gone of it is counted
                 self._lost += last - first + 1
