@@ -241,7 +241,7 @@ def of_look_ups(
 
 def _rebuilt(names: Sequence[str]) -> str:
     more = f" and {len(names) - 1} more" if len(names) > 1 else ""
-    return f"{names[0]}{more} {'are' if more else 'is'} rebuilt, which --full does"
+    return f"{names[0]}{more} {'are' if more else 'is'} rebuilt, which a full recovery does"
 
 
 def of_log_starts(root: str, before: Tree, results: Iterable[LoadedPartition]) -> Iterator[LossConsequence]:
