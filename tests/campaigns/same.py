@@ -346,7 +346,7 @@ class Comparison:
                 self._judge.compare(f"{where} | runs", *(_run_ids(each) for each in listings))
                 if ending == "recover":
                     is_unfinished = any(f'"state": "{state}"' in listings[1]["out"] for state in UNFINISHED)
-                    codes = {0, 2} if is_unfinished else {0, 1, 2}  # 1: it changes nothing, and a problem was there before
+                    codes = {0, 2} if is_unfinished else {0, 1, 2}  # 1: nothing is changed, and a problem stays
                     self._must(f"{where} | code", ours.ask("run", [*begun.completing, root]), codes)
                     if is_unfinished:
                         self._judge.compare(f"{where} | tree", _listed(whole), _listed(ours.ask("tree", root)["tree"]))
