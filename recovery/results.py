@@ -44,6 +44,11 @@ class RecoveryResult(Struct, frozen=True, kw_only=True):
         return self.node is not None and not self.node.loses_nothing
 
     @property
+    def leaves_a_problem(self) -> bool:
+        """Whether nothing was changed, and the directory has a problem by its plan (`Plan.is_hurt_still`)."""
+        return not self.changed and self.plan.is_hurt_still
+
+    @property
     def completed(self) -> tuple[str, ...]:
         """Ids of earlier interrupted executions that were completed first."""
         return self.earlier.completed

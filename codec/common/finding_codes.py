@@ -684,8 +684,8 @@ SPECS: Mapping[FindingCode, FindingSpec] = {
             Severity.ERROR,
             Family.DIRECTORY,
             traits=Trait.OF_LOSSES,
-            advice="Once the broker is stopped, give each segment's .log, .index, .timeindex and .txnindex the "
-            "name that is said, before anything else is done. Then look again.",
+            advice="Once the broker is stopped, give each segment's .log alone the name that is said, before anything "
+            "else is done. Then recover with --full, which rebuilds the indexes that do not fit.",
         ),
         FindingSpec(
             FindingCode.DUPLICATE_PARTITION,

@@ -31,6 +31,7 @@ from kafkalog.recovery.broker.manager import BrokerResult
 from kafkalog.recovery.broker.node.answer import (
     DISPLACED,
     NEWER_FILES,
+    NO_VERSION,
     READ_ONLY,
     ConsequenceKind,
     Fault,
@@ -971,7 +972,7 @@ class _Start:
         message = "Unknown metadata version for FeaturesImage: metadataVersion(Optional.empty)"
         detail = f"the metadata that is read has records and no {_METADATA_VERSION}"
         exception = "java.lang.IllegalStateException"
-        return ends(Part.METADATA_REPLAY, "no_version", cut, exception, message, detail=detail)
+        return ends(Part.METADATA_REPLAY, NO_VERSION, cut, exception, message, detail=detail)
 
     def _publishes_nothing(self, replay: Replay) -> bool:
         """Whether this is a broker alone whose damaged snapshot leaves its metadata without `metadata.version`, so that

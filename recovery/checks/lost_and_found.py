@@ -122,8 +122,8 @@ def _exchanged(segments: Sequence[tuple[int, str]], numbers: Sequence[int]) -> I
             return
     for number, home in pairwise(numbers):
         (base, path), held, name = segments[number], batches[number], segment_file(bases[home], FileKind.LOG)
-        detail = f"{held} belong in {name}: rename this segment's files to that; "
-        detail += f"{len(numbers) - 1} segments have each other's names"
+        detail = f"{held} belong in {name}: rename this file alone to that; a full recovery then rebuilds what "
+        detail += f"does not fit beside it; {len(numbers) - 1} segments have each other's names"
         yield Finding.of(FindingCode.SEGMENT_MISNAMED, None, base if held is None else held.first, detail, path)
 
 

@@ -15,17 +15,18 @@ from msgspec import Struct
 
 from kafkalog.cluster.groups.group_types import RESET_SHARE_OFFSETS
 from kafkalog.codec.common.errors import FormatError
-from kafkalog.codec.common.findings import Finding, FindingCode
+from kafkalog.codec.common.findings import Finding, FindingCode, Severity
 from kafkalog.codec.common.shell import shell_word
 from kafkalog.codec.common.source import Source
 from kafkalog.codec.common.wording import counted, first_of, moment_text
 from kafkalog.codec.files.index_files import TIME_ENTRY
-from kafkalog.codec.files.text import decode_leader_epochs
+from kafkalog.codec.files.text import LeaderEpoch, decode_leader_epochs
 from kafkalog.codec.model import ProducerEntry
 from kafkalog.codec.names import (
     CLUSTER_METADATA_TOPIC,
     CONSUMER_OFFSETS_TOPIC,
     LEADER_EPOCH_CHECKPOINT,
+    LOG_START_OFFSET_CHECKPOINT,
     SHARE_GROUP_STATE_TOPIC,
     TRANSACTION_STATE_TOPIC,
     DirectoryState,
@@ -47,10 +48,11 @@ from kafkalog.recovery.decide.written_end import start_of_empty_log
 from kafkalog.recovery.facts.cleaner_settings import known_settings
 from kafkalog.recovery.facts.coordinators import Coordinators
 from kafkalog.recovery.facts.recovery_request import Rules
+from kafkalog.recovery.safe.normalize import Checkpoints, read_high_watermarks
 
 __all__ = [
-    "LossConsequence", "consequences", "ends_going_back", "held_back", "of_earlier_ends", "of_missing",
-    "of_overlaps", "of_transaction_indexes", "transactions_staying_open",
+    "LossConsequence", "consequences", "ends_going_back", "held_back", "of_earlier_ends",
+    "of_log_starts", "of_look_ups", "of_missing", "of_overlaps", "of_transaction_indexes", "transactions_staying_open",
 ]  # fmt: skip
 
 _NAMED = 3
@@ -70,14 +72,18 @@ class LossConsequence(Struct, frozen=True, kw_only=True):
     """A consequence of the offset at which one partition's log ends, or of the records that it loses."""
 
     kind: Literal["groups_beyond_end", "marker_lost", "older_values_return", "retention", "end_goes_back",
-                  "transaction_stays_open", "aborted_records", "deleted_records_return"]  # fmt: skip
+                  "transaction_stays_open", "aborted_records", "deleted_records_return", "records_skipped",
+                  "wrong_times", "wrong_log_start"]  # fmt: skip
     """`groups_beyond_end`: groups have offsets beyond the log's end; `marker_lost`: the marker of a transaction that
     has ended is lost; `older_values_return`: a compacted topic has lost records; `retention`: retention deletes
     segments soon after the start, by a known limit; `end_goes_back`: a log without records will end below the offset at
     which it began; `transaction_stays_open`: the coordinator of an open transaction has lost its log;
     `aborted_records`: readers of committed data get aborted records from an overlapping segment, or by a transaction
     index that differs from the log, which may also hide committed ones; `deleted_records_return`: consumers get deleted
-    records again, because the log start offset was not in its checkpoint before a kill"""
+    records again, because the log start offset was not in its checkpoint before a kill; `records_skipped`: consumers
+    may skip records, by an offset index that differs from the log; `wrong_times`: look-ups and retention by time go
+    wrong, by a time index that differs from the log; `wrong_log_start`: the log start offset in its checkpoint is
+    beyond the log's end, and other files contradict it"""
     partition: str
     """the partition directory"""
     detail: str
@@ -156,11 +162,7 @@ def _of_deleted_records(before: Tree, result: LoadedPartition) -> Iterator[LossC
     start. Yields nothing if `leader-epoch-checkpoint` is missing or invalid. Raises `StorageError` if a file cannot be
     read.
     """
-    path, logs = f"{result.name}/{LEADER_EPOCH_CHECKPOINT}", dict(before.logs(result.name))
-    try:
-        entries = decode_leader_epochs(before.read(path)) if path in before.files else []
-    except (FormatError, TooLargeError):
-        return
+    logs = dict(before.logs(result.name))
 
     def log_at(base: int, offset: int) -> tuple[Source, int]:
         log = before.source(logs[base])
@@ -168,7 +170,7 @@ def _of_deleted_records(before: Tree, result: LoadedPartition) -> Iterator[LossC
         index_source = before.source(index) if index in before.files else None
         return log, start_position(log, index_source, base_offset=base, target=offset)
 
-    back = returning_records(entries, result.log_start_offset, logs, log_at)
+    back = returning_records(_epochs(before, result.name), result.log_start_offset, logs, log_at)
     if back is not None:
         yield LossConsequence(
             kind="deleted_records_return", partition=result.name, detail=f"{result.name}: {records_are_back(*back)}"
@@ -199,12 +201,86 @@ def of_transaction_indexes(findings: Iterable[Finding], changed: Container[str])
             partition, _, name = index.partition("/")
             wrong.setdefault(partition, []).append(name)
     for partition, names in wrong.items():
-        more = f" and {len(names) - 1} more" if len(names) > 1 else ""
         detail = (
             f"{partition}: consumers of committed data get records of aborted transactions, or skip committed ones, "
-            f"until {names[0]}{more} {'are' if more else 'is'} rebuilt"
+            f"until {_rebuilt(names)}"
         )
         yield LossConsequence(kind="aborted_records", partition=partition, detail=detail)
+
+
+def of_look_ups(
+    findings: Iterable[Finding], changed: Container[str], tree: Tree, ends: Mapping[str, int | None]
+) -> Iterator[LossConsequence]:
+    """Yield a `records_skipped` consequence for each offset index with an entry that leads to the wrong place, and a
+    `wrong_times` consequence for each partition with such time indexes. Indexes in `changed` are left out. Paths are
+    relative to the log directory. `tree` are its files, `ends` the log end offset by partition directory, None if it is
+    not known.
+    """
+    of_times: dict[str, list[str]] = {}
+    for finding in findings:
+        path, first = finding.file or "", finding.offset
+        is_wrong = finding.code is FindingCode.INDEX_ENTRY_MISMATCH and finding.severity is Severity.ERROR
+        if not is_wrong or first is None or path in changed:
+            continue
+        partition, _, name = path.partition("/")
+        if name.endswith(FileKind.TIME_INDEX.value):
+            of_times.setdefault(partition, []).append(name)
+            continue
+        bases = [base for base, _log in tree.logs(partition)]
+        end = min((base for base in bases if base > first), default=ends.get(partition))
+        many = f"up to {counted(end - first, 'record')}" if end is not None and end > first else "records"
+        detail = (
+            f"{partition}: consumers whose fetch begins at offset {first} or after it may skip {many}, without an "
+            f"error, until {_rebuilt([name])}"
+        )
+        yield LossConsequence(kind="records_skipped", partition=partition, detail=detail)
+    for partition, names in of_times.items():
+        detail = f"{partition}: look-ups by time and retention by time go wrong until {_rebuilt(names)}"
+        yield LossConsequence(kind="wrong_times", partition=partition, detail=detail)
+
+
+def _rebuilt(names: Sequence[str]) -> str:
+    more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+    return f"{names[0]}{more} {'are' if more else 'is'} rebuilt, which a full recovery does"
+
+
+def of_log_starts(root: str, before: Tree, results: Iterable[LoadedPartition]) -> Iterator[LossConsequence]:
+    """Yield a `wrong_log_start` consequence for each live partition whose log start offset in the checkpoint lies
+    beyond its log end offset and its high watermark, if its leader epochs begin below it: a broker raises them together
+    with the log start offset, and never raises that above the high watermark. `root` is the log
+    directory, `before` its tree. Raises `StorageError` if a file cannot be read.
+    """
+    starts, high_watermarks = Checkpoints.read(before).log_starts, read_high_watermarks(before)
+    for result in results:
+        name = parse_partition_directory(result.name)
+        if name is None or name.state is not DirectoryState.LIVE or result.stray is not None:
+            continue
+        key = (name.topic, name.partition)
+        start, watermark, end = starts.get(key, 0), high_watermarks.get(key), result.log_end_offset
+        if start <= max(end, watermark or 0):
+            continue
+        entries = _epochs(before, result.name)
+        if not entries or entries[0].start_offset >= start:
+            continue
+        path = shell_word(os.path.join(root, LOG_START_OFFSET_CHECKPOINT))
+        known = "" if watermark is None else f", its high watermark was {watermark}"
+        detail = (
+            f"{result.name} cannot begin at {start}, where a start would begin it: it ends at {end}{known} and "
+            f"{LEADER_EPOCH_CHECKPOINT} begins at {entries[0].start_offset}; to keep all of it, remove the line "
+            f"`{name.topic} {name.partition} {start}` of {path} and lower the number in its second line by 1"
+        )
+        yield LossConsequence(kind="wrong_log_start", partition=result.name, detail=detail)
+
+
+def _epochs(tree: Tree, directory: str) -> Sequence[LeaderEpoch]:
+    """Return the entries of a partition's `leader-epoch-checkpoint`; empty if it is missing or invalid. Raises
+    `StorageError` if it cannot be read.
+    """
+    path = f"{directory}/{LEADER_EPOCH_CHECKPOINT}"
+    try:
+        return decode_leader_epochs(tree.read(path)) if path in tree.files else []
+    except (FormatError, TooLargeError):
+        return []
 
 
 def ends_going_back(

@@ -204,16 +204,17 @@ def left_in_place(
     tiering: Tiering,
     directories: Collection[str],
 ) -> Iterator[Left]:
-    """Yield the problems that a plan leaves in these partition directories (see `left_by`). Only problems at a file
-    position that no finding of the plan names are yielded. Yields nothing if `directories` is empty, or if there are
-    more logs than a plan examines. Other partitions are not checked, because this would take as long as planning for
-    them. Raises `StorageError` while iterating if a checkpoint cannot be read.
+    """Yield the problems that a plan leaves (see `left_by`) after a start without a clean-shutdown marker: what a full
+    recovery repairs, in all partitions, and in these partition directories also a log start beyond the log's end and
+    each problem at a file position that no finding of the plan names. Yields nothing if there are more logs than a plan
+    examines. Raises `StorageError` while iterating if a checkpoint cannot be read.
     """
-    if not directories:
-        return
     reported = {(finding.file, finding.position) for finding in findings}
-    for left in left_by(actions, findings, survey.only(directories), tiering, _NOTHING):
-        if left.finding.position is not None and (left.finding.file, left.finding.position) not in reported:
+    for left in left_by(actions, findings, survey, tiering, _NOTHING):
+        file, position = left.finding.file, left.finding.position
+        is_new = position is not None and (file, position) not in reported
+        is_new |= left.finding.code is FindingCode.LOG_END_BELOW_LOG_START
+        if left.needs_full or (is_new and (file or "").partition("/")[0] in directories):
             yield left
 
 

@@ -58,7 +58,7 @@ def records_text(found: Measured) -> str:
         return "no record"
     lost = counted(found.records_lost, "record")
     if found.uncounted and _is_of_offsets(found):
-        return f"at least {counted(found.records_lost, 'offset')}, perhaps fewer records"
+        return f"{counted(found.records_lost, 'offset')} or more, an unknown number of records"
     if found.uncounted:
         return f"about {lost} and an unknown number more" if found.is_estimate else f"at least {lost}"
     if _is_of_offsets(found):
@@ -127,9 +127,10 @@ def lost_beside(
     empty if there are none. They name partitions that lose something by the start of these nodes or with a log
     directory, and partitions with a PARTITION_MISSING finding that the start does not mention. They also name the
     metadata if the start treats it as empty, or its end if the start returns to an earlier offset, and partitions whose
-    logs are older than the metadata, except those of `counted_already` (names of partition directories). Unless all log
-    directories of the nodes are given, they say that another one may have the missing partitions. `renamed` are paths
-    of directories that look like missing partitions, each with the path of the partition.
+    logs are older than the metadata, except those of `counted_already` (names of partition directories). They also name
+    metadata that is lost already. Unless all log directories of the nodes are given, they say that another one may have
+    the missing partitions. `renamed` are paths of directories that look like missing partitions, each with the path of
+    the partition.
     """
     starts = list(dict.fromkeys(nodes))
     of_start = [consequence for start in starts for answer in start.answers for consequence in answer.consequences]
@@ -145,6 +146,8 @@ def lost_beside(
     words += [f"all of {first_names(gone)}, unless the lost log directory comes back"] if gone else []
     words += [f"{first_names(unsure)}{unless}"] if unsure else []
     kinds = {consequence.kind for consequence in of_start}
+    if any(start.has_no_metadata for start in starts):
+        words.append("all of the metadata, unless there is another copy: topics, settings and access control entries")
     if ConsequenceKind.METADATA_OVERWRITTEN in kinds:
         words.append("all of the metadata, by the broker's start: topics, settings and access control entries")
     elif kinds & {ConsequenceKind.METADATA_GOES_BACK, ConsequenceKind.METADATA_MAY_GO_BACK}:

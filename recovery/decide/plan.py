@@ -63,6 +63,8 @@ from kafkalog.recovery.decide.aftermath import (
     LossConsequence,
     consequences,
     ends_going_back,
+    of_log_starts,
+    of_look_ups,
     of_overlaps,
     of_transaction_indexes,
     transactions_staying_open,
@@ -292,11 +294,17 @@ class Plan:
         number is known), remaining damage, damaged transaction markers, decreasing leader epochs, and a refusal of the
         plan or of a partition. Hidden records are a problem only if the recommended way hides fewer.
         """
+        return bool(self.choice.own.records_lost) or self.is_hurt_still
+
+    @property
+    def is_hurt_still(self) -> bool:
+        """Whether there is a problem (`is_hurt`) other than records that were lost before the plan."""
         own = self.choice.own
         has_findings = any(finding.severity is not Severity.INFO for finding in self.findings)
         best = self.choice.recommended
         has_hidden = best is not None and best.measured.records_hidden < own.records_hidden
-        lost = own.records_lost or has_hidden or own.damage_left or own.markers_damaged or own.epoch_falls
+        is_losing = own.records_lost and not own.is_lost_before
+        lost = is_losing or has_hidden or own.damage_left or own.markers_damaged or own.epoch_falls
         return bool(self.refusal is not None or self.declined or lost or has_findings)
 
     @property
@@ -339,9 +347,9 @@ def plan_of(
     the plan has no ways, and no findings and consequences that depend on them.
 
     With `mark_clean` a clean-shutdown marker is written as the last file; mode kafka writes none and gets a refusal.
-    With a choice and without `mark_clean`, if nothing changes and nothing is wrong so far, the checks of `verify` are
-    run and their findings added. Raises `StorageError` if a file cannot be read, and with a choice `UsageError` for a
-    setting of retention or of the cleaner that Kafka would refuse.
+    With a choice and without `mark_clean`, if nothing changes, the checks of `verify` are run and their findings added;
+    if something is wrong so far, only those that a full recovery repairs. Raises `StorageError` if a file cannot be
+    read, and with a choice `UsageError` for a setting of retention or of the cleaner that Kafka would refuse.
     """
     survey, rules, kafka, own = directory.survey, directory.rules, forecasts.kafka, forecasts.own
     actions = _actions(forecasts, survey)
@@ -427,28 +435,37 @@ def plan_of(
         kept_by_runs=partitions_kept_by_runs(survey.root, dict.fromkeys(each.partition for each in lost_by_best)),
         consequences=(
             *consequences(survey.tree(), result.tree, result.partitions.values(), lost, rules, directory.coordinators),
+            *of_log_starts(survey.root, survey.tree(), result.partitions.values()),
             *ends_going_back(survey.root, survey.tree(), result.partitions.values(), lost),
             *(of_best for of_best in choice.consequences if best is not None and of_best.way == best.way),
             *(open_ones if is_emptied else ()),
         ),
         if_coordinator_is_lost=() if is_emptied else open_ones,
     )
-    if mark_clean or plan.is_worth_a_look:
+    if mark_clean or plan.changes:
         return plan
     unseen = list(findings_of_checks(survey, rules.facts.tiering, forecasts.checked))  # else all would be well
+    if plan.is_hurt:
+        unseen = [finding for finding in unseen if is_for_full(finding) and finding not in plan.findings]
     needs_full = rules.may_need_full and any(map(is_for_full, unseen))
     return replace(plan, findings=[*plan.findings, *unseen], needs_full=needs_full)
 
 
 def with_findings_of_segments(plan: Plan) -> Plan:
     """Return the plan with the findings about whole segments (`_of_segments`) before its other findings, and with the
-    consequences of overlapping segments and wrong transaction indexes that it does not change. Raises `StorageError` if
-    a log cannot be read.
+    consequences of overlapping segments and wrong indexes that it does not change. Raises `StorageError` if a log
+    cannot be read.
     """
     known = list(plan.findings)
     findings = [*(finding for finding in _of_segments(plan) if finding not in known), *known]
     changed = {action.path for action in plan.actions}
-    left = (*of_overlaps(findings, changed), *of_transaction_indexes(findings, changed))
+    tree = plan.survey.tree()
+    ends = {partition.name: partition.log_end_offset for partition in plan.partitions}
+    left = (
+        *of_overlaps(findings, changed),
+        *of_transaction_indexes(findings, changed),
+        *of_look_ups(findings, changed, tree, ends),
+    )
     return replace(plan, findings=findings, consequences=(*plan.consequences, *left))
 
 

@@ -13,6 +13,7 @@ from msgspec import Struct, field, structs
 
 from kafkalog.codec.common.findings import FindingCode
 from kafkalog.codec.model import NO_END, BatchHeader, RecordBatch
+from kafkalog.codec.names import CLEAN_SHUTDOWN_FILE
 from kafkalog.log.storage.content import Content, Slice
 from kafkalog.log.storage.log_file import is_passed_over
 from kafkalog.log.storage.tree import Tree
@@ -442,7 +443,18 @@ class _Measurement:
         if self._left is not original:
             self._count_sound()
         unknown_from = self._count_damaged()
-        for start, end in list(self._never_there()):
+        missing = list(self._never_there())
+        known_end = self._end_known_beside()
+        is_short = original.end_offset < known_end and any(end + 1 == known_end for _, end in missing)
+        is_noted = CLEAN_SHUTDOWN_FILE not in self._before.files
+        if (
+            unknown_from is None
+            and is_short
+            and is_noted
+            and (not original.damages or known_end == facts.high_watermark)
+        ):  # what a broker notes while it runs is older than the log's end
+            unknown_from = known_end
+        for start, end in missing:
             for first, last in list(self._gone.absent(start, end)):  # what is gone of it is counted
                 self._lost += last - first + 1
                 measured.of_offsets += last - first + 1
@@ -606,10 +618,15 @@ class _Measurement:
             if last >= facts.log_start:
                 yield from left.offsets.absent(max(first, facts.log_start), last)
         behind = max([left.end_offset, facts.log_start, facts.written.begins, *(last + 1 for _, last in self._gone)])
-        indexed = indexed_end(self._before, facts.directories) if original.ends_in_damage else 0
-        reached = max(facts.high_watermark or 0, facts.written.end, indexed)
+        reached = self._end_known_beside()
         if behind < reached:
             yield behind, reached - 1
+
+    def _end_known_beside(self) -> int:
+        """Return the highest end of the log that the files beside it show; 0 if they show none."""
+        facts = self._facts
+        indexed = indexed_end(self._before, facts.directories) if self._original.ends_in_damage else 0
+        return max(facts.high_watermark or 0, facts.written.end, indexed)
 
 
 def _before(behind: int, first: int, last: int) -> tuple[int, int]:

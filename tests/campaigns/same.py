@@ -345,8 +345,10 @@ class Comparison:
                 listings = [side.ask("run", ["runs", "--json", root]) for side in (older, ours)]
                 self._judge.compare(f"{where} | runs", *(_run_ids(each) for each in listings))
                 if ending == "recover":
-                    self._must(f"{where} | code", ours.ask("run", [*begun.completing, root]), {0, 2})
-                    if any(f'"state": "{state}"' in listings[1]["out"] for state in UNFINISHED):
+                    is_unfinished = any(f'"state": "{state}"' in listings[1]["out"] for state in UNFINISHED)
+                    codes = {0, 2} if is_unfinished else {0, 1, 2}  # 1: nothing is changed, and a problem stays
+                    self._must(f"{where} | code", ours.ask("run", [*begun.completing, root]), codes)
+                    if is_unfinished:
                         self._judge.compare(f"{where} | tree", _listed(whole), _listed(ours.ask("tree", root)["tree"]))
                         completed += 1
                 while (undone := ours.ask("run", ["undo", "--yes", root]))["code"] == ExitCode.CHANGED:

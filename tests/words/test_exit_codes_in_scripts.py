@@ -40,6 +40,20 @@ def test_a_node_that_loses_something_is_not_started_after_a_change(tmp_path: Pat
     assert not run_line(tmp_path)
 
 
+@pytest.mark.parametrize("closed", [True, False])
+def test_a_node_whose_consumers_would_skip_records_is_not_started(closed: bool, tmp_path: Path) -> None:
+    """A real 4.1.1 with an index of another segment below the recovery point skipped 1282 records, without an error."""
+    root = own_copy(brokers("4.3.0/segments")[0], tmp_path / "data")
+    if not closed:
+        (root / ".kafka_cleanshutdown").unlink()
+    index = max(root.glob("sensors-0-0/*74.index"))
+    index.chmod(0o600)
+    index.write_bytes((root / "sensors-0-1" / index.name).read_bytes())
+    assert not run_line(tmp_path)
+    assert kafkalog("recover", "--full", "--yes", root).code == 2
+    assert run_line(tmp_path)
+
+
 def run_line(tmp_path: Path) -> bool:
     """Run the line on `data`; whether it starts the broker."""
     program = shlex.join([sys.executable, "-m", "kafkalog"])

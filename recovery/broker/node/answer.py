@@ -13,9 +13,9 @@ from msgspec import Struct, field
 from kafkalog.recovery.broker.node.releases import Release, named
 
 __all__ = [
-    "DISPLACED", "NEWER_FILES", "OF_OLDER_LOGS", "OLDER_LOG", "READ_ONLY", "REFUSED_SETTING", "AnswerJson",
-    "ConsequenceKind", "EmptiedConsequence", "Fault", "LostDirectoryConsequence", "NodeAnswer", "NodeStart",
-    "NodeStartJson", "OlderCopyConsequence", "Part", "ReplacedConsequence", "Role", "ServedConsequence",
+    "DISPLACED", "NEWER_FILES", "NO_VERSION", "OF_OLDER_LOGS", "OLDER_LOG", "READ_ONLY", "REFUSED_SETTING",
+    "AnswerJson", "ConsequenceKind", "EmptiedConsequence", "Fault", "LostDirectoryConsequence", "NodeAnswer",
+    "NodeStart", "NodeStartJson", "OlderCopyConsequence", "Part", "ReplacedConsequence", "Role", "ServedConsequence",
     "StartConsequence", "StartOutcome",
 ]  # fmt: skip
 
@@ -28,6 +28,8 @@ DISPLACED = "displaced"
 READ_ONLY = "read_only"
 """kind of a fault: the file system of a log directory is mounted read-only"""
 """kind of a fault of a batch in the metadata log whose base offset makes its controller give up its leadership"""
+NO_VERSION = "no_version"
+"""kind of a fault of metadata that has records and no `metadata.version`"""
 OLDER_LOG = "older_log"
 """kind of a fault of a log that was restored from an older copy"""
 
@@ -324,6 +326,14 @@ class NodeStart(Struct, frozen=True, kw_only=True):
     def faults(self) -> Sequence[Fault]:
         """Faults in the answers in `judged`, each once, in the order of the start."""
         return list(dict.fromkeys(fault for answer in self.judged for fault in answer.faults))
+
+    @property
+    def has_no_metadata(self) -> bool:
+        """Whether no release starts because the metadata log has records and no metadata, and no snapshot is damaged:
+        the log was cut before the end of its first records.
+        """
+        is_empty = any(fault.kind == NO_VERSION for fault in self.faults)
+        return self.never_starts and is_empty and all(fault.part is not Part.METADATA_SNAPSHOT for fault in self.faults)
 
     @property
     def lost(self) -> tuple[str, ...]:

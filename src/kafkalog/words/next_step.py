@@ -243,7 +243,8 @@ def _next_step(plan: Outlined, given: Given) -> NextStep:
         own = mode_words(plan.mode)
         consent = ["--accept-loss"] if plan.needs_consent else []
         copies = [word for copy in plan.copies if needs_copies(plan.mode) for word in ("--copy", copy)]
-        paths, words = paths_of(plan, given), [*given.words, *(["--full"] if plan.needs_full else [])]
+        paths, words = paths_of(plan, given), list(given.words)
+        words += ["--full"] if plan.needs_full and "--full" not in words else []
         if plan.root in paths:
             paths, words = with_identity(plan, words, paths)
         typed = f"kafkalog recover {shell_line([*paths, *words, *own, *copies, *consent])} --yes"
@@ -327,19 +328,24 @@ def _own_step(command: str, best: RecoveryWay | None, *, drops: bool) -> NextSte
 
 def of_all_together(plans: Sequence[Outlined], given: Given) -> Given:
     """Return a copy of `given` with the directories of all plans (`together`), if one command can cover them all: each
-    plan must recommend the same command apart from its directory. Otherwise, or with fewer than two plans, return
-    `given` itself. May read metadata logs; raises `StorageError` if that fails.
+    plan must recommend the same command apart from its directory and the option --full, which then is among the
+    words for all. Otherwise, or with fewer than two plans, return `given` itself. May read metadata logs; raises
+    `StorageError` if that fails.
     """
     if len(plans) < 2 or given.original is not None or any(each.refusal or each.identity_in for each in plans):
         return given
-    options = set()
+    options, is_full = set(), False
     for plan in plans:
         start = ["kafkalog", "recover", plan.root]
         for command in what_to_type(plan, replace(given, together=(plan.root,))).commands:
             words = shlex.split(command)
-            options.add(tuple(words[len(start):]) if words[: len(start)] == start else (command,))  # fmt: skip
+            is_own = words[: len(start)] == start
+            is_full |= is_own and "--full" in words
+            others = tuple(word for word in words[len(start) :] if word != "--full")
+            options.add(others if is_own else (command,))
     does_for_all = len(options) == 1 and not any(each.asked_for for each in plans)
-    return replace(given, together=tuple(each.root for each in plans)) if does_for_all else given
+    common = [*given.words, "--full"] if is_full and "--full" not in given.words else given.words
+    return replace(given, words=common, together=tuple(each.root for each in plans)) if does_for_all else given
 
 
 def _serves(node: NodeStart | None) -> bool:

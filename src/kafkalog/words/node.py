@@ -74,7 +74,7 @@ def mends(start: NodeStart | None, recovered: Iterable[str] = (), words: Sequenc
     )
     fault = next(faults, None)
     if fault is None:
-        if ConsequenceKind.METADATA_OVERWRITTEN in kinds:
+        if ConsequenceKind.METADATA_OVERWRITTEN in kinds or start.has_no_metadata:
             yield _without_metadata(start)
         return
     root = _root_of(fault.file, start)
@@ -124,12 +124,16 @@ def _is_log_lost(root: str) -> bool:
 
 
 def _without_metadata(start: NodeStart) -> Mend:
-    """Advice on a metadata log that holds no record, which a controller takes for the log of a new cluster."""
+    """Advice on a metadata log that holds no record, which a controller takes for the log of a new cluster, or none of
+    the metadata (`NodeStart.has_no_metadata`).
+    """
     holders = (each for each in start.roots if os.path.isdir(os.path.join(each, CLUSTER_METADATA_DIRECTORY)))
     words = (
         "put back a copy of the metadata log from before this (if there is none, not even a backup: runbook, "
         "stray-partitions); this compares those of other nodes, brokers too, whose directories you add"
     )
+    if start.has_no_metadata:
+        words = f"the metadata of the cluster is lost here (runbook: no-controller): {words}"
     return Mend(words, f"kafkalog quorum show {shell_word(next(holders, start.roots[0]))}", is_first=True)
 
 

@@ -56,7 +56,7 @@ from kafkalog.words.quarantine import place_in_quarantine
 __all__ = [
     "NEEDS_ROOM", "Outlook", "consequence_sentences", "copies_to_keep", "first_screen", "forecast_sentences",
     "how_logs_load", "looks_in_quarantine", "losses_of", "out_of_service_sentence", "partitions_that_lose",
-    "removed_sentence", "renaming_text",
+    "removed_sentence", "renaming_text", "wrong_log_starts",
 ]  # fmt: skip
 
 _SHOWN = 24
@@ -240,10 +240,12 @@ def _ways(outlooks: Sequence[Outlook]) -> list[tuple[RecoveryWay, Measured]]:
 
 def consequence_sentences(consequences: Iterable[LossConsequence]) -> list[str]:
     """Return the details of consequences so that each kind is shown early, because a screen has room for few: first one
-    of each kind, then the second of each, and so on. Consumer groups are the first kind, then transactions. Details
+    of each kind, then the second of each, and so on. The first kinds are log start offsets beyond the end of a log,
+    consumer groups, and transactions. Details
     about consumer groups that differ only in the partition of a topic are one sentence.
     """
-    by_kind: dict[str, list[str]] = {"groups_beyond_end": [], "transaction_stays_open": [], "marker_lost": []}
+    first_kinds = ("wrong_log_start", "groups_beyond_end", "transaction_stays_open", "marker_lost")
+    by_kind: dict[str, list[str]] = {kind: [] for kind in first_kinds}
     alike: dict[tuple[str, str, str], list[str]] = {}
     for consequence in consequences:
         place = f" of {consequence.partition} ("  # a group's name may have the partition's in it, but later
@@ -263,14 +265,18 @@ def consequence_sentences(consequences: Iterable[LossConsequence]) -> list[str]:
 def _outside(outlooks: Sequence[Outlook], *, loses: bool) -> tuple[str, str]:
     """Return what is to be done first about a place that may have the lost records, and the word that follows before
     the rest of the note; both empty if there is none. The first kind that exists is named: segments with each other's
-    names, a `-future` copy, a compressed segment, a file outside the logs with sound batches. If the plan loses nothing
-    (`loses` is False), only segments with each other's names are considered.
+    names, an entry of the checkpoint of log start offsets that is wrong, a `-future` copy, a compressed segment, a file
+    outside the logs with sound batches. If the plan loses nothing (`loses` is False), only segments with each other's
+    names are considered.
     """
     misnamed = [each for outlook in outlooks for each in outlook.findings if each.code is FindingCode.SEGMENT_MISNAMED]
     if misnamed:
         return f"first {renaming_text(misnamed)}", "else "
     if not loses:
         return "", ""
+    advice = wrong_log_starts(each for outlook in outlooks for each in outlook.consequences)
+    if advice:
+        return f"first {advice}, and ask again", "else "
     futures = dict.fromkeys(path for outlook in outlooks if outlook.forecast is not None
                             for path in copies_to_keep(outlook.forecast))  # fmt: skip
     if futures:
@@ -297,12 +303,23 @@ def _compressed(outlook: Outlook) -> Iterator[str]:
             yield finding.file or ""
 
 
+def wrong_log_starts(consequences: Iterable[LossConsequence]) -> str:
+    """Return the advice to remove entries of the checkpoint of log start offsets that are beyond the end of their logs,
+    to follow "first"; empty if there are none.
+    """
+    wrong = [each.partition for each in consequences if each.kind == "wrong_log_start"]
+    return f"mend the log start of {first_of(wrong, _NAMED)} as said above, which keeps all of it" if wrong else ""
+
+
 def renaming_text(misnamed: Sequence[Finding]) -> str:
     """Return the instruction to rename segments that have each other's names. It names the first segment and counts the
     others, without the new names.
     """
     files = f"{misnamed[0].file} and {len(misnamed) - 1} more"
-    return f"give {files} the names that segment_misnamed says, which brings their records back"
+    return (
+        f"give {files} (.log files alone) the names that segment_misnamed says, which brings their records back, and "
+        "recover with --full"
+    )
 
 
 def _starts(outlooks: Sequence[Outlook], *, are_alone: bool) -> Iterator[str]:
@@ -399,14 +416,21 @@ def _where_consumers_stop(outlooks: Sequence[Outlook]) -> str:
     refusing = {name for outlook in outlooks if outlook.forecast is not None for name in outlook.forecast.refusing}
     skipped = {name for outlook in outlooks if outlook.forecast is not None and outlook.forecast.clean_shutdown
                for name, measured in outlook.choice.kafka_by_partition.items() if measured.records_hidden}  # fmt: skip
+    perhaps = {each.partition for outlook in outlooks for each in _skipping(outlook)} - skipped
     places = (
         ("writes are refused and records skipped in", refusing & skipped),
         ("writes are refused in", refusing - skipped),
         ("records are skipped in", skipped - refusing),
+        ("records may be skipped in", perhaps),
         ("consumers stop at damage in", at_damage),
         ("read_committed consumers stop in", open_ones),
     )
     return ", and ".join(f"{what} {_sorted_names(names)}" for what, names in places if names)
+
+
+def _skipping(outlook: Outlook) -> list[LossConsequence]:
+    """Return the consequences of offset indexes by which consumers skip records after the plan."""
+    return [each for each in outlook.consequences if each.kind == "records_skipped"]
 
 
 def _is_live(name: str) -> bool:
@@ -510,6 +534,8 @@ def _lost(outlooks: Sequence[Outlook], *, are_alone: bool) -> str:
     if not any(outlook.choice.own.may_lose for outlook in planned if outlook.choice.ways):
         is_old = any(consequence.kind == "retention" for outlook in planned for consequence in outlook.consequences)
         nothing = "nothing but what retention deletes" if is_old else "nothing"
+        if any(map(_skipping, planned)):
+            nothing = f"{nothing}, but consumers may skip records until an index is rebuilt"
         others = "nothing here; what the directories named at the top had is not counted"
         if not are_alone and _is_unknown(planned):
             others = f"{nothing} that is counted; what cannot be read is not"

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Callable
 from operator import attrgetter
 from pathlib import Path
 
 import pytest
 
-from kafkalog.codec.files.index_files import decode_producer_snapshot
+from kafkalog.codec.files.index_files import TIME_ENTRY, decode_producer_snapshot
+from kafkalog.codec.names import FileKind
+from testkit.made.scenes import metadata_elsewhere
 from testkit.recorded.broker_dirs import brokers, own_copy
 from testkit.running.command import Finished, kafkalog
 
@@ -110,8 +113,84 @@ def test_an_index_of_another_log_is_an_error_that_the_named_command_mends(tmp_pa
     assert "error: index_entry_mismatch" in verified.err
     kept = kafkalog("recover", "--yes", root)
     assert "until it is recovered with --full" in " ".join(kept.out.split())
-    words = named(kafkalog("plan", root))
+    planned = kafkalog("plan", root)
+    first_screen = " ".join(planned.out.partition("no partition changes")[0].split())
+    assert "records may be skipped in 1 partition (sensors-0-0)" in first_screen
+    assert "consumers whose fetch begins at offset" in first_screen
+    words = named(planned)
     assert "--full" in words
     assert kafkalog(*words).code == 2
     assert one.read_bytes() == recorded
     assert (kafkalog("verify", root).code, kafkalog("plan", root).code) == (0, 0)
+
+
+def _exchange(root: Path, kind: FileKind) -> Path:
+    """Give a segment the index of another log; return its path."""
+    one = max(root.glob(f"sensors-0-0/*74{kind.value}"))
+    one.chmod(0o600)
+    one.write_bytes((root / "sensors-0-1" / one.name).read_bytes())
+    return one
+
+
+def _early(root: Path) -> Path:
+    """Set the timestamps of a time index to 1000 ms; return its path."""
+    one = max(root.glob(f"sensors-0-0/*74{FileKind.TIME_INDEX.value}"))
+    entries = TIME_ENTRY.struct.iter_unpack(one.read_bytes())
+    one.chmod(0o600)
+    early = (TIME_ENTRY.struct.pack(1000 + number, second) for number, (_, second) in enumerate(entries))
+    one.write_bytes(b"".join(early))
+    return one
+
+
+@pytest.mark.parametrize(
+    ("damage", "meaning"),
+    [
+        (lambda root: _exchange(root, FileKind.OFFSET_INDEX), "consumers whose fetch begins at offset"),
+        (_early, "look-ups by time and retention by time go wrong"),
+    ],
+)
+def test_a_wrong_index_below_the_recovery_point_is_told_after_a_crash_too(
+    damage: Callable[[Path], Path], meaning: str, tmp_path: Path
+) -> None:
+    """A real 4.1.1 recovered after a crash and left such an offset index below the recovery point: each seek from its
+    wrong entry on gave the first record of the next segment, 1282 records later, without an error.
+    """
+    root = own_copy(brokers("4.3.0/segments")[0], tmp_path / "data")
+    (root / ".kafka_cleanshutdown").unlink()
+    path = next(root.glob("sensors-0-0/*74.index")).parent
+    before = {each.name: each.read_bytes() for each in path.iterdir()}
+    wrong = damage(root)
+    planned = kafkalog("plan", root)
+    first_screen = " ".join(planned.out.partition("\nplan for")[0].split())
+    assert f"sensors-0-0: {meaning}" in first_screen
+    words = named(planned)
+    assert "--full" in words
+    plain = kafkalog("recover", "--yes", root)
+    told = " ".join(plain.out.split())
+    assert "changes nothing in it; what the findings above say of indexes stays, until it is recovered with" in told
+    again = kafkalog("recover", "--yes", root)
+    assert (plain.code, again.code, kafkalog("plan", root).code) == (2, 1, 1)
+    assert "stays, until it is recovered with --full" in " ".join(again.out.split())
+    assert kafkalog(*words).code == 2
+    assert wrong.read_bytes() == before[wrong.name]
+    assert (kafkalog("verify", root).code, kafkalog("recover", "--yes", root).code) == (0, 0)
+
+
+def test_a_lost_transaction_index_below_the_recovery_point_is_told_after_a_crash_too(data: Path) -> None:
+    (data / ".kafka_cleanshutdown").unlink()
+    planned = kafkalog("plan", data)
+    assert "consumers of committed data get records of aborted transactions" in " ".join(planned.out.split())
+    words = named(planned)
+    assert "--full" in words
+    assert kafkalog(*words).code == 2
+    assert (kafkalog("verify", data).code, kafkalog("plan", data).code) == (0, 0)
+
+
+def test_one_command_is_for_all_directories_if_one_of_them_needs_it(tmp_path: Path) -> None:
+    data = own_copy(brokers("4.3.0/segments")[0], tmp_path / "data")
+    (data / ".kafka_cleanshutdown").unlink()
+    other = metadata_elsewhere(data, tmp_path / "other")
+    _exchange(data, FileKind.OFFSET_INDEX)
+    words = named(kafkalog("plan", data, other))
+    assert words[1:3] == [str(data), str(other)]
+    assert "--full" in words

@@ -19,7 +19,16 @@ from kafkalog.codec.common.errors import StorageError
 from kafkalog.codec.common.findings import FindingCode, Severity
 from kafkalog.codec.encode import build_batch
 from kafkalog.codec.model import Record, TimestampType
-from kafkalog.codec.names import SHARE_GROUP_STATE_TOPIC, DirectoryState, PartitionName
+from kafkalog.codec.names import (
+    PARTITION_METADATA,
+    QUORUM_STATE,
+    SHARE_GROUP_STATE_TOPIC,
+    DirectoryState,
+    PartitionName,
+)
+from kafkalog.codec.plain.records import decode_batch
+from kafkalog.codec.plain.scanner import Scanner
+from kafkalog.log.disk.files import FileSource
 from kafkalog.recovery.broker.node.answer import ConsequenceKind, NodeAnswer, Part, Role, StartOutcome
 from kafkalog.recovery.broker.node.ending import StartEndsError
 from kafkalog.recovery.broker.node.internal_topics import (
@@ -518,3 +527,31 @@ def test_exchanged_partitions_of_the_groups_hide_their_commits_since_4_0(tmp_pat
     for number, release, count in ((place, "4.0.0", 0), (place + 1, "4.0.0", 1), (place + 1, "3.9.1", 0)):
         kept = [KeptGroups(name=f"{topic}-{number}", number=number, path="", groups=("g",))]
         assert len(consequences_of_misplaced(kept, 50, release_of(release))) == count
+
+
+def test_metadata_that_ends_in_its_first_transaction_is_lost_and_no_recovery_of_the_logs_comes_first(
+    tmp_path: Path,
+) -> None:
+    """Kafka 4.1.1 aborts the transaction of its first records, and ends in `MetadataLoader#handleCommit`."""
+    root = own_copy(brokers("4.3.0/segments")[0], tmp_path / "data")
+    (root / ".kafka_cleanshutdown").unlink()
+    log = root / METADATA / "00000000000000000000.log"
+    with FileSource(str(log)) as source:
+        first, second = list(Scanner(source))[:2]
+        records = decode_batch(second).records[:3]
+        start = source.read(0, first.size)
+    for path in (root / METADATA).iterdir():
+        if path.name not in (PARTITION_METADATA, QUORUM_STATE):
+            path.unlink()
+    log.write_bytes(start + build_batch(records, partition_leader_epoch=1))
+    found = answer(root)
+    assert found.message == "Unknown metadata version for FeaturesImage: metadataVersion(Optional.empty)"
+    planned = kafkalog("plan", root)
+    first_screen = " ".join(planned.out.partition("plan for")[2].partition("plan for")[0].split())
+    assert "all of the metadata, unless there is another copy" in first_screen
+    assert "the metadata of the cluster is lost here (runbook: no-controller)" in first_screen
+    commands = [line.split() for line in planned.out.splitlines() if line.startswith("  kafkalog ")]
+    assert commands[0][1:3] == ["quorum", "show"]
+    shown = kafkalog("quorum", "show", root)
+    assert shown.code == 1
+    assert "no metadata is left: the log ends at offset 6" in " ".join(shown.err.split())

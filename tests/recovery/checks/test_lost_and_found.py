@@ -228,7 +228,7 @@ def rename_all(folder: Path, names: dict[str, str], suffixes: str = "*") -> None
 def test_segments_with_each_others_names_are_told_their_own(
     turn: list[int], suffixes: str, closed: bool, root: Path
 ) -> None:
-    """The undamaged files are what the sentences must lead back to."""
+    """The undamaged logs are what the sentences must lead back to, and a full recovery to indexes that fit."""
     before = {log: log.read_bytes() for log in logs(root)}
     stems = [log.stem for log in before]
     rename_all(root / TOPIC, {stems[old]: stems[new] for old, new in zip(turn, turn[1:] + turn[:1], strict=True)},
@@ -251,7 +251,10 @@ def test_segments_with_each_others_names_are_told_their_own(
         assert "everything sound is kept" not in text
         assert "no other way loses less" not in text
     assert printed.index("the names that segment_misnamed says") < printed.index("kafkalog recover")
-    rename_all(root / TOPIC, told["plan"], suffixes)
+    rename_all(root / TOPIC, told["plan"], ".log")
+    assert {log: log.read_bytes() for log in logs(root)} == before
+    assert verify(root).is_clean == (suffixes == ".log")
+    kafkalog("recover", "--full", "--yes", root)
     assert {log: log.read_bytes() for log in logs(root)} == before
     assert verify(root).is_clean
 

@@ -253,6 +253,42 @@ def test_a_log_start_beyond_the_end_is_said_where_records_are_kept(tmp_path: Pat
     assert words in done.partition("are lost (stock-41-0")[2]
 
 
+@pytest.mark.parametrize("closed", [True, False])
+def test_a_log_start_that_other_files_contradict_is_first_taken_out_of_its_checkpoint(
+    closed: bool, tmp_path: Path
+) -> None:
+    """A real 4.1.1 deleted such a log by that entry; without it its consumer read all 2000 records of one, and after a
+    kill all 4000 of another.
+    """
+    data = own_copy(brokers("4.1.1/segments")[0], tmp_path / "data")
+    recorded = len([*open_partition(data / "stock-41-0").records()])
+    if not closed:
+        (data / ".kafka_cleanshutdown").unlink()
+    checkpoint = data / "log-start-offset-checkpoint"
+    checkpoint.write_text("0\n1\nstock-41 0 99999\n")
+    printed = kafkalog("plan", data).out
+    first_screen, _, rest = (" ".join(part.split()) for part in printed.partition("\npartitions that lose"))
+    assert "stock-41-0 cannot begin at 99999, where a start would begin it: it ends at" in first_screen
+    assert f"remove the line `stock-41 0 99999` of {checkpoint} and lower the number in its second line" in first_screen
+    assert "first mend the log start of stock-41-0 as said above, which keeps all of it, and ask again" in first_screen
+    assert "log_end_below_log_start" in rest
+    assert "no way here keeps more" not in rest
+    checkpoint.write_text("0\n0\n")
+    found = plan(data)[0]
+    assert not found.choice.own.lost
+    assert found.broker.valid_records_lost is None or not any(found.broker.valid_records_lost.values())
+    recover(Recovery(), data)
+    assert len([*open_partition(data / "stock-41-0").records()]) == recorded
+
+
+def test_a_log_start_that_the_leader_epochs_follow_is_not_contradicted(tmp_path: Path) -> None:
+    """A broker raises both together when records are deleted; the end of such a log may have been cut since."""
+    data = own_copy(brokers("4.1.1/segments")[0], tmp_path / "data")
+    (data / "log-start-offset-checkpoint").write_text("0\n1\nstock-41 0 99999\n")
+    (data / "stock-41-0" / "leader-epoch-checkpoint").write_text("0\n1\n1 99999\n")
+    assert "cannot begin at 99999" not in " ".join(kafkalog("plan", data).out.split())
+
+
 def test_records_below_a_log_start_that_the_log_never_reached_are_lost_with_consent_only(tmp_path: Path) -> None:
     """A real 4.3.0 deleted the log; with the recovered directory its consumer got nothing below the new log start."""
     data = own_copy(brokers("4.1.1/segments")[0], tmp_path / "data")

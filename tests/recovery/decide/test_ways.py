@@ -27,11 +27,13 @@ from kafkalog.codec.model import (
 from kafkalog.codec.plain.scanner import scan
 from kafkalog.recovery import Recovery, Undo, plan, recover, undo
 from kafkalog.recovery.damage.bit_repair import Proof
+from kafkalog.recovery.decide.losses import records_text
 from kafkalog.recovery.decide.ways import RecoveryWay
 from testkit.judging.counted_records import FAMILIES, readable_records, strays
 from testkit.judging.trees import stamps
 from testkit.judging.ways_taken import options_of
 from testkit.made.tens import AT, flip, log_of_tens
+from testkit.recorded.broker_dirs import brokers, own_copy
 from testkit.recorded.fixture_data import RecoveryCase, recovery_case, recovery_cases
 from testkit.recorded.recovery_settings import given
 from testkit.running.command import kafkalog as kafkalog_command
@@ -200,7 +202,27 @@ def test_what_ends_below_the_high_watermark_is_lost(tmp_path: Path) -> None:
         own = plan(Recovery(**given(SOUND)), root)[0].choice.own
         lost = max(ahead, 1)  # the last batch's record: the snapshot beside the log was taken after it
         assert (own.records_lost, own.below_high_watermark) == (lost, True if ahead else None)
-        assert [(each.first, each.last) for each in own.lost] == [(end, end + lost - 1)]
+        further = [(end + lost, None)] if ahead else []  # a high watermark is noted every 5 s only
+        assert [(each.first, each.last) for each in own.lost] == [(end, end + lost - 1), *further]
+
+
+@pytest.mark.parametrize("closed", [True, False])
+def test_the_high_watermark_of_a_broker_that_was_killed_is_a_lower_bound(closed: bool, tmp_path: Path) -> None:
+    """A compacted log of 4000 records was gone after a kill, and the checkpoint named 2000 as the high watermark."""
+    root = own_copy(brokers("4.1.1/segments")[0], tmp_path / "data")
+    if not closed:
+        (root / ".kafka_cleanshutdown").unlink()
+    for path in (root / "stock-41-0").iterdir():
+        if path.name not in ("partition.metadata", "leader-epoch-checkpoint"):
+            path.unlink()
+    (root / "replication-offset-checkpoint").write_text("0\n1\nstock-41 0 2000\n")
+    (root / "recovery-point-offset-checkpoint").write_text("0\n1\nstock-41 0 2000\n")
+    own = plan(root)[0].choice.own
+    assert own.records_lost == 2000
+    ranges = [(0, 1999)] if closed else [(0, 1999), (2000, None)]
+    assert [(each.first, each.last) for each in own.lost] == ranges
+    text = "2000 offsets, at most as many records" if closed else "2000 offsets or more, an unknown number of records"
+    assert records_text(own) == text
 
 
 @pytest.mark.parametrize(

@@ -47,8 +47,9 @@ __all__ = ["command"]
 def _show(results: list[RecoveryResult], as_json: bool, *, is_new: bool = False) -> int:
     """Print the results of recoveries, as text or as JSON lines, and return the exit code. The first that applies
     counts: 4 if something could not be read, 3 if a partition was refused, 1 if nothing was changed and a fault
-    remains. Otherwise it is 2 if something was changed in place, and 0 if nothing was changed or the results are in a
-    new copy (`is_new`). Raises `StorageError` if a metadata log that is needed for advice cannot be read.
+    remains, or `plan` reports a problem other than records that were lost before. Otherwise it is 2 if something was
+    changed in place, and 0 if nothing was changed or the results are in a new copy (`is_new`). Raises `StorageError` if
+    a metadata log that is needed for advice cannot be read.
     """
     said: set[str] = set()
     for result in results:
@@ -60,7 +61,8 @@ def _show(results: list[RecoveryResult], as_json: bool, *, is_new: bool = False)
         return ExitCode.IO_ERROR
     if any(result.declined for result in results):
         return ExitCode.REFUSED
-    if any(result.leaves_a_fault for result in results) and not any(result.changed for result in results):
+    has_problem = any(result.leaves_a_fault or result.leaves_a_problem for result in results)
+    if has_problem and not any(result.changed for result in results):
         return ExitCode.FINDINGS
     return exit_code_of_change(any(result.changed for result in results), is_new=is_new)
 
@@ -98,9 +100,9 @@ def command(
     Prints its plan first.  With --yes it then acts; on a terminal it asks; otherwise it changes nothing (exit code 3).
     If records that can still be read would be dropped, it refuses and names the ways that lose less; --accept-loss
     overrides this.  A run that was cut short is completed, and nothing else is done then.  Exit code 0 if there was
-    nothing to do or a copy was recovered, 1 if nothing was changed and a node still does not start or loses something,
-    2 if something was changed in place, 3 if it refused, even for one partition only, 4 if something could not be read;
-    the other partitions are still recovered.
+    nothing to do or a copy was recovered, 1 if nothing was changed and `plan` still has a problem other
+    than records that were lost before, 2 if something was changed in place, 3 if it refused, even for one partition
+    only, 4 if something could not be read; the other partitions are still recovered.
 
     Modes: {modes}.
 

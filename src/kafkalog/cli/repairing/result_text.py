@@ -78,8 +78,10 @@ def print_result(result: RecoveryResult, said: set[str] | None = None) -> None:
 def _what_is_left(result: RecoveryResult, said: set[str]) -> str:
     if result.leaves_a_fault and result.node is not None:
         return f"nothing was changed, and {_of_node(result.node, said)}"
+    if result.plan.needs_full:
+        return "nothing was changed; what the findings above say of indexes stays, until it is recovered with --full"
     if not result.completed:
-        return "nothing to do"
+        return "nothing was changed; what is said above stays" if result.leaves_a_problem else "nothing to do"
     if not result.plan.changes and result.plan.refusal is None:
         return "nothing else to do"
     return f"more is to be done: `kafkalog recover {shell_word(result.plan.root)}` plans for what is left"
@@ -108,9 +110,11 @@ def _kept(result: RecoveryResult) -> str:
 
 def _broker(result: RecoveryResult, said: set[str]) -> str:
     node, but, note = result.node, "", result.plan.note_of_identity
-    nothing, also, gone = "changes nothing", "", result.plan.deleted_partitions
+    also, gone = "", result.plan.deleted_partitions
+    is_old = any(consequence.kind == "retention" for consequence in result.plan.consequences)
+    changed = ["what retention deletes"] * is_old + ["what was deleted"] * (gone is not None)
+    nothing = f"changes only {' and '.join(changed)}" if changed else "changes nothing"
     if gone is not None:
-        nothing = "changes only what was deleted"
         also = f"; {escape_controls(removed_sentence({result.plan.root: gone}))}"
     if note is not None:
         but = f", but {escape_controls(note)}"
@@ -128,16 +132,15 @@ def _broker(result: RecoveryResult, said: set[str]) -> str:
         return f"a broker opens the recovered partitions and changes nothing; {stay}{but}{also}"
     if but:
         return f"a broker changes nothing in these logs{but}{also}"
+    if result.plan.needs_full:
+        also = f"; what the findings above say of indexes stays, until it is recovered with --full{also}"
     if result.plan.topics.source is None and result.plan.partitions:
         return (
             f"a broker that starts on it now opens it, and {nothing} unless topics have settings for segments or "
             f"indexes that were not given: the metadata with the settings of topics is not in this directory{also}"
         )
     if result.plan.needs_full:
-        return (
-            f"a broker that starts on it now opens it and {nothing} in it; what the findings above say of indexes "
-            f"below the recovery point stays, until it is recovered with --full{also}"
-        )
+        return f"a broker that starts on it now opens it and {nothing} in it{also}"
     if any(finding.code is FindingCode.PARTITION_MISSING for finding in result.plan.findings):
         return f"a broker that starts on it now opens it and {nothing} in it; what is missing stays missing{also}"
     return f"a broker that starts on it now opens it and {nothing}{also}"

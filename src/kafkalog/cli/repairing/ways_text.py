@@ -19,7 +19,7 @@ from kafkalog.recovery.facts.metadata_copies import IN_PLACE_OF_A_WAY
 from kafkalog.words.commands import NOTHING_GIVEN, Given, commands_for, paths_of
 from kafkalog.words.escapes import escape_controls
 from kafkalog.words.next_step import done_of, is_done
-from kafkalog.words.outlook import copies_to_keep, renaming_text
+from kafkalog.words.outlook import copies_to_keep, renaming_text, wrong_log_starts
 from kafkalog.words.ways import label_of, mode_words, needs_copies, needs_text
 
 __all__ = ["print_ways", "sentence_of_damage_left", "sentences_of_log_starts"]
@@ -68,9 +68,10 @@ def _write_recommended(
     ways = plan.choice.ways
     kept = copies_to_keep(plan.broker)
     misnamed = [finding for finding in plan.findings if finding.code is FindingCode.SEGMENT_MISNAMED]
-    if misnamed:
-        writer.write(escape_controls(f"first {renaming_text(misnamed)}; then ask again"))
-    reason = _reason(best, ways, is_all=not (kept or misnamed))
+    to_mend = [renaming_text(misnamed) if misnamed else "", wrong_log_starts(plan.consequences)]
+    for advice in filter(None, to_mend):
+        writer.write(escape_controls(f"first {advice}; then ask again"))
+    reason = _reason(best, ways, is_all=not (kept or any(to_mend)))
     writer.write(escape_controls(f"recommended: {label_of(best)}, {reason}"))
     for path in kept:
         writer.write(escape_controls(f"  {path} has more: set a copy of it aside first, a start truncates it"))
@@ -94,6 +95,7 @@ def _write_recommended(
     if plan.needs_consent and plan.refusal is None and may_proceed:
         own = mode_words(plan.mode)
         own += [word for copy in plan.copies if needs_copies(plan.mode) for word in ("--copy", copy)]
+        own += ["--full"] if plan.needs_full and "--full" not in given.words else []
         words = shell_line([*given.words, *own, "--accept-loss", "--yes"])
         proceed = f"kafkalog recover {shell_line(paths_of(plan, given))} {words}"
         if all(sorted(shlex.split(proceed)) != sorted(shlex.split(command)) for command in commands):
@@ -239,7 +241,7 @@ def _reason(best: RecoveryWay, ways: Sequence[RecoveryWay], *, is_all: bool = Tr
     if (next_best.measured.out_of_reach or 0) > (measured.out_of_reach or 0):
         return f"{what}; the next best loses {sentence_of_lost(next_best.measured)}"
     if measured.sound_lost:
-        return f"{what}; {readable_text(measured)}, and no way here keeps more"
+        return f"{what}; {readable_text(measured)}{', and no way here keeps more' if is_all else ''}"
     return f"{what}, and no other way {'' if is_all else 'of these '}loses less"
 
 

@@ -12,6 +12,7 @@ from types import MappingProxyType
 
 from msgspec import Struct, field
 
+from kafkalog.cluster.kraft.metadata_log import MetadataLog
 from kafkalog.cluster.kraft.newer_metadata import sign_of_newer_metadata
 from kafkalog.cluster.kraft.quorum_log import QuorumLog, Term, read_quorum_log
 from kafkalog.codec.common.errors import StorageError, UsageError
@@ -23,6 +24,7 @@ from kafkalog.codec.files.kraft import VoterNode
 from kafkalog.codec.files.text import encode_uuid
 from kafkalog.codec.names import CLUSTER_METADATA_DIRECTORY, META_PROPERTIES
 from kafkalog.log.directories.identities import meta_properties_of
+from kafkalog.log.directories.partition import open_partition
 from kafkalog.log.disk.files import PathLike, refuse_no_path
 
 __all__ = [
@@ -448,6 +450,8 @@ def quorum_of(
     quorum.findings += [finding for each in survivors[1:] if (finding := _of_divergence(best, each)) is not None]
     quorum.findings += _same_identity(ranked)
     quorum.findings += [_of_lagging(quorum_survivor.log, best) for quorum_survivor in quorum.lagging]
+    if quorum.sign_of_more is not None:
+        quorum.findings += _of_lost_metadata(best, limits)
     return quorum
 
 
@@ -486,6 +490,17 @@ def _agreed_first(survivors: Sequence[QuorumSurvivor]) -> list[QuorumLog]:
     alike[None] = 0
     ranked = [survivor.log for survivor in survivors]
     return sorted(ranked, key=lambda log: (log.refusal is not None, -alike[batches[log.root]]))
+
+
+def _of_lost_metadata(best: QuorumLog, limits: Limits) -> Iterator[Finding]:
+    """Yield an error if the best copy has records and no metadata, although later epochs or partitions show that there
+    was some. Raises `StorageError` if the log cannot be read.
+    """
+    image = MetadataLog(open_partition(best.directory, limits=limits), limits).state().image
+    if not (image.features or image.topics or image.brokers or image.controllers):
+        detail = f"no metadata is left: the log ends at offset {best.end}, before any topic or setting; put a copy "
+        detail += "back (runbook: no-controller; if there is none, stray-partitions)"
+        yield Finding(FindingCode.METADATA_INCONSISTENT, Severity.ERROR, None, best.end, detail, best.directory)
 
 
 def _same_identity(logs: Sequence[QuorumLog]) -> Iterator[Finding]:
