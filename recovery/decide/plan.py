@@ -294,13 +294,19 @@ class Plan:
         number is known), remaining damage, damaged transaction markers, decreasing leader epochs, and a refusal of the
         plan or of a partition. Hidden records are a problem only if the recommended way hides fewer.
         """
-        return bool(self.choice.own.records_lost) or self.is_hurt_still
+        is_incomplete = any(finding.code is FindingCode.SEGMENT_MISSING for finding in self.findings)
+        return bool(self.choice.own.records_lost) or is_incomplete or self.is_hurt_still
 
     @property
     def is_hurt_still(self) -> bool:
-        """Whether there is a problem (`is_hurt`) other than records that were lost before the plan."""
+        """Whether there is a problem (`is_hurt`) other than records that were lost before the plan, of which a missing
+        segment is a sign.
+        """
         own = self.choice.own
-        has_findings = any(finding.severity is not Severity.INFO for finding in self.findings)
+        has_findings = any(
+            finding.severity is not Severity.INFO and finding.code is not FindingCode.SEGMENT_MISSING
+            for finding in self.findings
+        )
         best = self.choice.recommended
         has_hidden = best is not None and best.measured.records_hidden < own.records_hidden
         is_losing = own.records_lost and not own.is_lost_before
