@@ -58,7 +58,8 @@ def run(case: RecoveryCase, root: Path, counts: Counter[str]) -> list[str]:
             continue
         done = command(*shlex.split(line)[1:])
         kept = said[1].records_kept, said[1].records_hidden
-        if done.code not in (0, 2) or readable_records(root, known) != kept:
+        as_told = (0, 2, 1 if "nothing was changed" in done.out else 2)  # a batch of no known codec stays
+        if done.code not in as_told or readable_records(root, known) != kept:
             wrong.append(f"{case.id} {line}: exit code {done.code}, {kept} said, {readable_records(root, known)} there")
         counts[said[0]] += 1
         if done.code == 2:
