@@ -118,9 +118,10 @@ def offsets(
 
     All are sorted by group, topic and partition; an offset that is stored in both is returned twice. A commit in a
     transaction counts from the transaction's COMMIT marker on. Raises `UsageError` if the paths hold no groups, an
-    option does not apply to them, offsets in ZooKeeper are of several clusters, a partition of the groups' topics is in
-    several directories and `replica` chooses none, or everything selected is excluded; `UnknownName` for a group, topic
-    or partition that does not exist; `StorageError` for I/O.
+    option does not apply to them, `as_of` is not in ZooKeeper's logs, offsets in ZooKeeper are of several clusters, a
+    partition of the groups' topics is in several directories and `replica` chooses none, the metadata has another
+    number than `offsets_partitions`, or everything selected is excluded; `UnknownName` for a group, topic or partition
+    that does not exist; `StorageError` for I/O.
 
     * `paths`: log directories, and ZooKeeper's dataDir and dataLogDir
     * `groups`: names or patterns of groups; empty for all

@@ -147,7 +147,8 @@ class _Planning:
 def _plan_all(stack: ExitStack, roots: Sequence[str], wanted: Undelete) -> list[UndeletePlan]:
     """Return a plan for each log directory that has deleted data of the topic, in the order of `roots`; `stack` closes
     their surveys. Raises `RecoveryRefused` if none has such data, or if one cannot be restored or has an interrupted
-    execution; if there are several directories, the error names it. Raises `StorageError` if a file cannot be read.
+    execution; if there are several directories, the error names it. Raises `UsageError` as `_Planning.plan` does,
+    `StorageError` if a file cannot be read.
     """
     refuse_unfinished(roots, keeping_in(wanted.quarantine))
     planning = _Planning(stack, roots, wanted)
