@@ -108,7 +108,7 @@ def groups(
 
     Raises `UsageError` if the paths hold no groups, an option does not apply to them, a partition of the groups' topics
     is in several directories and `replica` chooses none, `as_of` is not in ZooKeeper's logs or in `metadata`, or
-    everything selected is excluded; `UnknownName` for a group, member, topic or partition that does not exist;
+    everything selected is excluded; `UnknownName` for a group, member, topic, partition or cluster that does not exist;
     `StorageError` for I/O.
 
     * `paths`: log directories, and ZooKeeper's dataDir and dataLogDir
