@@ -92,8 +92,8 @@ def metadata(
 def state_at(log: MetadataLog, as_of: Moment, findings: list[Finding]) -> MetadataState:
     """Read the metadata state at a moment; append its findings, and findings about unregistered brokers, to `findings`.
 
-    Raises `UsageError` if the moment is after the end of the log, behind damage, or before its beginning, or if it is a
-    ZooKeeper transaction. Raises `StorageError` if a file cannot be read.
+    Raises `UsageError` if the moment is after the end of the log, behind damage, or before the beginning of a log that
+    does not begin at offset 0, or if it is a ZooKeeper transaction. Raises `StorageError` if a file cannot be read.
     """
     offset = metadata_offset(log, as_of)
     state = log.state(offset)
