@@ -76,7 +76,7 @@ def copy_for(path: PathLike, target: PathLike, work: Callable[[str, Mapping[str,
     Raises `UsageError` for a path that is not a log directory, or a `target` that `new_directory` refuses;
     `RecoveryRefused` if the directory is in use, has an unfinished execution, directly contains special files or links,
     or is nested more than 100 levels deep; `StorageError` if a file cannot be copied. If copying or `work` raises an
-    exception, the copy is removed.
+    exception, the copy is removed, unless an execution on it was interrupted.
     """
     root, only = root_of(path)
     if only is not None:

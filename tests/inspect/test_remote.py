@@ -11,8 +11,10 @@ import pytest
 
 import kafkalog
 from kafkalog.cluster.records.framed_records import FramedRecord, decode_remote_log_metadata, encode_framed
+from kafkalog.codec.common.errors import UsageError
 from kafkalog.codec.common.findings import Finding
 from kafkalog.inspect.remote import RemoteView, inspect_remote
+from kafkalog.inspect.retention import retention
 from kafkalog.log.disk.pointer import JOURNAL, POINTER, Pointer
 from testkit.recorded.fixture_data import TIERED_CASES, tiered_case
 from testkit.running.command import kafkalog as command
@@ -49,6 +51,16 @@ def test_what_brokers_left(name: str, tmp_path: Path) -> None:
             assert each.log_start == start
             assert end is None or name == "cut-short" or each.copied_to <= end
             assert each.stretches[0].first == start
+
+
+def test_a_partition_directory_is_refused_beside_log_directories_too(tmp_path: Path) -> None:
+    volumes, remote = unpacked("returned", tmp_path)
+    partition = next(each for each in sorted(volumes[1].iterdir()) if any(each.glob("*.log")))
+    for paths in ([partition], [volumes[0], partition]):
+        with pytest.raises(UsageError, match="is not a log directory"):
+            inspect_remote(*paths, remote=str(remote), at=AT)
+        with pytest.raises(UsageError, match="looks at log directories"):
+            retention(*paths, at=AT)
 
 
 def test_a_directory_that_a_run_has_left_half_done_is_a_finding(tmp_path: Path) -> None:

@@ -30,8 +30,8 @@ class Rolling:
     """Splitter of the batches chosen for a merged log into pieces that lie in one segment each.
 
     A segment is full at `segment_bytes`, or at the size of the contributing file if that is larger, or if an index
-    could not hold its offsets (relative offsets have 32 bits). The first one begins at the log start offset. `sources`
-    are the segments of the copies by path.
+    could not hold its offsets (relative offsets have 32 bits). The first one begins at the log start offset, or at
+    the first batch if this begins below it or too far above it. `sources` are the segments of the copies by path.
     """
 
     def __init__(self, log_start_offset: int, segment_bytes: int, sources: Mapping[str, Segment]) -> None:

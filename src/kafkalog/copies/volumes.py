@@ -178,17 +178,17 @@ def gather(
 
     Raises `UsageError` if there are no paths, if a path is not a directory or none exists, or, without `notes_empty`,
     if a path does not exist or a directory has no data of Kafka, or if a partition directory is not named like one.
-    Also raises `UsageError` if all directories can be read and fewer than `at_least` of them are different, and its
-    subclass `UnknownName` if a selection matches nothing.
+    Also raises `UsageError` if all directories can be read and fewer than `at_least` of them are different, or if
+    everything selected is excluded, and its subclass `UnknownName` if a selection matches nothing.
     """
     given = [os.fspath(path) for path in paths]
     refuse_no_path(given)
     distinct = list({real(path): path for path in reversed(given)}.values())[::-1]
     shelf = Shelf(paths=tuple(given))
     seen: set[str] = set()
-    goes_on = notes_empty and any(map(exists, distinct))
+    goes_on = notes_empty and any(map(_may_exist, distinct))
     for path in distinct:
-        if goes_on and not exists(path):
+        if goes_on and not _may_exist(path):
             shelf.unreadable.append((path, "there is no such directory: is the disk mounted?"))
         else:
             _place(shelf, path, seen, limits, notes_empty)
@@ -204,6 +204,13 @@ def gather(
     every = [copy for copies in shelf.copies.values() for copy in copies]
     shelf.unreadable += [place for copy in every if copy.error is None for place in copy.unread_places]
     return shelf
+
+
+def _may_exist(path: str) -> bool:
+    try:
+        return exists(path)
+    except StorageError:  # `_place` reports it
+        return True
 
 
 def _place(shelf: Shelf, path: str, seen: set[str], limits: Limits, notes_empty: bool) -> None:

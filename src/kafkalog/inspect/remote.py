@@ -74,8 +74,8 @@ def inspect_remote(
     """Inspect the remote tier, and return its logs segment by segment with all problems. Reads events, listings, small
     files and the ends of local logs, but no logs of remote segments.
 
-    A directory or log that cannot be listed is left out, with a finding. Raises `UsageError` if there is neither a log
-    directory nor a tier, for a path without Kafka data, or if the tier cannot be opened with these options,
+    A directory or log that cannot be listed is left out, with a finding. Raises `UsageError` if there is neither a path
+    nor a tier, for a path without a log directory, or if the tier cannot be opened with these options,
     `StorageError` if the tier or another file cannot be read.
 
     * `paths`: log directories, of one broker or of several; without any, only the listing is used
@@ -89,6 +89,8 @@ def inspect_remote(
         raise UsageError("neither a log directory nor a remote tier was given")
     tier = open_tier(remote, layout=layout, storage=storage, keys=keys) if isinstance(remote, str) else remote
     inventory = open_all(*paths, tolerant=True, limits=limits) if paths else None
+    for partition in () if inventory is None else inventory.standalone:
+        raise UsageError(f"{partition.path} is not a log directory: give the log directory that holds it")
     log_dirs = () if inventory is None else inventory.log_dirs
     metadata = read_remote_metadata((partition for log_dir in log_dirs for partition in log_dir.partitions), limits)
     listed = None if tier is None else tier.segments()

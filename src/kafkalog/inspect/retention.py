@@ -120,8 +120,8 @@ def retention(
     """Predict which segments a running broker would delete now, when it deletes the others, and which older segments
     delay them. Reads only.
 
-    A directory that cannot be read is left out, with a finding. Raises `UsageError` if a path has no Kafka data or none
-    is a log directory, for a setting that does not exist or is invalid, or if everything selected is excluded;
+    A directory that cannot be read is left out, with a finding. Raises `UsageError` if a path has no Kafka data or has
+    no log directory, for a setting that does not exist or is invalid, or if everything selected is excluded;
     `UnknownName` for a topic or partition that does not exist; `StorageError` for other I/O.
 
     * `paths`: log directories
@@ -131,7 +131,7 @@ def retention(
     * `instead`: settings of topics to try out, which take precedence over everything
     """
     inventory = open_all(*paths, tolerant=True)
-    if not inventory.log_dirs:
+    if inventory.standalone or not inventory.log_dirs:
         raise UsageError("retention looks at log directories, because settings belong to topics of a broker")
     keys = [key for log_dir in inventory.log_dirs for key in log_dir]
     select.check([*keys, *unreadable_names(inventory.all_unreadable)])

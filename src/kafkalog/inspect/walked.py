@@ -66,7 +66,7 @@ class _PartitionWalk:
 
 
 class _Gallery:
-    """The segment maps that the report will draw, the worst first; all other segments are only counted."""
+    """The segment maps that the report will draw, preferably the worst; all other segments are only counted."""
 
     def __init__(self) -> None:
         self._by_rank: dict[int, list[tuple[PartitionFacts, SegmentMap]]] = {}
@@ -117,7 +117,7 @@ def walk_over(
 ) -> Examined:
     """Read all batches of the partitions, and return totals, facts per partition, maps of some segments, and a
     timeline. Each item of `partitions` is a log directory and a partition in it. A limited number of segments get a
-    map; damaged ones come first, and the others are only counted.
+    map, preferably damaged ones; the others are only counted.
 
     `findings` are the findings of `verify` by log file, `verified` its reports by partition directory. `on_bytes` is
     called with the number of bytes read.

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from kafkalog.cluster.kraft.metadata_history import partition_changes
-from kafkalog.cluster.kraft.metadata_image import MIGRATING, MetadataImage
+from kafkalog.cluster.kraft.metadata_history import PartitionChange, partition_changes
+from kafkalog.cluster.kraft.metadata_image import MIGRATING, MetadataImage, PartitionImage
 from kafkalog.cluster.kraft.metadata_json import state_json
 from kafkalog.cluster.kraft.metadata_log import MetadataLog, MetadataState
 from kafkalog.cluster.layout import cluster_metadata
@@ -334,3 +334,17 @@ def test_a_level_of_kraft_version_in_the_log_is_ignored_as_by_controllers() -> N
         record(12, name="kraft.version", feature_level=7), record(12, name="group.version", feature_level=1)
     )
     assert image.features == {"group.version": 1}
+
+
+@pytest.mark.parametrize(("replicas", "adding", "cause"), [
+    ((3, 2, 1), (), "replicas change"),
+    ((1, 2, 3, 4), (4,), "reassignment begins"),
+    ((1, 2, 3), (), "partition epoch only"),
+])  # fmt: skip
+def test_a_change_of_the_replicas_alone_is_named(
+    replicas: tuple[int, ...], adding: tuple[int, ...], cause: str
+) -> None:
+    before = PartitionImage((1, 2, 3), (1, 2, 3), 1, 0, 0, ())
+    after = PartitionImage(replicas, (1, 2, 3), 1, 0, 1, (), adding)
+    change = PartitionChange(offset=1, timestamp=1, topic="t", topic_id=UUID, partition=0, before=before, after=after)
+    assert change.cause == cause

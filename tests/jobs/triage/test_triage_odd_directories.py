@@ -219,6 +219,20 @@ def test_a_file_that_cannot_be_opened_leaves_its_broker_down(
     assert partition(found, "tale").leaders == (1, 3)
 
 
+def test_a_disk_that_cannot_be_examined_leaves_its_broker_down(disks: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real, place = os.lstat, str(disks / "broker-2")
+
+    def examined(path: Any, *arguments: Any, **named: Any) -> os.stat_result:
+        if str(path) == place:
+            raise OSError(errno.EIO, os.strerror(errno.EIO), place)
+        return real(path, *arguments, **named)
+
+    monkeypatch.setattr(os, "lstat", examined)
+    found = of(disks)
+    assert named(found)["broker-2"] is FindingCode.UNREADABLE
+    assert partition(found, "tale").leaders == (1, 3)
+
+
 def test_a_link_in_a_partition_to_an_empty_directory_is_no_disk(tmp_path: Path) -> None:
     """A broker starts, and looks for no `meta.properties` there."""
     root = own_copy(brokers("4.1.1/segments")[0], tmp_path / "data")

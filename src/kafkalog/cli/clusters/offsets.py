@@ -100,7 +100,7 @@ def _print(committed: Sequence[GroupOffset], *, in_both_places: bool) -> None:
 @selection_options
 @group_tool_words
 @click.option("--pending", "only_pending", is_flag=True, help="Show commits of transactions that have not ended.")
-@click.option("--history", is_flag=True, help="Show every commit that is still in the log, oldest first.")
+@click.option("--history", is_flag=True, help="Show every commit in the log, oldest first for each partition.")
 @click.option("--format", "form", type=click.Choice([_RESET_CSV]),
               help="Write a CSV file for kafka-consumer-groups --reset-offsets --from-file.")  # fmt: skip
 @click.option("--migrate", type=click.Choice([_KAFKA, _ZOOKEEPER]), help="Migrate offsets from the other storage to "

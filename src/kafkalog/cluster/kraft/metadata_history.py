@@ -51,6 +51,8 @@ class PartitionChange(Struct, frozen=True, kw_only=True):
                 return "reassignment begins"
         elif before.adding_replicas or before.removing_replicas:
             return "reassignment ends" if after.replicas != before.replicas else "reassignment canceled"
+        if after.replicas != before.replicas:
+            return "replicas change"
         if set(after.isr) - set(before.isr):
             return "ISR grows"
         if set(before.isr) - set(after.isr):

@@ -415,8 +415,9 @@ def _drop_log(quorum_log: QuorumLog, newest: MetadataSnapshot) -> None:
 def _walk(quorum_log: QuorumLog, partition: Partition, limits: Limits) -> None:
     """Read the batches and set the fields of `quorum_log` from them. The state begins with the newest valid snapshot.
     Batches of old formats are skipped. Reading stops at the first damage or gap, which is added to
-    `quorum_log.findings`; records behind damage are counted. A log that begins above the snapshot's end is not searched
-    for gaps. Raises `UsageError` if the records are not metadata, `StorageError` if a file cannot be read.
+    `quorum_log.findings`; a wrong base offset alone does not stop it. Records behind damage are counted. A log that
+    begins above the snapshot's end is not searched for gaps. Raises `UsageError` if the records are not metadata,
+    `StorageError` if a file cannot be read.
     """
     newest = quorum_log.newest_snapshot
     quorum_log.batches, quorum_log.terms, quorum_log.known, quorum_log.hole = BatchColumns(), [], {}, None

@@ -107,8 +107,9 @@ def groups(
     by id; those in ZooKeeper by chroot, then by id. Reads only; damage becomes findings.
 
     Raises `UsageError` if the paths hold no groups, an option does not apply to them, a partition of the groups' topics
-    is in several directories and `replica` chooses none, or everything selected is excluded; `UnknownName` for a group,
-    member, topic or partition that does not exist; `StorageError` for I/O.
+    is in several directories and `replica` chooses none, `as_of` is not in ZooKeeper's logs or in `metadata`, or
+    everything selected is excluded; `UnknownName` for a group, member, topic, partition or cluster that does not exist;
+    `StorageError` for I/O.
 
     * `paths`: log directories, and ZooKeeper's dataDir and dataLogDir
     * `groups`: names or patterns of groups; empty for all

@@ -48,7 +48,7 @@ def metadata_offset(log: MetadataLog, moment: Moment) -> int | None:
     """Return the offset of the metadata log before which a moment's state is complete. Return None for the end of the
     log, also if no record before the first damage is later than the moment. If the moment has an offset and a time, the
     smaller offset is returned. Raises `UsageError` if the moment is a ZooKeeper transaction, or is a time before the
-    beginning of the log; `StorageError` if files cannot be read.
+    first record of a log that does not begin at offset 0; `StorageError` if files cannot be read.
     """
     if moment.zxid is not None:
         detail = " is an offset of the metadata log here, or a time, not a ZooKeeper transaction"

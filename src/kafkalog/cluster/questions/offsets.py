@@ -118,9 +118,10 @@ def offsets(
 
     All are sorted by group, topic and partition; an offset that is stored in both is returned twice. A commit in a
     transaction counts from the transaction's COMMIT marker on. Raises `UsageError` if the paths hold no groups, an
-    option does not apply to them, offsets in ZooKeeper are of several clusters, a partition of the groups' topics is in
-    several directories and `replica` chooses none, or everything selected is excluded; `UnknownName` for a group, topic
-    or partition that does not exist; `StorageError` for I/O.
+    option does not apply to them, `as_of` is not in ZooKeeper's logs, offsets in ZooKeeper are of several clusters, a
+    partition of the groups' topics is in several directories and `replica` chooses none, the metadata has another
+    number than `offsets_partitions`, or everything selected is excluded; `UnknownName` for a group, topic, partition or
+    cluster that does not exist; `StorageError` for I/O.
 
     * `paths`: log directories, and ZooKeeper's dataDir and dataLogDir
     * `groups`: names or patterns of groups; empty for all
@@ -191,8 +192,8 @@ def stored_offsets(
     sorted by group, topic and partition; commits in ZooKeeper are in the order of its groups. Damage becomes findings
     of the result. Raises `UsageError` if `logs` have no groups, a partition of the groups' topics is in several
     directories and `replica` chooses none, the metadata has another number than `offsets_partitions`, or everything
-    selected is excluded; `UnknownName` for a group, topic or partition that does not exist; `StorageError` for I/O
-    errors.
+    selected is excluded; `UnknownName` for a group, topic, partition or cluster that does not exist; `StorageError` for
+    I/O errors.
     """
     findings = [*old.findings] if old is not None else []
     at_hand = groups_in(logs, replica, findings)

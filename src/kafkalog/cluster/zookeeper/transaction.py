@@ -74,8 +74,8 @@ def _body(kind: int, data: bytes, position: int) -> tuple[Operation, int]:
     """Parse the body of a transaction at `position`; return its operation and the position after it. `kind` is the
     type's number.
 
-    The body of a create is first read in the old layout. If it is then followed by anything but a digest, it is read in
-    the present layout. Raises `FormatError` for an unknown type or invalid bytes.
+    The body of a create is first read in the old layout. If bytes follow it that are not a digest, it is read in the
+    present layout. Raises `FormatError` for an unknown type or invalid bytes.
     """
     try:
         known = TransactionType(kind)

@@ -135,11 +135,11 @@ def plan_directory(
     """Plan one cleaner pass over each compacted partition of the survey `found`; nothing is written to the log
     directory. Computed bytes may be written to the survey's scratch file.
 
-    `names` are all directories in the log directory. Partitions that are left alone (damaged, unreadable, interrupted,
-    or with remote storage) are in the plan's `declined`, with the reason. The plan's `partitions` has the others, in
-    the order of a broker's start, also those that are not dirty enough to be cleaned. Raises `RecoveryRefused` if a
-    checkpoint cannot be parsed, because a broker would take the directory offline; `UsageError` for a setting that
-    Kafka would refuse; `StorageError` if a file cannot be read.
+    `names` are all directories in the log directory. Partitions that are left alone, for example damaged or unreadable
+    ones or ones with remote storage, are in the plan's `declined`, with the reason. The plan's `partitions` has the
+    others, in the order of a broker's start, also those that are not dirty enough to be cleaned. Raises
+    `RecoveryRefused` if a checkpoint cannot be parsed, because a broker would take the directory offline; `UsageError`
+    for a setting that Kafka would refuse; `StorageError` if a file cannot be read.
     """
     plan = CompactionPlan(found.root, found, rules.topics)
     after = found.tree()
@@ -294,8 +294,9 @@ class _Pass:
         numbers. Changes this object's tree, and appends to the offsets for the cleaner's checkpoint.
 
         If the cleaner fails as a broker's would, the reason is in the result's `problem`. Raises `_LeftAloneError` if
-        the partition is damaged, was interrupted in a compaction, lacks its topic id, would be changed by a start, or
-        would make a broker fail; the tree is undefined then. Raises `StorageError` if a file cannot be read.
+        the partition is damaged, was interrupted in a compaction, lacks its topic id in a KRaft cluster, would be
+        changed by a start, or would make a broker fail; the tree is undefined then. Raises `StorageError` if a file
+        cannot be read.
         """
         before = self._logs()
         self._refuse_damage()

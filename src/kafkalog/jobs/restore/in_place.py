@@ -41,9 +41,9 @@ Key = tuple[str, int]
 
 def beginnings_in(survey: Survey, tier: RemoteTier, select: Selection, facts: TopicFacts) -> list[Beginning]:
     """Return the logs of a log directory that can only begin, empty, after their remote part; sorted by topic and
-    partition. These are logs without local files. They are also logs without a sound batch beyond their remote part
-    that are damaged or shorter than before. Logs of `__remote_log_metadata`, and directories that cannot be read, are
-    skipped.
+    partition. These are logs without local files that checkpoints or the metadata name here (`_gone`). They are also
+    logs without a sound batch beyond their remote part that are damaged or shorter than before. Logs of
+    `__remote_log_metadata`, and directories that cannot be read, are skipped.
 
     Raises `StorageError` if the tier cannot be read. Raises `RecoveryRefused` if no event names a log's segments,
     because a broker would not find them.

@@ -149,7 +149,8 @@ def read_brokers(
     `beside` are further directories of a broker, which are empty or name no broker. `config` are the broker's settings.
     A broker with a directory that cannot be read gets a `refusal`, and is assumed to stay down; no exception is raised
     for that. `jobs` is the number of worker processes, `on_progress` is called with a `ProgressState`. Findings are
-    appended to `findings`. Raises `StorageError` if the metadata log cannot be read.
+    appended to `findings`. Raises `UsageError` for an invalid setting, `StorageError` if the metadata log cannot be
+    read.
     """
     brokers: dict[int, BrokerDisks] = {}
     workers = Workers(jobs, on_progress)

@@ -49,8 +49,9 @@ def below_start_in(
     on_unreadable: OnUnreadable | None,
     replicas: Mapping[tuple[str, int], Sequence[int]],
 ) -> list[Remains]:
-    """List the records below the log start offset of each live partition, sorted by directory; empty if there is no
-    readable log-start checkpoint. The segments concerned are read up to that offset, or up to their first damage.
+    """List the records below the log start offset of each live partition, sorted by directory; empty if the log-start
+    checkpoint is missing or malformed. Raises `StorageError` if it cannot be read. The segments concerned are read up
+    to that offset, or up to their first damage.
 
     `topic` (None: all) and `partitions` (empty: all) select partitions. Partitions without such records are omitted,
     unless their segments are damaged. `on_unreadable` is called with the path of each directory that cannot be read and

@@ -34,8 +34,8 @@ def deleted(
     Searches the directory itself and what its finished and superseded executions keep. `on_unreadable` is called with
     the path of each directory that cannot be read and the error; the others are still examined. Raises `UsageError` for
     a path that is neither of the two below and has no executions, `RecoveryRefused` for a pointer file or journal that
-    kafkalog did not write, `StorageError` if the log directory cannot be listed, and without `on_unreadable` also if
-    one directory cannot be read.
+    kafkalog did not write, `StorageError` if the log directory cannot be listed or its log-start checkpoint cannot be
+    read, and without `on_unreadable` also if one directory cannot be read.
 
     * `path`: the log directory, or a partition directory in it, which stands for it
     * `topic`: name of the deleted topic; None: all

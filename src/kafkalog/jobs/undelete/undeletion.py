@@ -27,7 +27,7 @@ def plan_undelete(request: Undelete, *paths: PathLike) -> list[UndeletePlan]:
     Raises `RecoveryRefused`, `UsageError` and `StorageError` as `undelete` does.
 
     * `request`: which topic, and as what it is restored
-    * `paths`: log directories or their parents
+    * `paths`: log directories, their parents, or partition directories, which stand for their log directories
     """
     with ExitStack() as stack:
         return _plan_all(stack, _roots(paths), request.checked())
@@ -46,12 +46,12 @@ def undelete(
     Raises `RecoveryRefused`, with nothing changed, if there is nothing to restore, if a partition was deleted several
     times and the request chooses none, if a directory is locked, if the place is occupied, if a log is damaged, if the
     cluster does not know the topic, if an execution was interrupted, or if `expected` no longer fits. Raises
-    `UsageError` for a path that is not a log directory, an impossible name or topic id, another name for segments of a
-    live partition, or an expected plan of a directory that is not among the paths. Raises `StorageError` if a file
+    `UsageError` for a path that is none of the three below, an impossible name or topic id, another name for segments
+    of a live partition, or an expected plan of a directory that is not among the paths. Raises `StorageError` if a file
     cannot be read or written; directories that were done before stay changed.
 
     * `request`: which topic, and as what it is restored
-    * `paths`: log directories or their parents
+    * `paths`: log directories, their parents, or partition directories, which stand for their log directories
     * `expected`: what `plan_undelete` returned: nothing is done if a directory has changed since, or if a plan is for
       another request
     """
@@ -147,7 +147,8 @@ class _Planning:
 def _plan_all(stack: ExitStack, roots: Sequence[str], wanted: Undelete) -> list[UndeletePlan]:
     """Return a plan for each log directory that has deleted data of the topic, in the order of `roots`; `stack` closes
     their surveys. Raises `RecoveryRefused` if none has such data, or if one cannot be restored or has an interrupted
-    execution; if there are several directories, the error names it. Raises `StorageError` if a file cannot be read.
+    execution; if there are several directories, the error names it. Raises `UsageError` as `_Planning.plan` does,
+    `StorageError` if a file cannot be read.
     """
     refuse_unfinished(roots, keeping_in(wanted.quarantine))
     planning = _Planning(stack, roots, wanted)

@@ -78,8 +78,8 @@ def partition_to_arrow(
     the parameters. Bounds by timestamp and, for `read_committed`, the transactions are determined at once; the records
     are read lazily. The log files are kept open from now on. `batch_rows` may be lowered for a small log.
 
-    Raises `UsageError` for sizes or `threads` below 1 or an unknown column or `on_damage`, `StorageError` if a file
-    cannot be read. While the batches are read, damage is raised as `FormatError`, appended to `findings` or reported as
+    Raises `UsageError` for an invalid argument, such as sizes or `threads` below 1, `StorageError` if a file cannot be
+    read. While the batches are read, damage is raised as `FormatError`, appended to `findings` or reported as
     a warning.
     """
     if batch_rows < 1 or batch_bytes < 1 or threads < 1:
