@@ -29,14 +29,15 @@ class Interrupted(KeyboardInterrupt):
 @contextmanager
 def interruptible(paths: Sequence[str], quarantine: str | None) -> Iterator[None]:
     """Context manager that turns Ctrl-C (`KeyboardInterrupt`, `click.Abort`) into `Interrupted`. Its message names the
-    executions that changed the log directories at `paths` or are unfinished there, and says how to continue; if none is
-    found, that nothing was changed. `quarantine` is another directory in which executions are kept.
+    executions that changed the log directories at `paths` or are unfinished there, and the directories whose executions
+    cannot be read, and says how to continue; if there are neither, that nothing was changed. `quarantine` is another
+    directory in which executions are kept.
     """
     happened = Happened(paths, quarantine)
     try:
         yield
     except (KeyboardInterrupt, click.Abort):
-        said = happened.sentences()
+        said = [*happened.sentences(), *happened.unknown()]
         raise Interrupted("; ".join(["interrupted", *(said or ["nothing was changed"])])) from None
 
 
@@ -63,6 +64,15 @@ class Happened:
             for now in [_runs(path, self._quarantine)]
             if now is not None
             for text in _told(path, before or {}, now, only_new=only_new)
+        ]
+
+    def unknown(self) -> list[str]:
+        """Return a sentence for each directory whose executions cannot be read."""
+        return [
+            f"what was changed on {path} is not known, because its runs cannot be read: kafkalog runs "
+            f"{shell_word(path)} says why"
+            for path in self._before
+            if os.path.isdir(path) and _runs(path, self._quarantine) is None
         ]
 
     def run_in(self, root: str) -> tuple[str, str] | None:
