@@ -26,9 +26,10 @@ from kafkalog.recovery.broker.node.answer import (
 )
 from kafkalog.recovery.broker.node.releases import release_of
 from kafkalog.recovery.decide.choice import RecoveryChoice
+from kafkalog.recovery.decide.plan import Plan
 from kafkalog.recovery.decide.ways import Measured, RecoveryRequest, RecoveryWay
 from kafkalog.words.commands import NOTHING_GIVEN
-from kafkalog.words.next_step import NextStep, StepKind, done_of, note_of_ways, what_to_type
+from kafkalog.words.next_step import NextStep, StepKind, done_of, note_of_ways, of_all_together, what_to_type
 from kafkalog.words.outlook import Outlook, first_screen
 from testkit.judging.trees import first_difference, stamps
 from testkit.recorded.broker_dirs import brokers, own_copy
@@ -223,6 +224,25 @@ def test_a_recommended_replica_and_its_plan_are_not_told_as_opposites(tmp_path: 
         step = what_to_type(made, NOTHING_GIVEN)
         assert step.note == f"recommended is replica, below; type this only {otherwise}:"
         assert step.commands
+
+
+def test_a_replica_that_two_directories_recommend_is_on_the_first_screen_as_for_one(tmp_path: Path) -> None:
+    plans: list[Plan] = []
+    for topic in ("equal", "tale"):
+        volume = unpack_replicas(tmp_path / topic) / f"broker-{replica_roles()['behind']}"
+        (volume / "recovery-point-offset-checkpoint").unlink(missing_ok=True)
+        log = max(path for path in (volume / f"{topic}-0").glob("*.log") if path.stat().st_size)
+        os.truncate(log, log.stat().st_size - 5)
+        plans += plan(volume)
+    given = of_all_together(plans, NOTHING_GIVEN)
+    assert len(given.together) == 2
+    steps = [(made, what_to_type(made, given)) for made in plans]
+    note = "recommended is replica, below; type this only if that is not possible:"
+    both = [Outlook(root=made.root, forecast=None, choice=made.choice, step=step) for made, step in steps]
+    assert first_screen("title", both).note == note
+    command = structs.replace(both[1].step, text="type this:", kind=StepKind.PLAN)
+    one = first_screen("title", [both[0], structs.replace(both[1], step=command)]).note
+    assert one == f"{plans[0].root}: {note.removesuffix(':')}; {plans[1].root}: type this:"
 
 
 def outlook(root: str, step: NextStep) -> Outlook:

@@ -215,9 +215,15 @@ def _is_next(outlooks: Sequence[Outlook]) -> bool:
 
 def _note_of_all(outlooks: Sequence[Outlook]) -> str:
     """Return the note before a command that all directories have. If each recommends a way, the note names these ways
-    and says what they lose in all directories.
+    and says what they lose in all directories. If one says more than that, such as that no recovery carries out the
+    recommended way, the note has the text of each directory, once if they are equal.
     """
     before, ways = "".join(dict.fromkeys(outlook.step.before for outlook in outlooks)), _ways(outlooks)
+    if any(outlook.step.kind is StepKind.OTHER for outlook in outlooks):
+        if len({outlook.step.text for outlook in outlooks}) == 1:
+            return before + outlooks[0].step.text
+        texts = (f"{outlook.root}: {outlook.step.text.removesuffix(':')}" for outlook in outlooks)
+        return f"{before}{'; '.join(texts)}:"
     if len(ways) < len(outlooks):
         return f"{before}type this (what it loses in each directory is below):"
     return f"{before}{note_of_ways(ways)}"
