@@ -69,6 +69,15 @@ def test_a_way_that_drops_only_a_transaction_marker_may_lose_something() -> None
     assert not Measured(records_lost=0).may_lose
 
 
+def test_what_another_replica_may_have_is_said_as_a_range() -> None:
+    perhaps = Measured(records_lost=4, is_exact=False, perhaps_elsewhere=4)
+    assert (lost_text(perhaps), sentence_of_lost(perhaps)) == ("4 at most", "at most 4 records, perhaps none")
+    both = total([perhaps, Measured(records_lost=3, bytes_cut=0)])
+    assert (lost_text(both), sentence_of_lost(both), both.out_of_reach) == ("3 to 7", "3 to 7 records", 3)
+    torn = total([both, Measured(records_lost=2, is_exact=False, uncounted=1)])
+    assert (lost_text(torn), sentence_of_lost(torn)) == ("5 or more", "at least 5 records")
+
+
 def test_a_total_is_as_sure_as_its_parts() -> None:
     whole = Measured(records_lost=12)
     offsets = Measured(records_lost=1752, is_exact=False, is_estimate=True, of_offsets=1752)
