@@ -12,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from kafkalog.codec.common.shell import shell_line, shell_word
-from kafkalog.codec.common.wording import counted
+from kafkalog.codec.common.wording import counted, first_of
 from kafkalog.codec.names import parse_partition_directory
 from kafkalog.recovery.broker.node.answer import (
     OF_OLDER_LOGS,
@@ -48,6 +48,7 @@ __all__ = [
     "mends_of", "note_of_ways", "of_all_together", "what_to_type",
 ]  # fmt: skip
 
+_NAMED = 3
 _TYPE_THIS = "type this:"
 FIRST_END_THE_RUN: Final = (
     "first end the run that was cut short, and then ask again: the first command completes it and does no more, the "
@@ -210,6 +211,11 @@ def _next_step(plan: Outlined, given: Given) -> NextStep:
         text = f"{path} looks like {os.path.basename(to)}, which is missing{alike}: type this first, and then ask again"
         puts_back = [f"mv {shell_line(paths)}" for paths in plan.choice.renamed]
         return NextStep(text=f"{text}:", commands=puts_back, kind=StepKind.MEND)
+    if plan.choice.copied:
+        names = first_of([os.path.basename(to) for _path, to in plan.choice.copied], _NAMED)
+        text = f"the copies have {names}, missing here: type this while the broker is stopped, and then ask again"
+        puts_in = [f"cp -a {shell_line(paths)}" for paths in plan.choice.copied]
+        return NextStep(text=f"{text}:", commands=puts_in, kind=StepKind.MEND)
     if plan.choice.better_copies:
         first, *more = plan.choice.better_copies
         named = os.path.basename if first.is_in_one_directory else os.fspath

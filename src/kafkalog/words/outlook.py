@@ -150,7 +150,7 @@ def first_screen(
     it is shown if there are problems and no other command.
     """
     several = len(outlooks) > 1
-    urgent = [outlook for outlook in outlooks if outlook.choice.renamed] or outlooks
+    urgent = [each for each in outlooks if each.choice.renamed or each.choice.copied] or outlooks
     commands = list(dict.fromkeys(command for outlook in urgent for command in outlook.step.commands))
     losses = [loss for outlook in outlooks for loss in losses_of(outlook, where=outlook.root if several else None)]
     note, is_next = _note(urgent), _is_next(outlooks)
