@@ -14,6 +14,7 @@ from kafkalog.codec.common.limits import DEFAULT_LIMITS
 from kafkalog.codec.files.text import decode_partition_metadata
 from kafkalog.codec.names import (
     LOG_START_OFFSET_CHECKPOINT,
+    LOST_AND_FOUND,
     PARTITION_METADATA,
     RECOVERY_POINT_CHECKPOINT,
     REPLICATION_OFFSET_CHECKPOINT,
@@ -22,10 +23,10 @@ from kafkalog.codec.names import (
 )
 from kafkalog.log.directories.directory import LogDir
 from kafkalog.log.directories.missing_partitions import missing_directories
-from kafkalog.log.disk.files import Entry, read_small, real, scan_directory
+from kafkalog.log.disk.files import Entry, is_directory, read_small, real, scan_directory
 from kafkalog.recovery.facts.topic_facts import TopicFacts, directory_id_of
 
-__all__ = ["copied_directories", "missing_partitions", "missing_partitions_of", "renamed_directories"]
+__all__ = ["copied_directories", "lost_places", "missing_partitions", "missing_partitions_of", "renamed_directories", "topic_id_in"]
 
 _MOST = 1000
 """Most findings; a checkpoint that names more missing directories is of another place."""
@@ -96,8 +97,9 @@ def _with_renamed(finding: Finding, other: str | None) -> Finding:
 
 
 def renamed_directories(root: str, findings: Iterable[Finding], facts: TopicFacts) -> dict[str, str]:
-    """Return, by the name of each missing partition directory, the name of the directory in `root` that looks like it
-    under another name. Partitions without one are omitted. `findings` that are not PARTITION_MISSING are ignored.
+    """Return, by the name of each missing partition directory, the path relative to `root` of the directory in it, or
+    in a `lost+found` in it or beside it, that looks like it under another name. Partitions without one are omitted.
+    `findings` that are not PARTITION_MISSING are ignored.
 
     Such a directory contains log files, but has no name of a partition. Its name is the missing one with a suffix, or
     its `partition.metadata` has the id of a topic of which only one partition is missing. It is ignored if it has the
@@ -109,7 +111,7 @@ def renamed_directories(root: str, findings: Iterable[Finding], facts: TopicFact
     for name in sorted(missing):
         of_topic.setdefault(name.rpartition("-")[0], []).append(name)
     largest: dict[str, tuple[int, str]] = {}
-    for entry in scan_directory(root) if missing else ():
+    for entry in (each for place in (root, *lost_places(root)) for each in scan_directory(place) if missing):
         if parse_partition_directory(entry.name) is not None or not entry.is_dir(follow_symlinks=False):
             continue
         size, topic_id = _held(entry.path)
@@ -120,7 +122,7 @@ def renamed_directories(root: str, findings: Iterable[Finding], facts: TopicFact
         name = max(names, key=len, default="")
         is_of_topic = topic_id is None or facts.topic_ids.get(name.rpartition("-")[0], topic_id) == topic_id
         if name and size and is_of_topic:
-            largest[name] = max(largest.get(name, (0, "")), (size, entry.name))
+            largest[name] = max(largest.get(name, (0, "")), (size, os.path.relpath(entry.path, root)))
     return {name: directory for name, (_size, directory) in largest.items()}
 
 
@@ -153,15 +155,26 @@ def _held(directory: str) -> tuple[int, str | None]:
     """Bytes of a directory's log files, and the topic id in its `partition.metadata`, None if it has no valid one."""
     files = {file.name: file for file in scan_directory(directory)}
     size = sum(file.stat().st_size for name, file in files.items() if name.endswith(FileKind.LOG.value))
-    return size, _topic_id(files[PARTITION_METADATA].path) if PARTITION_METADATA in files else None
+    return size, topic_id_in(directory) if PARTITION_METADATA in files else None
 
 
 def _is_suffixed(name: str, partition: str) -> bool:
     return name.startswith(partition) and not name[len(partition) : len(partition) + 1].isdigit()
 
 
-def _topic_id(path: str) -> str | None:
+def lost_places(root: str) -> list[str]:
+    """Return the paths of the `lost+found` directories in a log directory and in its parent directory that exist."""
+    around = (root, os.path.dirname(os.path.abspath(root)))
+    return [place for each in around if is_directory(place := os.path.join(each, LOST_AND_FOUND))]
+
+
+def topic_id_in(directory: str) -> str | None:
+    """Topic id in a directory's `partition.metadata`; None if there is no such file or it is not valid. Raises
+    `StorageError` if it cannot be read.
+    """
+    path = os.path.join(directory, PARTITION_METADATA)
     try:
-        return decode_partition_metadata(read_small(path, DEFAULT_LIMITS.checkpoint_bytes)).topic_id
+        data = read_small(path, DEFAULT_LIMITS.checkpoint_bytes) if os.path.isfile(path) else b""
+        return decode_partition_metadata(data).topic_id
     except (FormatError, LimitExceeded):
         return None

@@ -43,10 +43,14 @@ from kafkalog.recovery.broker.node.answer import NodeStart
 from kafkalog.recovery.checks.lost_and_found import (
     batches_outside,
     known_ends,
-    lost_places,
     misnamed_segments,
 )
-from kafkalog.recovery.checks.missing_partitions import copied_directories, missing_partitions, renamed_directories
+from kafkalog.recovery.checks.missing_partitions import (
+    copied_directories,
+    lost_places,
+    missing_partitions,
+    renamed_directories,
+)
 from kafkalog.recovery.checks.moments import moments_differ
 from kafkalog.recovery.checks.overlaps import aborted_in_overlaps
 from kafkalog.recovery.checks.owners import other_owners, shared_files_of
@@ -563,16 +567,19 @@ def _with_copy(finding: Finding, copied: Mapping[str, tuple[str, bool]]) -> Find
 def _to_copy(
     root: str, copied: Mapping[str, tuple[str, bool]], renamed: Mapping[str, str], topics: TopicFacts
 ) -> tuple[tuple[str, str], ...]:
-    """Paths of the copies of missing partitions, each with the path to copy it to. Left out are those of another topic,
-    and partitions of which a renamed directory is there, or another broker in sync, from which a start fetches them.
+    """Paths of the copies of missing partitions, also of those in a `lost+found` beside the log directory, each with
+    the path to copy it to. Left out are copies of another topic, and partitions of which a renamed directory is there,
+    or another broker in sync, from which a start fetches them.
     """
     def others(name: str) -> bool:
         parsed = parse_partition_directory(name)
         in_sync = () if parsed is None else topics.in_sync.get((parsed.topic, parsed.partition), ())
         return any(node != topics.node_id for node in in_sync)
 
-    return tuple((path, os.path.join(root, name)) for name, (path, is_of_topic) in sorted(copied.items())
-                 if is_of_topic and name not in renamed and not others(name))  # fmt: skip
+    beside = {name: os.path.normpath(os.path.join(root, directory)) for name, directory in renamed.items()
+              if directory.startswith(os.pardir)}  # fmt: skip
+    paths = {name: path for name, (path, is_of_topic) in copied.items() if is_of_topic and name not in renamed} | beside
+    return tuple((path, os.path.join(root, name)) for name, path in sorted(paths.items()) if not others(name))
 
 
 def _with_what_is_missing(
@@ -731,7 +738,7 @@ def _moved_away(
     """
     changed = {action.path.split("/", 1)[0] for action in actions}
     return tuple((os.path.join(root, directory), os.path.join(root, name))
-                 for name, directory in renamed.items() if directory in changed)  # fmt: skip
+                 for name, directory in renamed.items() if directory.partition("/")[0] in changed)  # fmt: skip
 
 
 def _missing_partitions(survey: Survey, topics: TopicFacts) -> list[Finding]:

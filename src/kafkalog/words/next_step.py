@@ -213,7 +213,7 @@ def _next_step(plan: Outlined, given: Given) -> NextStep:
         return NextStep(text=f"{text}:", commands=puts_back, kind=StepKind.MEND)
     if plan.choice.copied:
         names = first_of([os.path.basename(to) for _path, to in plan.choice.copied], _NAMED)
-        text = f"the copies have {names}, missing here: type this while the broker is stopped, and then ask again"
+        text = f"there is a copy of {names}, missing here: type this while the broker is stopped, and then ask again"
         puts_in = [f"cp -a {shell_line(paths)}" for paths in plan.choice.copied]
         return NextStep(text=f"{text}:", commands=puts_in, kind=StepKind.MEND)
     if plan.choice.better_copies:

@@ -158,7 +158,7 @@ def first_screen(
     if is_next:
         losses = [replace(loss, look="") for loss in losses]  # the result has the command that is right then
     if outside:
-        outside = f"{outside}; {'' if is_next else then}"
+        outside = f"{outside}; {'' if is_next else then if urgent is outlooks else 'then '}"
     if problems:
         then = note if commands else "ask again:" if ask_again else "ask again"
         note = f"first see to what is said at the top (runbook: lost-directory); then {then}"

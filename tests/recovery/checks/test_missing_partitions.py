@@ -142,13 +142,13 @@ def test_a_copy_of_a_missing_partition_is_put_in_before_a_recovery(is_of_topic: 
     for given in (copy, copy / VICTIM):
         printed = kafkalog("plan", root, "--copy", given)
         screen, _, rest = (" ".join(part.replace("\\\n", "").split()) for part in printed.out.partition("\n\n"))
-        named = f"the copies have {VICTIM}, missing here: type this while the broker is stopped, and then ask again:"
+        named = f"there is a copy of {VICTIM}, missing here: type this while the broker is stopped, and then ask again:"
         assert screen.endswith(f"{named} {command}") is is_of_topic
         assert (f"a copy has {VICTIM}: {copy / VICTIM}" in rest) is is_of_topic
         assert (f"{copy / VICTIM} is not known to be of the same topic" in rest) is not is_of_topic
     if is_of_topic:
         shutil.copytree(copy / VICTIM, root / VICTIM)
-        assert "the copies have" not in kafkalog("plan", root, "--copy", copy).out
+        assert "there is a copy of" not in kafkalog("plan", root, "--copy", copy).out
 
 
 @pytest.mark.parametrize("change", ["id of another topic", "no log"])
