@@ -2,9 +2,9 @@
 are not Kafka's. Find segments of a partition that have each other's names.
 
 A batch does not name its topic. A file fits a partition if the log ends where the file begins, has a segment that
-begins where the file ends (the segments of a log are contiguous, see `LogSegments`), or if it lies at one edge of a hole
-between segments. Other such files may lie between. A file does not fit if the high watermark says that the log is
-complete, or other sound batches are in its place.
+begins where the file ends (the segments of a log are contiguous, see `LogSegments`), or if the file lies at one edge of
+a hole between segments. Other such files may lie between. A file does not fit if the high watermark says that the log
+is complete, or other sound batches are in its place.
 """
 
 from __future__ import annotations
@@ -280,7 +280,8 @@ class _Fitting:
         known = "" if mark is None else f", and its high watermark was {mark}"
         if partition.segments and self._ends_at(partition, held.first):
             return f"{partition.name} ends at {held.first}{known}"
-        if partition.segments and (end := next((at for at in starts if self._ends_at(partition, at)), None)) is not None:
+        end = next((at for at in starts if partition.segments and self._ends_at(partition, at)), None)
+        if end is not None:
             return f"{partition.name} ends at {end}, and other such files lead from it{known}"
         if not partition.segments and (is_own or (mark is not None and mark > held.last)):
             return f"{partition.name} has no segment{known}"

@@ -26,7 +26,10 @@ from kafkalog.log.directories.missing_partitions import missing_directories
 from kafkalog.log.disk.files import Entry, is_directory, read_small, real, scan_directory
 from kafkalog.recovery.facts.topic_facts import TopicFacts, directory_id_of
 
-__all__ = ["copied_directories", "lost_places", "missing_partitions", "missing_partitions_of", "renamed_directories", "topic_id_in"]
+__all__ = [
+    "copied_directories", "lost_places", "missing_partitions", "missing_partitions_of", "renamed_directories",
+    "topic_id_in",
+]  # fmt: skip
 
 _MOST = 1000
 """Most findings; a checkpoint that names more missing directories is of another place."""

@@ -380,9 +380,9 @@ class Comparer:
         """Return the counts for the case that other brokers' copies replace this one. These copies have all records up
         to the high watermark, also those that are lost here; if lost offsets have no header, the share of records among
         them is estimated. Records above it count as lost, but the other copies may have them (`perhaps_elsewhere`), as
-        the high watermark in the checkpoint is seconds old. All counts are unknown if the high watermark is unknown. Return
-        None if no other broker was in sync, or if there is no census. Reads the log again if it ends above the high
-        watermark; raises `StorageError` if this fails.
+        the high watermark in the checkpoint is seconds old. All counts are unknown if the high watermark is unknown.
+        Return None if no other broker was in sync, or if there is no census. Reads the log again if it ends above the
+        high watermark; raises `StorageError` if this fails.
         """
         facts, original = partition.facts, partition.census
         if original is None or not self.others(facts):

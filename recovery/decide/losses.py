@@ -24,9 +24,9 @@ UNLESS_ELSEWHERE = "unless another of its log.dirs, which was not given, has the
 
 def lost_text(found: Measured, number: Callable[[int], str] = str) -> str:
     """Return the number of lost records as text for a table, formatted by `number`: "7"; "about 7" if it is not exact;
-    "7 at most" if only offsets are counted or another replica may have all; "3 to 7" if it may have some. If some damaged places could not be counted, it is "7 or more", "about 7+"
-    or "7+ offsets". "unknown" if the number is None, or 0 but not exact. A number with
-    "or more" or "+" leaves out what another replica may have.
+    "7 at most" if only offsets are counted or another replica may have all; "3 to 7" if it may have some. If some
+    damaged places could not be counted, it is "7 or more", "about 7+" or "7+ offsets", without what another replica may
+    have. "unknown" if the number is None, or 0 but not exact.
     """
     if found.records_lost is None or (found.records_lost == 0 and not found.is_exact):
         return "unknown"
@@ -143,7 +143,7 @@ def skipped_text(ways: Iterable[Measured]) -> str:
 
 def lost_beside(
     nodes: Iterable[NodeStart], findings: Iterable[Finding], counted_already: Collection[str] = (),
-    renamed: Iterable[tuple[str, str]] = (),
+    renamed: Sequence[tuple[str, str]] = (),
 ) -> list[str]:
     """Return phrases about losses that the recovery itself does not cause, to be added after the sum of its losses;
     empty if there are none. They name partitions that lose something by the start of these nodes or with a log
@@ -163,7 +163,8 @@ def lost_beside(
     named = {name for consequence in of_start for name in consequence.names}
     files = (finding.file for finding in findings if finding.code is FindingCode.PARTITION_MISSING)
     absent = sorted({os.path.basename(file) for file in files if file is not None} - named)
-    words = [f"all or part of {first_names(lost)}, by the broker's start"] if lost else []
+    words = [f"all or part of {first_names(lost)}, by the broker's next start, recovered or not"] if lost else []
+    words = [word + _unless(lost, renamed) for word in words]
     words += [f"all of {first_names(gone)}, unless the lost log directory comes back"] if gone else []
     words += [f"{first_names(unsure)}{unless}"] if unsure else []
     kinds = {consequence.kind for consequence in of_start}
@@ -178,9 +179,14 @@ def lost_beside(
         much = f"at least {counted(lacks, 'offset')}" if lacks else "an unknown number of records, perhaps none,"
         words.append(f"{much} at the end of {first_names(list(older))}")
     if absent:
-        puts_back = "".join(f", unless {path} is {os.path.basename(to)}, renamed" for path, to in renamed)
+        puts_back = _unless(absent, renamed)
         words.append(f"what was in {first_names(absent)}, of which there is no directory here{unless}{puts_back}")
     return words
+
+
+def _unless(names: Collection[str], renamed: Iterable[tuple[str, str]]) -> str:
+    named = ((path, os.path.basename(to)) for path, to in renamed)
+    return "".join(f", unless {path} is {name}, renamed" for path, name in named if name in names)
 
 
 def first_names(names: Sequence[str]) -> str:

@@ -288,6 +288,9 @@ def test_the_plans_own_way_is_not_said_to_be_instead_of_it() -> None:
     own = Measured(records_kept=1, records_lost=2, bytes_cut=3)
     way = RecoveryWay(way="safe", measured=structs.replace(own, held_back=10), how=RecoveryRequest())
     assert note_of_ways([(way, own)]) == "type this (safe; it loses 2 records):"
+    nothing = Measured(records_kept=1, records_lost=0, bytes_cut=0)
+    way = RecoveryWay(way="safe", measured=nothing, how=RecoveryRequest())
+    assert note_of_ways([(way, nothing)], loses_beside=True) == "type this (safe; it loses nothing more):"
 
 
 def test_commands_of_several_directories_are_said_with_what_they_lose_together(tmp_path: Path) -> None:
@@ -348,5 +351,7 @@ def test_what_a_start_loses_is_not_told_as_lost_by_the_plan(tmp_path: Path) -> N
     gone.rename(root / f"{gone.name}.0123456789abcdef0123456789abcdef-delete")
     said = words(kafkalog("plan", root).out)
     assert f"the start makes 1 partition ({gone.name}) again, empty" in said
-    assert f"lost beside this plan: all or part of 1 partition ({gone.name}), by the broker's start" in said
+    lost = f"all or part of 1 partition ({gone.name}), by the broker's next start, recovered or not"
+    assert f"lost beside this plan: {lost}" in said
+    assert "it loses nothing)" not in said
     assert f"served after a start as it is, but empty: 1 partition ({gone.name})" in said

@@ -226,7 +226,7 @@ def _note_of_all(outlooks: Sequence[Outlook]) -> str:
         return f"{before}{'; '.join(texts)}:"
     if len(ways) < len(outlooks):
         return f"{before}type this (what it loses in each directory is below):"
-    return f"{before}{note_of_ways(ways)}"
+    return f"{before}{note_of_ways(ways, loses_beside=bool(_beside(outlooks)))}"
 
 
 def _note_of_each(outlooks: Sequence[Outlook]) -> str:
@@ -235,7 +235,8 @@ def _note_of_each(outlooks: Sequence[Outlook]) -> str:
     """
     before, ways = outlooks[0].step.before, _ways(outlooks)
     each_of = f"{'one' if all(len(each.step.commands) == 1 for each in outlooks) else 'some'} for each directory"
-    return before + (note_of_ways(ways, each_of) if ways else f"type these, {each_of}:")
+    beside = bool(_beside(outlooks))
+    return before + (note_of_ways(ways, each_of, loses_beside=beside) if ways else f"type these, {each_of}:")
 
 
 def _ways(outlooks: Sequence[Outlook]) -> list[tuple[RecoveryWay, Measured]]:
@@ -504,10 +505,9 @@ def _lost(outlooks: Sequence[Outlook], *, are_alone: bool) -> str:
     own = total(outlook.choice.own for outlook in planned)
     unread = sum(_of_metadata(outlook).records_hidden for outlook in planned)  # it has no consumers
     own = replace(own, records_hidden=own.records_hidden - unread)
-    nodes = [node for each in planned if each.forecast is not None and (node := each.forecast.node_then) is not None]
+    nodes = _nodes_then(planned)
     hurt = [name for outlook in planned for name in partitions_that_lose(outlook.choice)]
-    beside = lost_beside(nodes, (finding for outlook in planned for finding in outlook.findings), hurt,
-                         [paths for outlook in planned for paths in outlook.choice.renamed])  # fmt: skip
+    beside = _beside(planned)
     ways = [outlook.choice.recommended for outlook in planned]
     brings = sum(way.measured.from_copies for way in ways if way is not None)
     if brings:
@@ -529,8 +529,21 @@ def _lost(outlooks: Sequence[Outlook], *, are_alone: bool) -> str:
         return "; ".join(["lost with this plan: no record; the metadata log stays damaged", *besides])
     readable = f"; {readable_text(own)}" if own.sound_lost else ""
     where = f" in {counted(len(hurt), 'partition')}" if hurt else ""
-    when = "before" if own.is_lost_before else "with"
-    return "; ".join([f"lost {when} this plan: {sentence_of_lost(own)}{where}{readable}", *besides]) + _mended(planned)
+    when, lost = "before" if own.is_lost_before else "with", sentence_of_lost(own)
+    told = f" this plan{where}: {lost}" if ", " in lost else f" this plan: {lost}{where}"
+    return "; ".join([f"lost {when}{told}{readable}", *besides]) + _mended(planned)
+
+
+def _nodes_then(outlooks: Iterable[Outlook]) -> list[NodeStart]:
+    return [node for outlook in outlooks
+            if outlook.forecast is not None and (node := outlook.forecast.node_then) is not None]  # fmt: skip
+
+
+def _beside(outlooks: Sequence[Outlook]) -> list[str]:
+    """What is lost beside the plans, as `lost_beside` words it."""
+    hurt = [name for outlook in outlooks for name in partitions_that_lose(outlook.choice)]
+    return lost_beside(_nodes_then(outlooks), (finding for outlook in outlooks for finding in outlook.findings), hurt,
+                       [paths for outlook in outlooks for paths in outlook.choice.renamed])  # fmt: skip
 
 
 def _after(outlooks: Iterable[Outlook]) -> list[NodeStart]:

@@ -8,6 +8,7 @@ import os
 from collections.abc import Iterator, Sequence
 
 from kafkalog.cli.output import LineWriter
+from kafkalog.cli.sentences import SentenceWriter
 from kafkalog.cli.tables import Column, print_table
 from kafkalog.codec.common.shell import shell_line
 from kafkalog.codec.common.wording import counted
@@ -48,7 +49,7 @@ def print_comparison(comparison: Comparison) -> None:
             for copy in partition.copies
         ],
     )
-    with LineWriter() as writer:
+    with SentenceWriter() as writer:
         for each in comparison.partitions:
             if not each.is_clean:
                 writer.write("")
