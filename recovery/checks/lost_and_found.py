@@ -1,9 +1,10 @@
 """Find sound batches in files outside the logs: files that a file system's repair put into `lost+found`, and files that
 are not Kafka's. Find segments of a partition that have each other's names.
 
-A batch does not name its topic. A file fits a partition if the log ends where the file begins, or has a segment that
-begins where the file ends (the segments of a log are contiguous, see `LogSegments`). It does not fit if the high
-watermark says that the log is complete, or other sound batches are in its place.
+A batch does not name its topic. A file fits a partition if the log ends where the file begins, has a segment that
+begins where the file ends (the segments of a log are contiguous, see `LogSegments`), or if the file lies at one edge of
+a hole between segments. Other such files may lie between. A file does not fit if the high watermark says that the log
+is complete, or other sound batches are in its place.
 """
 
 from __future__ import annotations
@@ -18,13 +19,14 @@ from msgspec import Struct
 from kafkalog.codec.common.errors import StorageError
 from kafkalog.codec.common.findings import Finding, FindingCode
 from kafkalog.codec.common.wording import counted
-from kafkalog.codec.names import LOST_AND_FOUND, DirectoryState, FileKind, segment_file
+from kafkalog.codec.names import PARTITION_METADATA, DirectoryState, FileKind, segment_file
 from kafkalog.codec.plain.scanner import Scanner
 from kafkalog.log.directories.directory import LogDir
 from kafkalog.log.directories.partition import Partition, open_segment
-from kafkalog.log.disk.files import FileSource, is_directory, status_of, unreadable
+from kafkalog.log.disk.files import FileSource, status_of, unreadable
+from kafkalog.recovery.checks.missing_partitions import lost_places, topic_id_in
 
-__all__ = ["EndsAt", "batches_outside", "known_ends", "lost_places", "misnamed_segments"]
+__all__ = ["EndsAt", "batches_outside", "known_ends", "misnamed_segments"]
 
 EndsAt = Callable[[Partition, int], bool]
 """Function that returns whether the log of a partition ends at an offset, the one of the next record;
@@ -67,16 +69,22 @@ def batches_outside(log_dir: LogDir, ends_at: EndsAt) -> list[Finding]:
     holds all of its batches. A file that cannot be read gives an UNREADABLE finding. `ends_at(partition, offset)` says
     whether the partition's log ends at that offset; it is called only if such a file exists.
     """
-    findings = []
+    findings, outside = [], {}
     lost = (path for place in lost_places(log_dir.path) for path in islice(_files(place), _MOST_FILES))
     for path in dict.fromkeys([*lost, *_foreign(log_dir)]):
         try:
-            held = _held(path)
-            where = None if held is None else _where(held, path, log_dir, ends_at)
+            if (held := _held(path)) is not None:
+                outside[path] = held
+        except StorageError as error:
+            findings.append(unreadable(error, path))
+    fitting = _Fitting(log_dir, ends_at, outside.values())
+    for path, held in outside.items():
+        try:
+            where = _where(held, path, log_dir, fitting)
         except StorageError as error:
             findings.append(unreadable(error, path))
             continue
-        if held is not None and where is not None:
+        if where is not None:
             findings.append(Finding.of(FindingCode.BATCHES_OUTSIDE, 0, held.first, f"{held}: {where}", path))
     return findings
 
@@ -127,12 +135,6 @@ def _exchanged(segments: Sequence[tuple[int, str]], numbers: Sequence[int]) -> I
         yield Finding.of(FindingCode.SEGMENT_MISNAMED, None, base if held is None else held.first, detail, path)
 
 
-def lost_places(root: str) -> list[str]:
-    """Return the paths of the `lost+found` directories in a log directory and in its parent directory that exist."""
-    around = (root, os.path.dirname(os.path.abspath(root)))
-    return [place for each in around if is_directory(place := os.path.join(each, LOST_AND_FOUND))]
-
-
 def _files(place: str) -> Iterator[str]:
     """Yield the paths of the files in a directory and in its direct subdirectories, sorted by name within each
     directory. Symbolic links, deeper subdirectories and unreadable directories are skipped.
@@ -167,21 +169,25 @@ def _held(path: str) -> _Held | None:
     return _Held(batches=batches, first=first, last=last, epoch=epoch) if batches else None
 
 
-def _where(held: _Held, path: str, log_dir: LogDir, ends_at: EndsAt) -> str | None:
+def _where(held: _Held, path: str, log_dir: LogDir, fitting: _Fitting) -> str | None:
     """Return text about the place to which the batches `held` of the file at `path` belong. It names each live
     partition that the batches fit, with the path to which to copy or rename the file. The partition in whose directory
     the file lies comes first. If no partition fits, the text names the file that already holds these batches, or other
-    batches in their place. Otherwise it says that no partition fits.
+    batches in their place. Otherwise it says that no partition fits. A file beside a `partition.metadata` fits only
+    partitions of that topic.
 
     Return None if the file lies in the directory of a live partition whose segment at the file's first offset holds all
     of its batches. Reads existing segments with the same base offset; raises `StorageError` if this fails.
     """
     own = os.path.dirname(path)
+    topic_id = None if any(each.path == own for each in log_dir.partitions) else topic_id_in(own)
     homes, taken = [], []
     for partition in sorted(log_dir.partitions, key=lambda each: each.path != own):
         is_own = partition.path == own
-        why = _fits(held, path, partition, log_dir, ends_at)
-        if why is None or partition.state is not DirectoryState.LIVE:
+        if partition.state is not DirectoryState.LIVE or _is_of_another(partition, topic_id):
+            continue
+        why = fitting.reason(held, path, partition)
+        if why is None:
             continue
         home = os.path.join(partition.path, segment_file(held.first, FileKind.LOG))
         is_there = os.path.lexists(home)
@@ -200,7 +206,14 @@ def _where(held: _Held, path: str, log_dir: LogDir, ends_at: EndsAt) -> str | No
         return f"{' or '.join(homes)}, once the broker is stopped"
     if taken:
         return taken[0]
+    if topic_id is not None:
+        return f"by its {PARTITION_METADATA} the directory is of the topic with the id {topic_id}"
     return f"no partition in {log_dir.path} ends where it begins, or has a segment that begins where it ends"
+
+
+def _is_of_another(partition: Partition, topic_id: str | None) -> bool:
+    known = None if partition.metadata is None else partition.metadata.topic_id
+    return None not in (known, topic_id) and known != topic_id
 
 
 def _batches_there(home: str, path: str) -> int | None:
@@ -227,27 +240,71 @@ def _base_of(path: str) -> int | None:
     return int(digits) if digits.isdecimal() and digits.isascii() and len(digits) <= _MOST_DIGITS else None
 
 
-def _fits(held: _Held, path: str, partition: Partition, log_dir: LogDir, ends_at: EndsAt) -> str | None:
-    """Return why the file at `path` with the batches `held` may be a segment of a partition, as text; None if it cannot
-    be one. `ends_at` is as in `batches_outside`. The reasons, in this order: a segment begins at the offset after the
-    file's last; the log ends at the file's first offset; the partition has no segment; or the file lies in the
-    partition's directory, and its name or a segment has the base offset of its first batch. Without segments, the file
-    must lie in the partition's directory or end below the high watermark.
-
-    If the file begins at or above the high watermark, only the first reason counts. All reasons count if the file lies
-    in the partition's directory and a segment begins at the same offset.
+class _Fitting:
+    """Decides which partitions of a log directory files with batches (`outside`) may belong to. `ends_at` is as in
+    `batches_outside`. Raises `StorageError` if a segment cannot be read.
     """
-    bases = {segment.base_offset for segment in partition.segments}
-    mark = log_dir.high_watermarks.get((partition.topic or "", partition.partition or 0))
-    is_own = os.path.dirname(path) == partition.path
-    if held.last + 1 in bases:
-        return f"in {partition.name} a segment begins at {held.last + 1}"
-    if mark is not None and mark <= held.first and not (is_own and held.first in bases):
-        return None
-    known = "" if mark is None else f", and its high watermark was {mark}"
-    if partition.segments and ends_at(partition, held.first):
-        return f"{partition.name} ends at {held.first}{known}"
-    if not partition.segments and (is_own or (mark is not None and mark > held.last)):
-        return f"{partition.name} has no segment{known}"
-    is_named_so = _base_of(path) == held.first or held.first in bases
-    return f"it lies in {partition.name}{known}" if is_own and is_named_so else None
+
+    def __init__(self, log_dir: LogDir, ends_at: EndsAt, outside: Iterable[_Held]) -> None:
+        self._log_dir, self._ends_at = log_dir, ends_at
+        self._next = {held.first: held.last + 1 for held in outside if held.last >= held.first}
+        self._previous = {end: first for first, end in self._next.items()}
+        self._ends: dict[str, int | None] = {}
+        """offset after the last batch of each segment that was read, None if it has no sound batch"""
+
+    def reason(self, held: _Held, path: str, partition: Partition) -> str | None:
+        """Return why the file at `path` with the batches `held` may be a segment of a partition, as text; None if it
+        cannot be one. The reasons, in this order: a segment begins at the offset after the file's last; the file lies
+        at an edge of a hole between two segments; the log ends at the file's first offset; the partition has no
+        segment; or the file lies in the partition's directory, and its name or a segment has the base offset of its
+        first batch. Other files may lie between the file and the offset. Without segments, the file must lie in the
+        partition's directory or end below the high watermark.
+
+        If the file begins at or above the high watermark, only the first two reasons count. All reasons count if the
+        file lies in the partition's directory and a segment begins at the same offset.
+        """
+        bases = {segment.base_offset for segment in partition.segments}
+        mark = self._log_dir.high_watermarks.get((partition.topic or "", partition.partition or 0))
+        is_own = os.path.dirname(path) == partition.path
+        if held.last + 1 in bases:
+            return f"in {partition.name} a segment begins at {held.last + 1}"
+        starts, ends = list(_chain(held.first, self._previous)), list(_chain(held.last + 1, self._next))
+        begins = next((end for end in ends if end in bases), None)
+        hole = self._hole(held, partition)
+        if hole is not None and (hole[0] in starts or hole[1] + 1 == begins):
+            return f"in {partition.name} offsets {hole[0]} to {hole[1]} are missing"
+        if begins is not None and min(bases) == begins:
+            return f"in {partition.name} a segment begins at {begins}, and other such files lead to it"
+        if mark is not None and mark <= held.first and not (is_own and held.first in bases):
+            return None
+        known = "" if mark is None else f", and its high watermark was {mark}"
+        if partition.segments and self._ends_at(partition, held.first):
+            return f"{partition.name} ends at {held.first}{known}"
+        end = next((at for at in starts if partition.segments and self._ends_at(partition, at)), None)
+        if end is not None:
+            return f"{partition.name} ends at {end}, and other such files lead from it{known}"
+        if not partition.segments and (is_own or (mark is not None and mark > held.last)):
+            return f"{partition.name} has no segment{known}"
+        is_named_so = _base_of(path) == held.first or held.first in bases
+        return f"it lies in {partition.name}{known}" if is_own and is_named_so else None
+
+    def _hole(self, held: _Held, partition: Partition) -> tuple[int, int] | None:
+        """First and last offset missing between two segments of a partition, if `held` lies in between; else None."""
+        before = [segment for segment in partition.segments if segment.base_offset <= held.first]
+        behind = [segment.base_offset for segment in partition.segments if segment.base_offset > held.first]
+        if not before or not behind or held.last >= behind[0] or before[-1].base_offset == held.first:
+            return None
+        path = before[-1].path
+        if path not in self._ends:
+            batches = _held(path)
+            self._ends[path] = None if batches is None else batches.last + 1
+        end = self._ends[path]
+        return (end, behind[0] - 1) if end is not None and end <= held.first else None
+
+
+def _chain(offset: int, following: Mapping[int, int]) -> Iterator[int]:
+    """Yield an offset, and the offsets that `following` leads to, one after the other."""
+    yield offset
+    while offset in following:
+        offset = following[offset]
+        yield offset

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 
 from msgspec.structs import replace
@@ -14,6 +14,7 @@ from kafkalog.codec.common.limits import DEFAULT_LIMITS
 from kafkalog.codec.files.text import decode_partition_metadata
 from kafkalog.codec.names import (
     LOG_START_OFFSET_CHECKPOINT,
+    LOST_AND_FOUND,
     PARTITION_METADATA,
     RECOVERY_POINT_CHECKPOINT,
     REPLICATION_OFFSET_CHECKPOINT,
@@ -22,10 +23,13 @@ from kafkalog.codec.names import (
 )
 from kafkalog.log.directories.directory import LogDir
 from kafkalog.log.directories.missing_partitions import missing_directories
-from kafkalog.log.disk.files import Entry, read_small, scan_directory
+from kafkalog.log.disk.files import Entry, is_directory, read_small, real, scan_directory
 from kafkalog.recovery.facts.topic_facts import TopicFacts, directory_id_of
 
-__all__ = ["missing_partitions", "missing_partitions_of", "renamed_directories"]
+__all__ = [
+    "copied_directories", "lost_places", "missing_partitions", "missing_partitions_of", "renamed_directories",
+    "topic_id_in",
+]  # fmt: skip
 
 _MOST = 1000
 """Most findings; a checkpoint that names more missing directories is of another place."""
@@ -96,26 +100,24 @@ def _with_renamed(finding: Finding, other: str | None) -> Finding:
 
 
 def renamed_directories(root: str, findings: Iterable[Finding], facts: TopicFacts) -> dict[str, str]:
-    """Return, by the name of each missing partition directory, the name of the directory in `root` that looks like it
-    under another name. Partitions without one are omitted. `findings` that are not PARTITION_MISSING are ignored.
+    """Return, by the name of each missing partition directory, the path relative to `root` of the directory in it, or
+    in a `lost+found` in it or beside it, that looks like it under another name. Partitions without one are omitted.
+    `findings` that are not PARTITION_MISSING are ignored.
 
     Such a directory contains log files, but has no name of a partition. Its name is the missing one with a suffix, or
     its `partition.metadata` has the id of a topic of which only one partition is missing. It is ignored if it has the
     id of another topic. Of several directories, the one with the largest logs is returned. Raises `StorageError` if a
     directory or its `partition.metadata` cannot be read.
     """
-    missing = {os.path.basename(finding.file or "") for finding in findings
-               if finding.code is FindingCode.PARTITION_MISSING}  # fmt: skip
+    missing = _names_missing(findings)
     of_topic: dict[str, list[str]] = {}
     for name in sorted(missing):
         of_topic.setdefault(name.rpartition("-")[0], []).append(name)
     largest: dict[str, tuple[int, str]] = {}
-    for entry in scan_directory(root) if missing else ():
+    for entry in (each for place in (root, *lost_places(root)) for each in scan_directory(place) if missing):
         if parse_partition_directory(entry.name) is not None or not entry.is_dir(follow_symlinks=False):
             continue
-        files = {file.name: file for file in scan_directory(entry.path)}
-        size = sum(file.stat().st_size for name, file in files.items() if name.endswith(FileKind.LOG.value))
-        topic_id = _topic_id(files[PARTITION_METADATA].path) if PARTITION_METADATA in files else None
+        size, topic_id = _held(entry.path)
         names = [name for name in missing if _is_suffixed(entry.name, name)]
         if not names and topic_id is not None:
             names = [named[0] for topic, named in of_topic.items()
@@ -123,16 +125,59 @@ def renamed_directories(root: str, findings: Iterable[Finding], facts: TopicFact
         name = max(names, key=len, default="")
         is_of_topic = topic_id is None or facts.topic_ids.get(name.rpartition("-")[0], topic_id) == topic_id
         if name and size and is_of_topic:
-            largest[name] = max(largest.get(name, (0, "")), (size, entry.name))
+            largest[name] = max(largest.get(name, (0, "")), (size, os.path.relpath(entry.path, root)))
     return {name: directory for name, (_size, directory) in largest.items()}
+
+
+def copied_directories(
+    findings: Iterable[Finding], facts: TopicFacts, copies: Sequence[str]
+) -> dict[str, tuple[str, bool]]:
+    """Return, by the name of each missing partition directory, the path of the directory with that name in `copies`
+    (log directories, or partition directories), and whether it is of the topic that the metadata has. Partitions of
+    which no copy has log files are omitted. Of several directories, those of the topic come first, then the one with
+    the largest logs. `findings` that are not PARTITION_MISSING are ignored. Raises `StorageError` if a directory or its
+    `partition.metadata` cannot be read.
+    """
+    best: dict[str, tuple[bool, int, str]] = {}
+    for name in _names_missing(findings):
+        wanted = facts.topic_ids.get(name.rpartition("-")[0])
+        for copy in map(real, copies):
+            path = copy if os.path.basename(copy) == name else os.path.join(copy, name)
+            size, topic_id = _held(path) if os.path.isdir(path) else (0, None)
+            if size:
+                held = (topic_id is not None and topic_id == wanted, size, path)
+                best[name] = max(best.get(name, held), held)
+    return {name: (path, is_of_topic) for name, (is_of_topic, _size, path) in best.items()}
+
+
+def _names_missing(findings: Iterable[Finding]) -> set[str]:
+    return {os.path.basename(each.file or "") for each in findings if each.code is FindingCode.PARTITION_MISSING}
+
+
+def _held(directory: str) -> tuple[int, str | None]:
+    """Bytes of a directory's log files, and the topic id in its `partition.metadata`, None if it has no valid one."""
+    files = {file.name: file for file in scan_directory(directory)}
+    size = sum(file.stat().st_size for name, file in files.items() if name.endswith(FileKind.LOG.value))
+    return size, topic_id_in(directory) if PARTITION_METADATA in files else None
 
 
 def _is_suffixed(name: str, partition: str) -> bool:
     return name.startswith(partition) and not name[len(partition) : len(partition) + 1].isdigit()
 
 
-def _topic_id(path: str) -> str | None:
+def lost_places(root: str) -> list[str]:
+    """Return the paths of the `lost+found` directories in a log directory and in its parent directory that exist."""
+    around = (root, os.path.dirname(os.path.abspath(root)))
+    return [place for each in around if is_directory(place := os.path.join(each, LOST_AND_FOUND))]
+
+
+def topic_id_in(directory: str) -> str | None:
+    """Topic id in a directory's `partition.metadata`; None if there is no such file or it is not valid. Raises
+    `StorageError` if it cannot be read.
+    """
+    path = os.path.join(directory, PARTITION_METADATA)
     try:
-        return decode_partition_metadata(read_small(path, DEFAULT_LIMITS.checkpoint_bytes)).topic_id
+        data = read_small(path, DEFAULT_LIMITS.checkpoint_bytes) if os.path.isfile(path) else b""
+        return decode_partition_metadata(data).topic_id
     except (FormatError, LimitExceeded):
         return None

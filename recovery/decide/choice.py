@@ -48,6 +48,8 @@ class RecoveryChoice(Struct, frozen=True, kw_only=True):
     """directories that a recovery moves away, although each looks like a missing partition under another name; each
     with the path of the missing one
     """
+    copied: tuple[tuple[str, str], ...] = ()
+    """directories of missing partitions in the other copies, each with the path of the missing one"""
 
     def lost_by_kafka(self) -> dict[str, int]:
         """Number of sound records that the broker's own start would lose, by partition directory; those without loss

@@ -213,7 +213,10 @@ def _compared(
     again_from_start = RecoveryRequest(mode=Mode.SET_ASIDE)
     elsewhere = {
         REPLICA.name: {name: measured for name, measured in held.items() if name in again},
-        again_from_start.way.name: {name: measured for name, measured in held.items() if name not in again},
+        again_from_start.way.name: {
+            name: replace(measured, perhaps_elsewhere=0, of_offsets=measured.perhaps_elsewhere, uncounted=0)
+            for name, measured in held.items() if name not in again  # it takes away what may be nowhere else
+        },
         **{
             way.way.name: {name: measured for name, measured in way.measured.items() if name in names}
             for way in with_help

@@ -380,9 +380,10 @@ class Comparer:
     def replica(self, partition: CountedPartition) -> Measured | None:
         """Return the counts for the case that other brokers' copies replace this one. These copies have all records up
         to the high watermark, also those that are lost here; if lost offsets have no header, the share of records among
-        them is estimated. Records above it are lost. All counts are unknown if the high watermark is unknown. Return
-        None if no other broker was in sync, or if there is no census. Reads the log again if it ends above the high
-        watermark; raises `StorageError` if this fails.
+        them is estimated. Records above it count as lost, but the other copies may have them (`perhaps_elsewhere`), as
+        the high watermark in the checkpoint is seconds old. All counts are unknown if the high watermark is unknown.
+        Return None if no other broker was in sync, or if there is no census. Reads the log again if it ends above the
+        high watermark; raises `StorageError` if this fails.
         """
         facts, original = partition.facts, partition.census
         if original is None or not self.others(facts):
@@ -408,9 +409,11 @@ class Comparer:
             above += lost_above
         return Measured(
             records_kept=kept,
-            is_kept_estimate=not here.is_exact,
+            is_kept_estimate=above > 0 or not here.is_exact,
             records_lost=above,
-            is_exact=True,
+            is_exact=above == 0,
+            perhaps_elsewhere=above,
+            uncounted=int(above > 0 and here.uncounted > 0 and original.ends_in_damage),
             bytes_cut=0,
             below_high_watermark=False,
         )

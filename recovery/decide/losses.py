@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Iterable, Sequence
 
+from msgspec import structs
+
 from kafkalog.codec.common.findings import Finding, FindingCode
 from kafkalog.codec.common.wording import counted, first_of, plural
 from kafkalog.recovery.broker.node.answer import ConsequenceKind, LostDirectoryConsequence, NodeStart
@@ -22,11 +24,18 @@ UNLESS_ELSEWHERE = "unless another of its log.dirs, which was not given, has the
 
 def lost_text(found: Measured, number: Callable[[int], str] = str) -> str:
     """Return the number of lost records as text for a table, formatted by `number`: "7"; "about 7" if it is not exact;
-    "7 at most" if only offsets are counted. If some damaged places could not be counted, it is "7 or more", "about 7+"
-    or "7+ offsets". "unknown" if the number is None, or 0 but not exact.
+    "7 at most" if only offsets are counted or another replica may have all; "3 to 7" if it may have some. If some
+    damaged places could not be counted, it is "7 or more", "about 7+" or "7+ offsets", without what another replica may
+    have. "unknown" if the number is None, or 0 but not exact.
     """
     if found.records_lost is None or (found.records_lost == 0 and not found.is_exact):
         return "unknown"
+    if found.perhaps_elsewhere:
+        surely = number(found.records_lost - found.perhaps_elsewhere)
+        if found.uncounted:
+            return f"about {surely}+" if found.is_estimate else f"{surely} or more"
+        most = number(found.records_lost)
+        return f"{most} at most" if found.records_lost == found.perhaps_elsewhere else f"{surely} to {most}"
     text = number(found.records_lost)
     if found.uncounted and not _is_of_offsets(found):
         return f"about {text}+" if found.is_estimate else f"{text} or more"
@@ -45,7 +54,8 @@ def _is_of_offsets(found: Measured) -> bool:
 def records_text(found: Measured) -> str:
     """Return the number of lost records as text, such as `7 records` or `no record`. It is `about 7 records` if the
     number is not exact, and `7 offsets, at most as many records` if only offsets are counted. It is `an unknown number
-    of records` if the number is None, or 0 but not exact; `, perhaps none` follows if only zeros are not counted.
+    of records` if the number is None, or 0 but not exact; `, perhaps none` follows if only zeros are not counted. It is
+    `at most 7 records, perhaps none` if another replica may have all, and `3 to 7 records` if it may have some.
 
     If some damaged places could not be counted, the text is `at least 7 records`. If the number is also derived from
     offsets, which also belong to transaction markers, it is `about 7 records and an unknown number more`, or, if only
@@ -56,6 +66,8 @@ def records_text(found: Measured) -> str:
         return f"an unknown number of records{', perhaps none' if is_zeros else ''}"
     if found.records_lost == 0:
         return "no record"
+    if found.perhaps_elsewhere:
+        return _elsewhere_text(found, found.records_lost - found.perhaps_elsewhere)
     lost = counted(found.records_lost, "record")
     if found.uncounted and _is_of_offsets(found):
         return f"{counted(found.records_lost, 'offset')} or more, an unknown number of records"
@@ -64,6 +76,16 @@ def records_text(found: Measured) -> str:
     if _is_of_offsets(found):
         return f"{counted(found.records_lost, 'offset')}, at most as many records"
     return lost if found.is_exact else f"about {lost}"
+
+
+def _elsewhere_text(found: Measured, surely: int) -> str:
+    """Number of lost records as text if another replica may have all but `surely` of them."""
+    if found.uncounted and not surely:
+        return "an unknown number of records, perhaps none"
+    if found.uncounted:
+        return records_text(structs.replace(found, records_lost=surely, perhaps_elsewhere=0))
+    most = counted(found.records_lost or 0, "record")
+    return f"{surely} to {most}" if surely else f"at most {most}, perhaps none"
 
 
 def sentence_of_lost(found: Measured) -> str:
@@ -121,7 +143,7 @@ def skipped_text(ways: Iterable[Measured]) -> str:
 
 def lost_beside(
     nodes: Iterable[NodeStart], findings: Iterable[Finding], counted_already: Collection[str] = (),
-    renamed: Iterable[tuple[str, str]] = (),
+    renamed: Sequence[tuple[str, str]] = (),
 ) -> list[str]:
     """Return phrases about losses that the recovery itself does not cause, to be added after the sum of its losses;
     empty if there are none. They name partitions that lose something by the start of these nodes or with a log
@@ -142,7 +164,8 @@ def lost_beside(
     named = {name for consequence in of_start for name in consequence.names}
     files = (finding.file for finding in findings if finding.code is FindingCode.PARTITION_MISSING)
     absent = sorted({os.path.basename(file) for file in files if file is not None} - named)
-    words = [f"all or part of {first_names(lost)}, by the broker's start"] if lost else []
+    words = [f"all or part of {first_names(lost)}, by the broker's next start, recovered or not"] if lost else []
+    words = [word + _unless(lost, renamed) for word in words]
     words += [f"all of {first_names(gone)}, unless the lost log directory comes back"] if gone else []
     words += [f"{first_names(unsure)}{unless}"] if unsure else []
     kinds = {consequence.kind for consequence in of_start}
@@ -159,9 +182,14 @@ def lost_beside(
         much = f"at least {counted(lacks, 'offset')}" if lacks else "an unknown number of records, perhaps none,"
         words.append(f"{much} at the end of {first_names(list(older))}")
     if absent:
-        puts_back = "".join(f", unless {path} is {os.path.basename(to)}, renamed" for path, to in renamed)
+        puts_back = _unless(absent, renamed)
         words.append(f"what was in {first_names(absent)}, of which there is no directory here{unless}{puts_back}")
     return words
+
+
+def _unless(names: Collection[str], renamed: Iterable[tuple[str, str]]) -> str:
+    named = ((path, os.path.basename(to)) for path, to in renamed)
+    return "".join(f", unless {path} is {name}, renamed" for path, name in named if name in names)
 
 
 def first_names(names: Sequence[str]) -> str:

@@ -43,10 +43,14 @@ from kafkalog.recovery.broker.node.answer import NodeStart
 from kafkalog.recovery.checks.lost_and_found import (
     batches_outside,
     known_ends,
-    lost_places,
     misnamed_segments,
 )
-from kafkalog.recovery.checks.missing_partitions import missing_partitions, renamed_directories
+from kafkalog.recovery.checks.missing_partitions import (
+    copied_directories,
+    lost_places,
+    missing_partitions,
+    renamed_directories,
+)
 from kafkalog.recovery.checks.moments import moments_differ
 from kafkalog.recovery.checks.overlaps import aborted_in_overlaps
 from kafkalog.recovery.checks.owners import other_owners, shared_files_of
@@ -364,12 +368,15 @@ def plan_of(
     partitions = partition_plans(survey, loaded, actions, {} if own is None else own.lost)
     own_findings = [] if own is None else own.findings()
     renamed: dict[str, str] = {}
+    copied: dict[str, tuple[str, bool]] = {}
     findings = own_findings
     if choice is not None:
         ends = {name: partition_result.log_end_offset for name, partition_result in result.partitions.items()}
         findings = [*_with_what_is_missing(survey, rules.facts, choice, own_findings), *_outside(survey, ends)]
         renamed = renamed_directories(survey.root, findings, rules.facts)
         missing_by_path = {directory: name for name, directory in renamed.items()}
+        copied = copied_directories(findings, rules.facts, directory.copies)
+        findings = [_with_copy(finding, copied) for finding in findings]
         findings = [
             structs.replace(finding, detail=f"{finding.detail}; it looks like {missing_by_path[finding.file or '']}")
             if finding.code is FindingCode.FOREIGN_DIRECTORY and finding.file in missing_by_path else finding
@@ -420,7 +427,8 @@ def plan_of(
         topics=rules.facts,
         copies=tuple(directory.copies),
         declined=declined,
-        choice=structs.replace(compared, ways=ways, renamed=_moved_away(survey.root, renamed, actions)),
+        choice=structs.replace(compared, ways=ways, renamed=_moved_away(survey.root, renamed, actions),
+                              copied=_to_copy(survey.root, copied, renamed, rules.facts)),
         identity_in=_named_in(survey, rules, () if names_newer else findings),
         is_of_newer_kafka=names_newer,
         waits_for_a_run=bool(half_done(survey.root)),
@@ -568,6 +576,34 @@ def _why_not_predicted(survey: Survey, kafka: BrokerResult) -> str | None:
         return None
     error = why_not_predicted(survey.unreadable)
     return None if error is None else unpredicted_sentence(error)
+
+
+def _with_copy(finding: Finding, copied: Mapping[str, tuple[str, bool]]) -> Finding:
+    """Return a PARTITION_MISSING finding with the copy of the partition in its detail; other findings unchanged."""
+    name = os.path.basename(finding.file or "")
+    if finding.code is not FindingCode.PARTITION_MISSING or name not in copied:
+        return finding
+    path, is_of_topic = copied[name]
+    text = f"a copy has {name}: {path}" if is_of_topic else f"{path} is not known to be of the same topic"
+    return structs.replace(finding, detail=f"{finding.detail}; {text}")
+
+
+def _to_copy(
+    root: str, copied: Mapping[str, tuple[str, bool]], renamed: Mapping[str, str], topics: TopicFacts
+) -> tuple[tuple[str, str], ...]:
+    """Paths of the copies of missing partitions, also of those in a `lost+found` beside the log directory, each with
+    the path to copy it to. Left out are copies of another topic, and partitions of which a renamed directory is there,
+    or another broker in sync, from which a start fetches them.
+    """
+    def others(name: str) -> bool:
+        parsed = parse_partition_directory(name)
+        in_sync = () if parsed is None else topics.in_sync.get((parsed.topic, parsed.partition), ())
+        return any(node != topics.node_id for node in in_sync)
+
+    beside = {name: os.path.normpath(os.path.join(root, directory)) for name, directory in renamed.items()
+              if directory.startswith(os.pardir)}  # fmt: skip
+    paths = {name: path for name, (path, is_of_topic) in copied.items() if is_of_topic and name not in renamed} | beside
+    return tuple((path, os.path.join(root, name)) for name, path in sorted(paths.items()) if not others(name))
 
 
 def _with_what_is_missing(
@@ -726,7 +762,7 @@ def _moved_away(
     """
     changed = {action.path.split("/", 1)[0] for action in actions}
     return tuple((os.path.join(root, directory), os.path.join(root, name))
-                 for name, directory in renamed.items() if directory in changed)  # fmt: skip
+                 for name, directory in renamed.items() if directory.partition("/")[0] in changed)  # fmt: skip
 
 
 def _missing_partitions(survey: Survey, topics: TopicFacts) -> list[Finding]:

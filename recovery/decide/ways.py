@@ -164,6 +164,8 @@ class Measured(Struct, kw_only=True):
     """whether the number of lost records is derived from offsets, or from counts that no checksum covers"""
     of_offsets: int = 0
     """how many of `records_lost` are offsets of which no header is left: at most as many records had them"""
+    perhaps_elsewhere: int = 0
+    """how many of `records_lost` another replica may have: they lie above the high watermark in the checkpoint"""
     uncounted: int = 0
     """damaged places whose records are not counted, because their number is unknown"""
     uncounted_zeros: int = 0
@@ -200,8 +202,10 @@ class Measured(Struct, kw_only=True):
 
     @property
     def out_of_reach(self) -> int | None:
-        """Number of records that are lost, or hidden from a consumer that reads in order; None if unknown."""
-        return None if self.records_lost is None else self.records_lost + self.records_hidden
+        """Number of records that are lost, or hidden from a consumer that reads in order, without those that another
+        replica may have; None if unknown.
+        """
+        return None if self.records_lost is None else self.records_lost + self.records_hidden - self.perhaps_elsewhere
 
     @property
     def sort_key(self) -> tuple[int, int, bool, int, int, int, bool, int, bool]:
@@ -285,7 +289,8 @@ class RecoveryWay(Struct, frozen=True, kw_only=True):
 
 
 def recommended(ways: Sequence[RecoveryWay]) -> RecoveryWay | None:
-    """Return the way that loses the fewest records; hidden records count as lost. Return None if recovery declines
+    """Return the way that loses the fewest records; hidden records count as lost, those that another replica may have
+    do not. Return None if recovery declines
     every way whose loss is known, or no loss is known.
 
     Ways with equal losses are compared by these criteria, in order: fewer lost markers, an exact number, more records
@@ -327,6 +332,7 @@ def total(parts: Iterable[Measured]) -> Measured:
         result.is_exact = result.is_exact and part.is_exact
         result.is_estimate = result.is_estimate or part.is_estimate
         result.of_offsets += part.of_offsets
+        result.perhaps_elsewhere += part.perhaps_elsewhere
         result.uncounted += part.uncounted
         result.uncounted_zeros += part.uncounted_zeros
         result.lost += part.lost

@@ -55,7 +55,9 @@ class WayFields(Struct, frozen=True, kw_only=True):
     records_lost: int | None
     """records that are lost; null if unknown"""
     records_lost_is_exact: bool
-    """false if more may be lost, because damage hides how many there were"""
+    """false if damage hides how many there were, or if this is the most that can be lost, because another replica may
+    have some of them
+    """
     sound_records_lost: int
     """of those lost, records that can still be read now"""
     sound_markers_lost: int

@@ -500,6 +500,15 @@ def of_kind(finished: Finished, kind: str) -> list[dict[str, object]]:
     return [each for each in finished.objects if each["kind"] == kind]
 
 
+def test_its_prose_is_wrapped_to_the_width_of_the_terminal(volumes: dict[int, Path]) -> None:
+    out = run("compare", *volumes.values(), columns=80).out
+    wide = [line for line in out.splitlines() if len(line) > 80 and " " in line.strip().removesuffix(" \\")]
+    assert wide == []
+    (end,) = [line for line in out.splitlines() if line.endswith("/broker-3")]
+    assert "They can be written under another name:\n  kafkalog replay" in out.partition(end)[0]
+    assert "The best copy is" in " ".join(out.split())
+
+
 def test_the_command(volumes: dict[int, Path]) -> None:
     finished = run("compare", *volumes.values())
     assert finished.code == 1

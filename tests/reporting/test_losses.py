@@ -169,7 +169,8 @@ def test_a_partition_that_the_start_empties_is_affected_and_lost(tmp_path: Path)
     shutil.copytree(other / "metrics-21-1", root / "sensors-22-0")
     text = markdown(root)
     assert "- Affected: sensors-22-0" in text
-    assert "- Lost beside these logs: all or part of 1 partition (sensors-22-0), by the broker's start\n" in text
+    beside = "all or part of 1 partition (sensors-22-0), by the broker's next start, recovered or not"
+    assert f"- Lost beside these logs: {beside}\n" in text
     assert "no record, as far as the logs themselves tell" not in text
 
 

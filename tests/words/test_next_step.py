@@ -26,9 +26,10 @@ from kafkalog.recovery.broker.node.answer import (
 )
 from kafkalog.recovery.broker.node.releases import release_of
 from kafkalog.recovery.decide.choice import RecoveryChoice
+from kafkalog.recovery.decide.plan import Plan
 from kafkalog.recovery.decide.ways import Measured, RecoveryRequest, RecoveryWay
 from kafkalog.words.commands import NOTHING_GIVEN
-from kafkalog.words.next_step import NextStep, StepKind, done_of, note_of_ways, what_to_type
+from kafkalog.words.next_step import NextStep, StepKind, done_of, note_of_ways, of_all_together, what_to_type
 from kafkalog.words.outlook import Outlook, first_screen
 from testkit.judging.trees import first_difference, stamps
 from testkit.recorded.broker_dirs import brokers, own_copy
@@ -225,6 +226,25 @@ def test_a_recommended_replica_and_its_plan_are_not_told_as_opposites(tmp_path: 
         assert step.commands
 
 
+def test_a_replica_that_two_directories_recommend_is_on_the_first_screen_as_for_one(tmp_path: Path) -> None:
+    plans: list[Plan] = []
+    for topic in ("equal", "tale"):
+        volume = unpack_replicas(tmp_path / topic) / f"broker-{replica_roles()['behind']}"
+        (volume / "recovery-point-offset-checkpoint").unlink(missing_ok=True)
+        log = max(path for path in (volume / f"{topic}-0").glob("*.log") if path.stat().st_size)
+        os.truncate(log, log.stat().st_size - 5)
+        plans += plan(volume)
+    given = of_all_together(plans, NOTHING_GIVEN)
+    assert len(given.together) == 2
+    steps = [(made, what_to_type(made, given)) for made in plans]
+    note = "recommended is replica, below; type this only if that is not possible:"
+    both = [Outlook(root=made.root, forecast=None, choice=made.choice, step=step) for made, step in steps]
+    assert first_screen("title", both).note == note
+    command = structs.replace(both[1].step, text="type this:", kind=StepKind.PLAN)
+    one = first_screen("title", [both[0], structs.replace(both[1], step=command)]).note
+    assert one == f"{plans[0].root}: {note.removesuffix(':')}; {plans[1].root}: type this:"
+
+
 def outlook(root: str, step: NextStep) -> Outlook:
     return Outlook(root=root, forecast=None, choice=RecoveryChoice(), step=step)
 
@@ -268,6 +288,9 @@ def test_the_plans_own_way_is_not_said_to_be_instead_of_it() -> None:
     own = Measured(records_kept=1, records_lost=2, bytes_cut=3)
     way = RecoveryWay(way="safe", measured=structs.replace(own, held_back=10), how=RecoveryRequest())
     assert note_of_ways([(way, own)]) == "type this (safe; it loses 2 records):"
+    nothing = Measured(records_kept=1, records_lost=0, bytes_cut=0)
+    way = RecoveryWay(way="safe", measured=nothing, how=RecoveryRequest())
+    assert note_of_ways([(way, nothing)], loses_beside=True) == "type this (safe; it loses nothing more):"
 
 
 def test_commands_of_several_directories_are_said_with_what_they_lose_together(tmp_path: Path) -> None:
@@ -328,5 +351,7 @@ def test_what_a_start_loses_is_not_told_as_lost_by_the_plan(tmp_path: Path) -> N
     gone.rename(root / f"{gone.name}.0123456789abcdef0123456789abcdef-delete")
     said = words(kafkalog("plan", root).out)
     assert f"the start makes 1 partition ({gone.name}) again, empty" in said
-    assert f"lost beside this plan: all or part of 1 partition ({gone.name}), by the broker's start" in said
+    lost = f"all or part of 1 partition ({gone.name}), by the broker's next start, recovered or not"
+    assert f"lost beside this plan: {lost}" in said
+    assert "it loses nothing)" not in said
     assert f"served after a start as it is, but empty: 1 partition ({gone.name})" in said

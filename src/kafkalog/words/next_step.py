@@ -12,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from kafkalog.codec.common.shell import shell_line, shell_word
-from kafkalog.codec.common.wording import counted
+from kafkalog.codec.common.wording import counted, first_of
 from kafkalog.codec.names import parse_partition_directory
 from kafkalog.recovery.broker.node.answer import (
     OF_OLDER_LOGS,
@@ -26,7 +26,7 @@ from kafkalog.recovery.broker.node.answer import (
 )
 from kafkalog.recovery.broker.node.older_copies import KRAFT_PAGE, ZOOKEEPER_PAGE
 from kafkalog.recovery.broker.node.sentences import is_lost_and_emptied
-from kafkalog.recovery.decide.losses import from_copies_text, readable_text, sentence_of_lost
+from kafkalog.recovery.decide.losses import from_copies_text, lost_beside, readable_text, sentence_of_lost
 from kafkalog.recovery.decide.ways import Measured, RecoveryWay, total
 from kafkalog.recovery.facts.metadata_copies import IN_PLACE_OF_A_WAY
 from kafkalog.recovery.modes.table import Mode
@@ -48,6 +48,7 @@ __all__ = [
     "mends_of", "note_of_ways", "of_all_together", "what_to_type",
 ]  # fmt: skip
 
+_NAMED = 3
 _TYPE_THIS = "type this:"
 FIRST_END_THE_RUN: Final = (
     "first end the run that was cut short, and then ask again: the first command completes it and does no more, the "
@@ -210,6 +211,11 @@ def _next_step(plan: Outlined, given: Given) -> NextStep:
         text = f"{path} looks like {os.path.basename(to)}, which is missing{alike}: type this first, and then ask again"
         puts_back = [f"mv {shell_line(paths)}" for paths in plan.choice.renamed]
         return NextStep(text=f"{text}:", commands=puts_back, kind=StepKind.MEND)
+    if plan.choice.copied:
+        names = first_of([os.path.basename(to) for _path, to in plan.choice.copied], _NAMED)
+        text = f"there is a copy of {names}, missing here: type this while the broker is stopped, and then ask again"
+        puts_in = [f"cp -a {shell_line(paths)}" for paths in plan.choice.copied]
+        return NextStep(text=f"{text}:", commands=puts_in, kind=StepKind.MEND)
     if plan.choice.better_copies:
         first, *more = plan.choice.better_copies
         named = os.path.basename if first.is_in_one_directory else os.fspath
@@ -233,7 +239,8 @@ def _next_step(plan: Outlined, given: Given) -> NextStep:
     if best is not None and is_choice and not is_done(best, plan):
         commands = commands_for(best, plan, given)
         if commands:
-            note = note_of_ways([(best, plan.choice.own)])
+            beside = plan.node_then is not None and bool(lost_beside([plan.node_then], ()))
+            note = note_of_ways([(best, plan.choice.own)], loses_beside=beside)
             return NextStep(text=note, commands=commands, kind=StepKind.WAY)
     if plan.refusal is not None:
         return NextStep(text=f"refused: {told(plan.refusal)}")
@@ -252,11 +259,13 @@ def _next_step(plan: Outlined, given: Given) -> NextStep:
     return _beside_the_logs(plan, given, mended, best if is_choice else None)
 
 
-def note_of_ways(ways: Sequence[tuple[RecoveryWay, Measured]], each_of: str = "") -> str:
+def note_of_ways(
+    ways: Sequence[tuple[RecoveryWay, Measured]], each_of: str = "", *, loses_beside: bool = False
+) -> str:
     """Return the sentence before the commands of recommended ways, at least one. Each way is given with the loss of its
     directory's own plan. The sentence names the ways, and says what all commands lose together, which of it they need
     consent for, and what the ways bring back into logs that are not damaged. `each_of` says how several commands belong
-    to the directories; it is empty if one command is for all.
+    to the directories; it is empty if one command is for all. `loses_beside` says that something is lost beside it.
     """
     measured_alike = (replace(way.measured, held_back=own.held_back) == own for way, own in ways)  # only ways have it
     instead = "" if all(measured_alike) else " instead of this plan"
@@ -264,7 +273,9 @@ def note_of_ways(ways: Sequence[tuple[RecoveryWay, Measured]], each_of: str = ""
     measured = total(way.measured for way, _own in ways)
     asks = any(way.needs_consent or (way.rest is not None and way.rest.needs_consent) for way, _own in ways)
     who = "together they lose" if each_of else "it loses"
-    loses = f"{who} {sentence_of_lost(measured)}{from_copies_text(measured)}"
+    lost = sentence_of_lost(measured)
+    lost = "nothing more" if loses_beside and lost == "nothing" else lost
+    loses = f"{who} {lost}{from_copies_text(measured)}"
     effect = "; ".join(filter(None, [loses, readable_text(measured) if asks else ""]))
     what = f"these{instead}, {each_of}" if each_of else f"this{instead}"
     return f"type {what} ({labels}; {effect}):"

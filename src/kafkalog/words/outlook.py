@@ -150,7 +150,7 @@ def first_screen(
     it is shown if there are problems and no other command.
     """
     several = len(outlooks) > 1
-    urgent = [outlook for outlook in outlooks if outlook.choice.renamed] or outlooks
+    urgent = [each for each in outlooks if each.choice.renamed or each.choice.copied] or outlooks
     commands = list(dict.fromkeys(command for outlook in urgent for command in outlook.step.commands))
     losses = [loss for outlook in outlooks for loss in losses_of(outlook, where=outlook.root if several else None)]
     note, is_next = _note(urgent), _is_next(outlooks)
@@ -158,7 +158,7 @@ def first_screen(
     if is_next:
         losses = [replace(loss, look="") for loss in losses]  # the result has the command that is right then
     if outside:
-        outside = f"{outside}; {'' if is_next else then}"
+        outside = f"{outside}; {'' if is_next else then if urgent is outlooks else 'then '}"
     if problems:
         then = note if commands else "ask again:" if ask_again else "ask again"
         note = f"first see to what is said at the top (runbook: lost-directory); then {then}"
@@ -215,12 +215,18 @@ def _is_next(outlooks: Sequence[Outlook]) -> bool:
 
 def _note_of_all(outlooks: Sequence[Outlook]) -> str:
     """Return the note before a command that all directories have. If each recommends a way, the note names these ways
-    and says what they lose in all directories.
+    and says what they lose in all directories. If one says more than that, such as that no recovery carries out the
+    recommended way, the note has the text of each directory, once if they are equal.
     """
     before, ways = "".join(dict.fromkeys(outlook.step.before for outlook in outlooks)), _ways(outlooks)
+    if any(outlook.step.kind is StepKind.OTHER for outlook in outlooks):
+        if len({outlook.step.text for outlook in outlooks}) == 1:
+            return before + outlooks[0].step.text
+        texts = (f"{outlook.root}: {outlook.step.text.removesuffix(':')}" for outlook in outlooks)
+        return f"{before}{'; '.join(texts)}:"
     if len(ways) < len(outlooks):
         return f"{before}type this (what it loses in each directory is below):"
-    return f"{before}{note_of_ways(ways)}"
+    return f"{before}{note_of_ways(ways, loses_beside=bool(_beside(outlooks)))}"
 
 
 def _note_of_each(outlooks: Sequence[Outlook]) -> str:
@@ -229,7 +235,8 @@ def _note_of_each(outlooks: Sequence[Outlook]) -> str:
     """
     before, ways = outlooks[0].step.before, _ways(outlooks)
     each_of = f"{'one' if all(len(each.step.commands) == 1 for each in outlooks) else 'some'} for each directory"
-    return before + (note_of_ways(ways, each_of) if ways else f"type these, {each_of}:")
+    beside = bool(_beside(outlooks))
+    return before + (note_of_ways(ways, each_of, loses_beside=beside) if ways else f"type these, {each_of}:")
 
 
 def _ways(outlooks: Sequence[Outlook]) -> list[tuple[RecoveryWay, Measured]]:
@@ -522,10 +529,9 @@ def _lost(outlooks: Sequence[Outlook], *, are_alone: bool) -> str:
     own = total(outlook.choice.own for outlook in planned)
     unread = sum(_of_metadata(outlook).records_hidden for outlook in planned)  # it has no consumers
     own = replace(own, records_hidden=own.records_hidden - unread)
-    nodes = [node for each in planned if each.forecast is not None and (node := each.forecast.node_then) is not None]
+    nodes = _nodes_then(planned)
     hurt = [name for outlook in planned for name in partitions_that_lose(outlook.choice)]
-    beside = lost_beside(nodes, (finding for outlook in planned for finding in outlook.findings), hurt,
-                         [paths for outlook in planned for paths in outlook.choice.renamed])  # fmt: skip
+    beside = _beside(planned)
     ways = [outlook.choice.recommended for outlook in planned]
     brings = sum(way.measured.from_copies for way in ways if way is not None)
     if brings:
@@ -549,8 +555,21 @@ def _lost(outlooks: Sequence[Outlook], *, are_alone: bool) -> str:
         return "; ".join(["lost with this plan: no record; the metadata log stays damaged", *besides])
     readable = f"; {readable_text(own)}" if own.sound_lost else ""
     where = f" in {counted(len(hurt), 'partition')}" if hurt else ""
-    when = "before" if own.is_lost_before else "with"
-    return "; ".join([f"lost {when} this plan: {sentence_of_lost(own)}{where}{readable}", *besides]) + _mended(planned)
+    when, lost = "before" if own.is_lost_before else "with", sentence_of_lost(own)
+    told = f" this plan{where}: {lost}" if ", " in lost else f" this plan: {lost}{where}"
+    return "; ".join([f"lost {when}{told}{readable}", *besides]) + _mended(planned)
+
+
+def _nodes_then(outlooks: Iterable[Outlook]) -> list[NodeStart]:
+    return [node for outlook in outlooks
+            if outlook.forecast is not None and (node := outlook.forecast.node_then) is not None]  # fmt: skip
+
+
+def _beside(outlooks: Sequence[Outlook]) -> list[str]:
+    """What is lost beside the plans, as `lost_beside` words it."""
+    hurt = [name for outlook in outlooks for name in partitions_that_lose(outlook.choice)]
+    return lost_beside(_nodes_then(outlooks), (finding for outlook in outlooks for finding in outlook.findings), hurt,
+                       [paths for outlook in outlooks for paths in outlook.choice.renamed])  # fmt: skip
 
 
 def _after(outlooks: Iterable[Outlook]) -> list[NodeStart]:

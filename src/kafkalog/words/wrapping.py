@@ -16,7 +16,7 @@ REPORT_WIDTH = 80
 """Columns of a report, which is read on another terminal than it is made on."""
 _NARROWEST = 24
 _SHELL_WORD = re.compile(r"""(?:\$'(?:\\.|[^'\\])*'|'[^']*'|"[^"]*"|\\.|[^\s'"\\])+""")
-_COMMANDS = ("kafkalog ", "mv /", "kafka-transactions.sh ")
+_COMMANDS = ("kafkalog ", "mv /", "mv '/", "cp -a /", "cp -a '/", "kafka-transactions.sh ")
 """beginnings of the command lines that are printed"""
 _BEFORE_COMMAND = re.compile(rf"(?s)(.*): (?=(?:{'|'.join(_COMMANDS)}))")
 

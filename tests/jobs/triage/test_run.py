@@ -176,8 +176,9 @@ def combined(disks: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_controllers_that_are_brokers_are_not_started_alone(combined: Path) -> None:
     found = of(combined)
     assert "controllers alone" not in found.first_step
-    assert found.first_step.startswith(
-        "Start as many of these brokers as it takes to have a majority of the controllers"
+    assert found.first_step == (
+        "Start the brokers one after the other, and once a majority of the controllers runs, wait for longer than "
+        "broker.session.timeout.ms before the next"
     )
     assert {each.leaders for each in of(combined, (1,)).partitions} == {(-1,)}, "Kafka 4.1.0 waited for the others"
 

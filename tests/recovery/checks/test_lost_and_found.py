@@ -5,6 +5,7 @@ segments that have each other's names.
 from __future__ import annotations
 
 import errno
+import itertools
 import os
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,8 @@ from typing import Any
 import pytest
 
 from kafkalog import verify
+from kafkalog.codec.names import FileKind, segment_file
+from kafkalog.codec.plain.scanner import scan
 from kafkalog.log import open_log_dir, open_segment
 from kafkalog.recovery.checks.lost_and_found import batches_outside, known_ends
 from testkit.recorded.broker_dirs import brokers, own_copy
@@ -64,6 +67,58 @@ def test_a_segment_in_lost_and_found_is_offered_to_its_partition(
     for each in (target.parent, lost):
         if each.is_dir():
             each.rmdir()
+    assert verify(root).is_clean
+
+
+def split_middle(root: Path) -> None:
+    """Make three segments of the middle one."""
+    middle = logs(root)[1]
+    data = middle.read_bytes()
+    batches = scan(data).batches
+    bounds = [0, *(batches[len(batches) * part // 3].position for part in (1, 2)), len(data)]
+    middle.chmod(0o600)
+    for start, end in reversed(list(itertools.pairwise(bounds))):
+        first = next(batch.header.first_offset for batch in batches if batch.position == start)
+        (root / TOPIC / segment_file(first, FileKind.LOG)).write_bytes(data[start:end])
+
+
+@pytest.mark.parametrize("command", ["ls", "verify", "plan"])
+@pytest.mark.parametrize("part", ["beginning", "middle", "end"])
+def test_files_that_follow_one_another_fill_a_hole_of_several_segments(command: str, part: str, root: Path) -> None:
+    split_middle(root)
+    found = logs(root)
+    assert len(found) == 5
+    gone = {"beginning": found[:2], "middle": found[1:4], "end": found[-2:]}[part]
+    lost = root / "lost+found"
+    lost.mkdir()
+    for number, log in enumerate(gone):
+        log.rename(lost / f"#{number}")
+    details = [finding["detail"] for finding in sorted(outside(command, root), key=lambda each: each["file"])]
+    assert len(details) == len(gone)
+    for log, detail in zip(gone, details, strict=True):
+        assert f"copy it to {log}" in detail
+    hole = f"offsets {int(gone[0].stem)} to {int(found[4].stem) - 1} are missing"
+    assert (hole in details[0] and hole in details[1]) is (part == "middle")
+    (lost / "#1").unlink()  # of the chain: what it led to is not reached any more
+    left = [finding["detail"] for finding in outside(command, root)]
+    fits = {"beginning": [False], "middle": [True, True], "end": [True]}[part]
+    assert ["copy it to" in detail for detail in left] == fits
+
+
+@pytest.mark.parametrize("place", ["inside", "beside"])
+def test_a_partition_directory_in_lost_and_found_is_known_by_its_topic_id(place: str, root: Path) -> None:
+    lost = (root if place == "inside" else root.parent) / "lost+found" / "#131090"
+    lost.parent.mkdir()
+    (root / TOPIC).rename(lost)
+    assert (lost / "partition.metadata").exists()
+    verb = "mv" if place == "inside" else "cp -a"
+    screen = kafkalog("plan", root, columns=1000).out.partition("\n\n")[0]
+    assert screen.endswith(f":\n  {verb} '{lost}' {root / TOPIC}")
+    assert "copy it to" not in "".join(finding["detail"] for finding in outside("plan", root))
+    (missing,) = of_code("partition_missing", "verify", root)
+    assert "#131090 looks like it, renamed" in missing["detail"]
+    lost.rename(root / TOPIC)
+    lost.parent.rmdir()
     assert verify(root).is_clean
 
 

@@ -130,6 +130,27 @@ def test_a_renamed_directory_is_put_back_before_a_recovery(name: str, root: Path
     assert not any(answers(root).values())
 
 
+@pytest.mark.parametrize("is_of_topic", [True, False])
+def test_a_copy_of_a_missing_partition_is_put_in_before_a_recovery(is_of_topic: bool, root: Path) -> None:
+    copy = root.parent / "copy"
+    shutil.copytree(root, copy)
+    shutil.rmtree(root / VICTIM)
+    if not is_of_topic:
+        (copy / VICTIM / "partition.metadata").write_text("version: 0\ntopic_id: bbbbbbbbbbbbbbbbbbbbbA\n")
+    command = f"cp -a {copy / VICTIM} {root / VICTIM}"
+    assert "cp -a" not in kafkalog("plan", root).out
+    for given in (copy, copy / VICTIM):
+        printed = kafkalog("plan", root, "--copy", given)
+        screen, _, rest = (" ".join(part.replace("\\\n", "").split()) for part in printed.out.partition("\n\n"))
+        named = f"there is a copy of {VICTIM}, missing here: type this while the broker is stopped, and then ask again:"
+        assert screen.endswith(f"{named} {command}") is is_of_topic
+        assert (f"a copy has {VICTIM}: {copy / VICTIM}" in rest) is is_of_topic
+        assert (f"{copy / VICTIM} is not known to be of the same topic" in rest) is not is_of_topic
+    if is_of_topic:
+        shutil.copytree(copy / VICTIM, root / VICTIM)
+        assert "there is a copy of" not in kafkalog("plan", root, "--copy", copy).out
+
+
 @pytest.mark.parametrize("change", ["id of another topic", "no log"])
 def test_a_directory_that_is_something_else_is_not_taken_for_a_partition(change: str, root: Path) -> None:
     other = (root / VICTIM).rename(root / f"{VICTIM}.bak")

@@ -69,6 +69,15 @@ def test_a_way_that_drops_only_a_transaction_marker_may_lose_something() -> None
     assert not Measured(records_lost=0).may_lose
 
 
+def test_what_another_replica_may_have_is_said_as_a_range() -> None:
+    perhaps = Measured(records_lost=4, is_exact=False, perhaps_elsewhere=4)
+    assert (lost_text(perhaps), sentence_of_lost(perhaps)) == ("4 at most", "at most 4 records, perhaps none")
+    both = total([perhaps, Measured(records_lost=3, bytes_cut=0)])
+    assert (lost_text(both), sentence_of_lost(both), both.out_of_reach) == ("3 to 7", "3 to 7 records", 3)
+    torn = total([both, Measured(records_lost=2, is_exact=False, uncounted=1)])
+    assert (lost_text(torn), sentence_of_lost(torn)) == ("5 or more", "at least 5 records")
+
+
 def test_a_total_is_as_sure_as_its_parts() -> None:
     whole = Measured(records_lost=12)
     offsets = Measured(records_lost=1752, is_exact=False, is_estimate=True, of_offsets=1752)
@@ -152,7 +161,7 @@ def test_zeros_behind_the_end_of_a_clean_stop_lose_nothing(tmp_path: Path) -> No
 def test_zeros_after_a_crash_may_have_been_nothing(tmp_path: Path) -> None:
     root, _ = zeros_at_the_end(tmp_path, is_stopped=False)
     out = kafkalog("plan", root).out
-    assert "lost with this plan: an unknown number of records, perhaps none in 1 partition\n" in out
+    assert "lost with this plan in 1 partition: an unknown number of records, perhaps none\n" in out
 
 
 def test_what_is_skipped_is_told_apart_from_what_is_lost(skipping: Path) -> None:
@@ -286,7 +295,7 @@ def test_records_that_are_only_skipped_are_not_called_missing(tmp_path: Path) ->
     first.write_bytes(last.read_bytes())
     kafkalog("recover", "--yes", root)
     printed = " ".join(kafkalog("plan", root).out.split())
-    assert "lost with this plan: no record, but consumers may skip 12 records that are kept in 1 partition" in printed
+    assert "lost with this plan in 1 partition: no record, but consumers may skip 12 records that are kept" in printed
     assert "nothing is left to do here: no record is missing" in printed
     assert "is not in these files" not in printed
 
@@ -309,7 +318,7 @@ def test_partitions_of_a_log_directory_that_was_not_given_are_not_called_lost(
         roots=("/d1",), role=Role.COMBINED, node_id=1, releases=(release_of("3.9"),), answers=(answer,),
         not_given=not_given,
     )  # fmt: skip
-    said = "all or part of 1 partition (t-1), by the broker's start"
+    said = "all or part of 1 partition (t-1), by the broker's next start, recovered or not"
     unsure = "1 partition (t-1), unless another of its log.dirs, which was not given, has them"
     assert lost_beside([start], []) == [said if is_sure else unsure]
 
@@ -327,5 +336,5 @@ def test_what_is_gone_already_is_not_lost_with_the_plan(tmp_path: Path) -> None:
     before = stamps(broker)
     printed = " ".join(kafkalog("plan", broker).out.split())
     assert stamps(broker) == before
-    assert "lost before this plan: 3 offsets or more, an unknown number of records" in printed
+    assert "lost before this plan in 1 partition: 3 offsets or more, an unknown number of records" in printed
     assert "lost with this plan" not in printed

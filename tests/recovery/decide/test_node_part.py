@@ -14,7 +14,7 @@ from testkit.recorded.broker_dirs import brokers, own_copy
 from testkit.running.command import kafkalog as command
 
 GONE = "orders-48-0"
-LOST = f"lost beside this plan: all or part of 1 partition ({GONE}), by the broker's start"
+LOST = f"lost beside this plan: all or part of 1 partition ({GONE}), by the broker's next start, recovered or not"
 
 
 def add_directory(root: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import kafkalog
 from kafkalog.codec.model import BATCH
 from kafkalog.codec.plain.scanner import scan
 from kafkalog.recovery import plan
+from kafkalog.recovery.decide.losses import lost_text, sentence_of_lost
 from kafkalog.recovery.decide.ways import RecoveryWay
 from kafkalog.words.ways import needs_of
 from testkit.recorded.fixture_data import replica_roles, unpack_replicas
@@ -66,6 +68,30 @@ def test_the_rest_of_a_log_that_was_cut_off_is_kept_by_the_others(tmp_path: Path
     ways = {str(way.way): way.measured for way in plan(volume)[0].choice.by_partition["equal-0"]}
     assert ways["safe"].records_lost
     assert (ways["replica"].records_kept, ways["replica"].records_lost) == (len(own), 0)
+
+
+def test_what_lies_above_an_old_high_watermark_others_may_have_too(tmp_path: Path) -> None:
+    """The checkpoint is seconds old: here each of the others has all of it, and the way loses nothing."""
+    volumes = unpack_replicas(tmp_path)
+    volume = volumes / f"broker-{BEHIND}"
+    own = records(volume, "equal")
+    log = max(path for path in (volume / "equal-0").glob("*.log") if path.stat().st_size)
+    last = scan(log.read_bytes()).batches[-1]
+    os.truncate(log, last.position + last.size - 5)
+    (volume / "recovery-point-offset-checkpoint").unlink(missing_ok=True)
+    (volume / "replication-offset-checkpoint").write_text("0\n1\nequal 0 1\n")
+    for broker in (OLD, NEW):
+        assert records(volumes / f"broker-{broker}", "equal").items() >= own.items()
+    choice = plan(volume)[0].choice
+    ways = {str(way.way): way.measured for way in choice.by_partition["equal-0"]}
+    found, safe = ways["replica"], ways["safe"]
+    assert found.records_lost is not None
+    assert safe.records_lost is not None
+    assert found.records_lost >= safe.records_lost > 0
+    assert (found.is_exact, found.out_of_reach, found.below_high_watermark) == (False, 0, False)
+    assert (lost_text(found), sentence_of_lost(found)) == ("0 or more", "an unknown number of records, perhaps none")
+    assert choice.recommended is not None
+    assert choice.recommended.way == "replica"
 
 
 @pytest.mark.parametrize("broker", [OLD, NEW])

@@ -5,15 +5,17 @@ equal.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from kafkalog.cli.output import LineWriter
+from kafkalog.cli.sentences import SentenceWriter
 from kafkalog.cli.tables import Column, print_table
 from kafkalog.codec.common.shell import shell_line
 from kafkalog.codec.common.wording import counted
 from kafkalog.copies.comparison import Comparison, CopyReport, PartitionComparison
 from kafkalog.inspect.group_losses import GroupLoss
 from kafkalog.words.escapes import escape_controls
+from kafkalog.words.wrapping import before_command
 
 __all__ = ["print_comparison", "print_losses"]
 
@@ -48,11 +50,12 @@ def print_comparison(comparison: Comparison) -> None:
             for copy in partition.copies
         ],
     )
-    with LineWriter() as writer:
+    with SentenceWriter() as writer:
         for each in comparison.partitions:
             if not each.is_clean:
                 writer.write("")
-                writer.write(escape_controls(f"{each.topic}-{each.partition}: {' '.join(_sentences(each))}"))
+                for paragraph in _paragraphs(f"{each.topic}-{each.partition}:", _sentences(each)):
+                    writer.write(escape_controls(paragraph))
         writer.write("")
         for line in _end(comparison):
             writer.write(escape_controls(line))
@@ -120,6 +123,19 @@ def _standing(partition: PartitionComparison, copy: CopyReport) -> str:
     if partition.best is not None and copy.log_start_offset != partition.best.log_start_offset:
         words.append(f"starts at {copy.log_start_offset}")
     return ", ".join(words) or ("other end" if partition.differs(copy) else "same")
+
+
+def _paragraphs(label: str, sentences: Iterable[str]) -> Iterator[str]:
+    """Yield the sentences as text after `label`, in paragraphs: one that ends in a command ends a paragraph."""
+    text = label
+    for sentence in sentences:
+        is_command = before_command(sentence) is not None
+        text = f"{text} {sentence.removesuffix('.') if is_command else sentence}".lstrip()
+        if is_command:
+            yield text
+            text = ""
+    if text:
+        yield text
 
 
 def _sentences(partition: PartitionComparison) -> Iterator[str]:

@@ -174,5 +174,5 @@ def _summary(found: Triage) -> list[str]:
     after = "a best copy leads each partition" if not rest else f"{counted(rest, 'partition')} {need} the advice above"
     if rest:
         after += f" ({_compared(found)})"
-    lines.append(f"{found.first_step}, then start the brokers one after the other: {order}. With that, {after}.")
+    lines.append(f"{found.first_step}: {order}. With that, {after}.")
     return lines

@@ -152,6 +152,6 @@ def _of_node(node: NodeStart, said: set[str]) -> str:
     """
     text = escape_controls("; ".join(node_sentences(node)))
     if text in said:
-        return "what is said above of the start still holds"
+        return "its start does what is said above"
     said.add(text)
     return text

@@ -55,14 +55,15 @@ class KRaftMemory(Memory):
     _known: dict[object, frozenset[int] | None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Set `first_step`, a clause about the nodes to start first. Controllers that are brokers too cannot be started
-        alone.
+        """Set `first_step`, a sentence that ends before the order of the brokers. Controllers that are brokers too
+        cannot be started alone.
         """
         alone = len(self.voters - self.brokers) > len(self.voters) // 2
-        first = "the controllers alone" if alone else (
-            "as many of these brokers as it takes to have a majority of the controllers, the first ones first,"
+        wait = "wait for longer than broker.session.timeout.ms"
+        one_by_one = "tart the brokers one after the other"
+        self.first_step = f"Start the controllers alone and {wait}, then s{one_by_one}" if alone else (
+            f"S{one_by_one}, and once a majority of the controllers runs, {wait} before the next"
         )  # fmt: skip
-        self.first_step = f"Start {first} and wait for longer than broker.session.timeout.ms"
 
     @property
     def next_producer_id(self) -> int:

@@ -43,7 +43,10 @@ class ZooKeeperMemory(Memory):
     2.13
     """
     topics: Mapping[str, TopicNode] = field(default_factory=dict)
-    first_step: str = "Start ZooKeeper alone and wait for longer than zookeeper.session.timeout.ms"
+    first_step: str = (
+        "Start ZooKeeper alone and wait for longer than zookeeper.session.timeout.ms, then start the brokers one after "
+        "the other"
+    )
     unclean_election: str = ELECTION_COMMAND
     page: str = ZOOKEEPER_PAGE
     next_producer_id: int | None = None
