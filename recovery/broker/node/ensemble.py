@@ -19,6 +19,7 @@ from kafkalog.codec.layout.text_values import uuid_bytes
 from kafkalog.codec.names import CLUSTER_METADATA_DIRECTORY, META_PROPERTIES
 from kafkalog.codec.parsing.properties import decode_properties
 from kafkalog.log.disk.files import read_small
+from kafkalog.log.storage.java import TooLargeError
 from kafkalog.recovery.broker.node.answer import READ_ONLY, ConsequenceKind, Fault, Part, StartConsequence
 from kafkalog.recovery.broker.node.ending import RUNTIME, StartEndsError, ends
 from kafkalog.recovery.broker.node.node_files import NodeFiles
@@ -251,7 +252,7 @@ def _refuse_different_properties(files: NodeFiles) -> None:
                 known[root] = decode_properties(planned.read(META_PROPERTIES))
             elif os.path.isfile(path):
                 known[root] = decode_properties(read_small(path, DEFAULT_LIMITS.checkpoint_bytes))
-        except (FormatError, StorageError, UsageError):
+        except (FormatError, StorageError, TooLargeError, UsageError):
             continue
     first = next(iter(known.values()), {})
     other = next((root for root, properties in known.items() if properties != first), None)

@@ -12,6 +12,7 @@ from kafkalog.codec.common.limits import DEFAULT_LIMITS
 from kafkalog.codec.files.text import MetaProperties, decode_meta_properties
 from kafkalog.codec.names import CLUSTER_METADATA_DIRECTORY, META_PROPERTIES, parse_java_long, parse_segment_file
 from kafkalog.log.disk.files import is_mounted_read_only, read_small
+from kafkalog.log.storage.java import TooLargeError
 from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.broker.node.answer import Role
 from kafkalog.recovery.facts.owners import ClosedFiles, closed_files
@@ -203,6 +204,8 @@ def read_identity(root: str, planned: Tree | None = None) -> MetaProperties | st
         return decode_meta_properties(read_small(path, DEFAULT_LIMITS.checkpoint_bytes))
     except FormatError as error:
         return error.message
+    except TooLargeError as error:
+        return str(error)
     except FileNotFoundError:
         return None
     except (StorageError, UsageError, OSError) as error:
