@@ -251,8 +251,8 @@ class Log(OpenedLog):
 
     def truncate_to(self, offset: int) -> bool:
         """Remove the batch that contains `offset` and all later ones, so that the next record gets `offset`. Return
-        True, or False if the log ends at or below `offset`, so that nothing is removed. If `offset` is below the first
-        segment, everything is removed.
+        True. Return False if the log ends at or below `offset`: only leader epochs without batches are removed then. If
+        `offset` is below the first segment, everything is removed.
 
         Segments after `offset` are renamed to `.deleted`. Checkpoints, leader epochs and producer state are adjusted,
         and new batches get a higher leader epoch. Raises `UsageError` for a negative offset, `FormatError` if a
