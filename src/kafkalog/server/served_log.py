@@ -549,7 +549,7 @@ def _up_to(
     """
     is_first, end = True, position
     with suppress(DamagedError):  # whoever fetches from there is told
-        for count, place in enumerate(places(log, position, log.size)):
+        for count, place in enumerate(places(log, position, log.size), 1):
             if is_first and offsets is not None:
                 if place.last_offset not in offsets:
                     return None

@@ -22,7 +22,7 @@ def masked(value: object, names: frozenset[str]) -> object:
     is returned.
 
     An inner text that looks like JSON but cannot be parsed becomes `MASKED` as a whole. Raises `UndecodableError` if
-    the value itself is such a text, because its fields are unknown.
+    the value itself is such a text, or if JSON is nested too deeply, because fields are then unknown.
     """
     if not names:
         return value

@@ -92,8 +92,9 @@ class Outlook(Struct, frozen=True, kw_only=True):
 
 def forecast_sentences(forecast: BrokerForecast, by_kafka: Iterable[Measured] = ()) -> list[str]:
     """Return sentences about Kafka's next start, one for each group of releases with the same outcome. If the node's
-    start is unknown and the directory would be loaded, sentences about replicas that would become -stray follow.
-    `by_kafka` are the losses of the start, by partition.
+    start is unknown and the directory would be loaded, sentences about replicas that would become -stray follow. Last
+    come sentences about a start after the plan, if one of them is new. `by_kafka` are the losses of the start, by
+    partition.
     """
     renamed = [f"Kafka {MODELED} would rename {name} -stray: the metadata has no such replica here"
                for name in (forecast.strays if forecast.node is None else ())]  # fmt: skip
@@ -248,8 +249,8 @@ def _ways(outlooks: Sequence[Outlook]) -> list[tuple[RecoveryWay, Measured]]:
 def consequence_sentences(consequences: Iterable[LossConsequence]) -> list[str]:
     """Return the details of consequences so that each kind is shown early, because a screen has room for few: first one
     of each kind, then the second of each, and so on. The first kinds are log start offsets beyond the end of a log,
-    consumer groups, and transactions. Details
-    about consumer groups that differ only in the partition of a topic are one sentence.
+    consumer groups, and transactions. Details about consumer groups that differ only in the partition of a topic are
+    one sentence.
     """
     first_kinds = ("wrong_log_start", "groups_beyond_end", "transaction_stays_open", "marker_lost")
     by_kind: dict[str, list[str]] = {kind: [] for kind in first_kinds}
@@ -646,9 +647,10 @@ def losses_of(outlook: Outlook, where: str | None = None) -> Iterator[Loss]:
 
 
 def looks_in_quarantine(outlook: Outlook, kept_in: str) -> Iterator[str]:
-    """Yield, for each partition that has lost records by the recovery of `outlook`, a sentence with the command that
-    shows the first of them that can be decoded, where they are now: in `kept_in`, the directory of the execution, or in
-    their log if that has not changed. Partitions without such records are skipped. Reads the damaged batches again.
+    """Yield a sentence for each of the first `_SHOWN` partitions that have lost records by the recovery of `outlook`,
+    with the command that shows the first of them that can be decoded, where they are now: in `kept_in`, the directory
+    of the execution, or in their log if that has not changed. Partitions without such records in the first `_NAMED`
+    damaged batches are skipped. Reads these batches again.
     """
     damages = _damages(outlook)
     for name in list(partitions_that_lose(outlook.choice))[:_SHOWN]:

@@ -22,7 +22,10 @@ from kafkalog.log.storage.leader_epochs import LeaderEpochCheckpointFile, Leader
 from kafkalog.log.storage.loader import LoadRequest, LogLoader
 from kafkalog.log.storage.producer_appends import ProducerAppends
 from kafkalog.log.storage.producers.known_producers import ProducerStateManager
+from kafkalog.log.storage.producers.snapshots import Snapshots
+from kafkalog.log.storage.replay import rebuild_producer_state
 from kafkalog.log.storage.segment import LogSegment, change_suffixes
+from kafkalog.log.storage.segments import LogSegments
 from kafkalog.log.storage.tree import Tree
 from kafkalog.log.writing.incoming import parse_batch
 from testkit.made.batches import batch, record
@@ -255,3 +258,34 @@ def test_a_start_leaves_the_same_bytes(tmp_path_factory: pytest.TempPathFactory,
     assert said[0] == said[1]
     if len(said[0]) > 2:
         assert files(path) == content(tree)
+
+
+def test_a_malformed_batch_before_the_last_segment_is_reported_with_its_log() -> None:
+    first = batch(record(0), 1, producer_id=5, producer_epoch=0, base_sequence=0)
+    tree = Tree({}, ["t-0"], lambda _path: BufferSource(b""))
+    tree.write("t-0/00000000000000000000.log", first + bytes(61))
+    tree.write("t-0/00000000000000000002.log", batch(record(0), 1, base_offset=2))
+    segments = LogSegments()
+    for base in (0, 2):
+        segments.put(LogSegment(tree, "t-0", base, CONFIG), base)
+    with pytest.raises(JavaError) as raised:
+        rebuild_producer_state(ProducerStateManager(tree, "t-0", NOW_MS, 10**9), segments, 0, 3)
+    assert (raised.value.segment_path, raised.value.position) == ("t-0/00000000000000000000.log", len(first))
+
+
+def test_an_unknown_snapshot_is_refused_and_the_others_stay_listed() -> None:
+    tree = Tree({}, ["t-0"], lambda _path: BufferSource(b""))
+    snapshots = Snapshots(tree, "t-0")
+    snapshots.put(3, b"")
+    for change in (snapshots.delete, snapshots.mark_deleted):
+        with pytest.raises(KeyError):
+            change(5)
+        assert snapshots.offsets() == [3]
+
+
+def test_a_renamed_directory_keeps_the_times_of_its_files() -> None:
+    tree = Tree({}, ["t-0"], lambda _path: BufferSource(b""))
+    tree.write("t-0/00000000000000000000.log", b"")
+    tree.set_modified_ms("t-0/00000000000000000000.log", 7)
+    tree.rename_directory("t-0", "t-0.stray")
+    assert tree.modified_ms("t-0.stray/00000000000000000000.log") == 7

@@ -63,7 +63,7 @@ def take_producers(run: HeaderRun, first: int, end: int, batch_of: Callable[[int
     returns the batch with a number.
 
     Raises `ProducerError` with the number of the first batch for which the broker would throw. All batches before it
-    were then passed.
+    were then passed. Raises `StorageError` if a batch cannot be read.
     """
     from kafkalog.codec.headers.rebuild_segment import ProducersOfRun
 

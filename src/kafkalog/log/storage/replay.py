@@ -71,12 +71,13 @@ def _replay(producers: ProducerStateManager, segment: LogSegment, start: int, si
         except ProducerError as error:
             raise _at(error.error, run.position(error.number), segment) from error.__cause__
         position = run.end
-    for batch in segment.log.batches(position, end):
-        if batch.header.has_producer_id:
-            try:
+    try:
+        for batch in segment.log.batches(position, end):
+            position = batch.position
+            if batch.header.has_producer_id:
                 collected.batch(batch)
-            except JavaError as error:
-                raise _at(error, batch.position, segment) from error.__cause__
+    except JavaError as error:
+        raise _at(error, position, segment) from error.__cause__
     collected.take_over()
 
 

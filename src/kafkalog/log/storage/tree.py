@@ -483,7 +483,7 @@ class Tree:
                 self.directories.discard(path)
                 self.directories.add(target)
             for name in self.files.names(path):
-                self.files[f"{target}/{name}"] = self.files.pop(f"{path}/{name}")
+                self.rename(f"{path}/{name}", f"{target}/{name}")
 
     def _below(self, path: str) -> list[str]:
         """Return a directory and all directories below it."""

@@ -179,9 +179,9 @@ def tell_what_is_behind(
     `findings` has no damage in these segments that ends reading; a batch with only a wrong base offset does not count
     as damage here.
 
-    Changes `findings` in place. If batches follow the first damage, the counts and `more` are added to its text. Each
-    damage without a last offset gets its unreadable offsets. Raises `StorageError` if a file cannot be read, and no
-    other error.
+    Changes `findings` in place. If batches follow the first damage, the counts and `more` are added to its text. A
+    damage without a last offset gets its unreadable offsets, if they are known. Raises `StorageError` if a file cannot
+    be read, and no other error.
     """
     numbers = {segment.path: number for number, segment in enumerate(segments)}
     damages = {

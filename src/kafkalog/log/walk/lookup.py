@@ -66,7 +66,7 @@ def _fitting_batch(
 ) -> RecordBatch | None:
     """Return the valid batch (checksum included) at the entry's position. Its first offset must be at least
     `base_offset`, at most the entry's offset, and at most `target` (absolute offsets). Return None if there is no such
-    batch. Raises `StorageError` if the log cannot be read.
+    batch, or if the position is 0. Raises `StorageError` if the log cannot be read.
     """
     if not 0 < entry.position < log.size:
         return None

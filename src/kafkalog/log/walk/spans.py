@@ -136,8 +136,9 @@ def _likely_cut(
     source: FileSource, before: OffsetEntry, entry: OffsetEntry, next_base: int | None
 ) -> tuple[int, int] | None:
     """Return the byte position of index entry `entry`, and the offset expected there after the batches before it.
-    Return None if the headers at this entry and at the earlier entry `before` do not fit the entries. Here
-    `relative_offset` of both entries has absolute offsets. Raises `StorageError` if the log cannot be read.
+    Return None unless `before`, the earlier entry, has a lower position, v2 headers are at both positions, and the
+    batch at `entry` ends with its offset. `relative_offset` of both entries has absolute offsets here. Raises
+    `StorageError` if the log cannot be read.
     """
     if not 0 <= before.position < entry.position:
         return None
@@ -268,9 +269,9 @@ def _cuts(
     source: Source, base_offset: int, entries: Sequence[OffsetEntry], wanted: range, limits: Limits
 ) -> list[tuple[int, int]] | None:
     """Return proven positions with their base offsets, in increasing order and without duplicates. For each wanted byte
-    position, it is the first proven one at or after it. The list ends early if the index does. Return None if four
-    index entries from a wanted position on cannot be proven, or if the base offsets do not increase. Raises
-    `StorageError` if the log cannot be read.
+    position, it is the first proven one at or after it. The list ends early if the index does. Return None if the next
+    four index entries at or after a wanted position (or all that are left) cannot be proven, or if the base offsets do
+    not increase. Raises `StorageError` if the log cannot be read.
     """
     cuts: list[tuple[int, int]] = []
     for position in wanted:

@@ -133,7 +133,8 @@ def assign(batch: RecordBatch, stamp: Stamp, config: LogConfig) -> list[RecordBa
     older format, is instead rebuilt in the format of the log; the result may then have several batches.
 
     Raises `FormatError` for a damaged batch. Raises `UsageError` for a batch that a leader rejects: a control batch, a
-    batch with gaps in its offsets, LogAppendTime in a CreateTime topic, or an idempotent producer in an old format.
+    batch without records or with gaps in its offsets, LogAppendTime in a CreateTime topic, or an idempotent producer in
+    an old format.
     """
     batch = taken_over(batch)  # before a new checksum could hide that the old one was wrong
     decoded = decode_batch(batch)

@@ -71,10 +71,10 @@ def _add(appends: ProducerAppends, batch: RecordBatch, header: BatchHeader) -> N
 class Log(OpenedLog):
     """One partition that is open for writing. Use it as a context manager, or call `close`. It is thread-safe. The log
     assigns offsets: the next record gets `end_offset`. Methods raise `UsageError` for requests that a broker would
-    refuse, `FormatError` for bytes that are not a valid batch, and `StorageError` if the disk fails. After a
-    `StorageError` the log rejects all changes, and closing it does not write the clean shutdown marker. A log belongs
-    to the process that opened it. In a forked child every call raises `UsageError`, except `close`, which does nothing
-    there; the parent is not affected.
+    refuse, `FormatError` for bytes that are not a valid batch, and `StorageError` if the disk fails. After an error
+    while files are changed, such as a `StorageError`, the log rejects all changes, and closing it does not write the
+    clean shutdown marker. A log belongs to the process that opened it. In a forked child every call raises
+    `UsageError`, except `close`, which does nothing there; the parent is not affected.
     """
 
     # -- appending ---------------------------------------------------------------------------------------------------
@@ -251,8 +251,8 @@ class Log(OpenedLog):
 
     def truncate_to(self, offset: int) -> bool:
         """Remove the batch that contains `offset` and all later ones, so that the next record gets `offset`. Return
-        True, or False if the log ends at or below `offset`, so that nothing is removed. If `offset` is below the first
-        segment, everything is removed.
+        True. Return False if the log ends at or below `offset`: only leader epochs without batches are removed then. If
+        `offset` is below the first segment, everything is removed.
 
         Segments after `offset` are renamed to `.deleted`. Checkpoints, leader epochs and producer state are adjusted,
         and new batches get a higher leader epoch. Raises `UsageError` for a negative offset, `FormatError` if a
@@ -363,7 +363,7 @@ class Log(OpenedLog):
 
         Files are renamed to `.deleted` at once, and removed when `file_delete_delay_ms` have passed: by a later call of
         this method, of `append`, `compact` or `close`, or when the log is next opened. Raises `StorageError` for I/O
-        errors.
+        errors, `FormatError` if the time index of the active segment does not accept its last entry.
         """
         with self._guard:
             self._check_open()

@@ -51,7 +51,7 @@ class MetadataHandler:
 
         A null list requests all topics; in version 0 an empty list does too. If a requested topic has an id, names are
         ignored. An unknown or forbidden topic has an error code, and a partition without a log here has
-        LEADER_NOT_AVAILABLE. Before version 12, topic ids are refused with INVALID_REQUEST.
+        LEADER_NOT_AVAILABLE. Before version 12, topic ids and null names are refused with INVALID_REQUEST.
         """
         asked = request.body["topics"]
         everything = asked is None or (request.version == 0 and not asked)

@@ -130,9 +130,9 @@ class AivenTier:
         self, name: str, topic_id: str, listed: Mapping[tuple[int, int, str], Mapping[str, RemoteObject]]
     ) -> str:
         """Return the topic of a directory, whose `name` may begin with the end of the plugin's `key.prefix`. The topic
-        is read from the first and from the last readable manifest of its segments; at most three manifests are tried
-        from each end. If the two topics differ, or no manifest can be read, return `name` unchanged. `listed` maps
-        (partition, base offset, segment id) to the objects of the segment by suffix.
+        is read from the first and from the last manifest that is readable and fits `name` and `topic_id`; at most three
+        are tried from each end. If the two topics differ, or there is no such manifest, return `name` unchanged.
+        `listed` maps (partition, base offset, segment id) to the objects of the segment by suffix.
         """
         topics: set[str] = set()
         with_manifest = [objects[_MANIFEST].path for _, objects in sorted(listed.items()) if _MANIFEST in objects]

@@ -285,7 +285,7 @@ class ProducerStateManager:
 
     def remove_stray_snapshots(self, base_offsets: list[int]) -> None:
         """Delete snapshot files whose offset is not in `base_offsets`, the base offsets of the segments. The newest of
-        these files is kept if its offset is at or above the largest base offset, or if there are no segments. If files
+        these files is kept if its offset is above the largest base offset, or if there are no segments. If files
         changed other than through this object, they are listed again first; raises `NumberFormatError` if a name does
         not begin with a number.
         """

@@ -145,5 +145,6 @@ class Snapshots:
         return path + DELETED
 
     def _forget(self, offset: int) -> str:
-        del self._offsets[bisect_right(self._offsets, offset) - 1]
-        return self._paths.pop(offset)
+        path = self._paths.pop(offset)
+        self._offsets.remove(offset)
+        return path
