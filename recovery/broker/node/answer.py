@@ -13,7 +13,8 @@ from msgspec import Struct, field
 from kafkalog.recovery.broker.node.releases import Release, named
 
 __all__ = [
-    "DISPLACED", "NEWER_FILES", "NO_VERSION", "OF_OLDER_LOGS", "OLDER_LOG", "READ_ONLY", "REFUSED_SETTING",
+    "DISPLACED", "NEWER_FILES", "NO_VERSION", "OF_OLDER_LOGS", "OLDER_LOG", "OTHER_TOPIC_ID", "READ_ONLY",
+    "REFUSED_SETTING",
     "AnswerJson", "ConsequenceKind", "EmptiedConsequence", "Fault", "LostDirectoryConsequence", "NodeAnswer",
     "NodeStart", "NodeStartJson", "OlderCopyConsequence", "Part", "ReplacedConsequence", "Role", "ServedConsequence",
     "StartConsequence", "StartOutcome",
@@ -25,6 +26,10 @@ REFUSED_SETTING = "setting"
 NEWER_FILES = "newer_files"
 """kind of a fault of a sound file that a later release has written"""
 DISPLACED = "displaced"
+OTHER_TOPIC_ID = "other_topic_id"
+"""kind of a fault: a partition has a topic id that the metadata does not know, and the metadata has another for its
+topic
+"""
 READ_ONLY = "read_only"
 """kind of a fault: the file system of a log directory is mounted read-only"""
 """kind of a fault of a batch in the metadata log whose base offset makes its controller give up its leadership"""

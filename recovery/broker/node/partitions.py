@@ -31,6 +31,7 @@ from kafkalog.log.storage.java import JavaError, JavaIOError, TooLargeError
 from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.broker.manager import BrokerResult, StartResult, load_log_directory, topic_id_or_none
 from kafkalog.recovery.broker.node.answer import (
+    OTHER_TOPIC_ID,
     READ_ONLY,
     ConsequenceKind,
     EmptiedConsequence,
@@ -291,7 +292,7 @@ def partition_consequences(
     directories = [directory for directory in directories if directory.path not in directory_ids]
     strays = [directory for directory in directories if directory.path in stray_paths]
     there = [directory for directory in directories if directory.path not in stray_paths]
-    consequences, faults = _strays(strays, node_id, release, explained, has_nameless=bool(nameless))
+    consequences, faults = _strays(strays, image, node_id, release, explained, has_nameless=bool(nameless))
     for directory in inside if release.at_least("3.7.1") else ():
         consequences.append(
             StartConsequence(kind=ConsequenceKind.DIRECTORY_OFFLINE, detail=_of_inside(directory), file=directory.path)
@@ -376,6 +377,7 @@ def _of_inside(directory: PartitionDirectory) -> str:
 
 def _strays(
     strays: list[PartitionDirectory],
+    image: MetadataImage | None,
     node_id: int,
     release: Release,
     explained: Explained,
@@ -420,9 +422,24 @@ def _strays(
         )
     for directory in unknown:
         path = os.path.join(directory.path, PARTITION_METADATA)
+        right_id = None if image is None else _id_of_name(directory, image, node_id)
         why = f"topic id {directory.topic_id} of {directory.name} is not placed on broker {node_id} by the metadata"
-        faults.append(Fault(part=Part.PARTITION_METADATA, kind="not_placed", file=path, detail=why))
+        if right_id is not None:
+            why = f"{directory.name} has topic id {directory.topic_id}, and the metadata {right_id}"
+        fault_kind = "not_placed" if right_id is None else OTHER_TOPIC_ID
+        faults.append(Fault(part=Part.PARTITION_METADATA, kind=fault_kind, file=path, detail=why))
     return start_consequences, faults
+
+
+def _id_of_name(directory: PartitionDirectory, image: MetadataImage, node_id: int) -> str | None:
+    """Return the topic id that the metadata has for the name of a partition directory, if it places the partition on
+    the broker and does not know the id of the directory; else None.
+    """
+    topic = image.topics.get(directory.parsed.topic)
+    partition = None if topic is None else topic.partitions.get(directory.parsed.partition)
+    if topic is None or partition is None or directory.topic_id in image.topic_names:
+        return None
+    return topic.id if node_id in partition.replicas else None
 
 
 def _nowhere(image: MetadataImage, node_id: int, placed: set[tuple[str, int]]) -> dict[tuple[str, int], PartitionImage]:

@@ -8,12 +8,14 @@ from typing import NamedTuple
 
 from kafkalog.codec.common.errors import UsageError
 from kafkalog.codec.common.shell import shell_line, shell_word
-from kafkalog.codec.names import CLUSTER_METADATA_DIRECTORY
+from kafkalog.codec.names import CLUSTER_METADATA_DIRECTORY, PARTITION_METADATA
 from kafkalog.recovery.broker.node.answer import (
     DISPLACED,
     NEWER_FILES,
+    OTHER_TOPIC_ID,
     READ_ONLY,
     ConsequenceKind,
+    Fault,
     NodeStart,
     Part,
     ReplacedConsequence,
@@ -57,6 +59,8 @@ def mends(start: NodeStart | None, recovered: Iterable[str] = (), words: Sequenc
     never = start.never_starts
     closed = dict.fromkeys(_root_of(fault.file, start) for fault in start.faults if fault.kind == READ_ONLY)
     yield from map(_not_writable, closed)
+    of_others = {fault.file: fault for fault in start.faults if fault.kind == OTHER_TOPIC_ID}
+    yield from (_with_other_id(fault, start) for fault in of_others.values())
     yield from (_without_copy(fault.file, never) for fault in start.faults if fault.part is Part.FUTURE)
     consequences = list(
         dict.fromkeys(consequence for answer in start.judged for consequence in answer.consequences)
@@ -149,6 +153,17 @@ def _not_writable(path: str) -> Mend:
         "it is read-only (runbook: lost-directory); this shows where it is mounted"
     )
     return Mend(words, f"findmnt -T {shell_word(path)}", is_first=True)
+
+
+def _with_other_id(fault: Fault, start: NodeStart) -> Mend:
+    """Advice on a `partition.metadata` with a topic id that is not that of the topic with this name."""
+    name = os.path.basename(os.path.dirname(fault.file))
+    words = (
+        f"{fault.detail}: unless it is the log of a deleted topic, move the file away before a start; `recover` writes "
+        "the right one"
+    )
+    away = f"{_root_of(fault.file, start)}.{name}.{PARTITION_METADATA}"
+    return Mend(words, f"mv {shell_line([fault.file, away])}", is_first=True)
 
 
 def _with_older_copy(consequence: ReplacedConsequence) -> Mend:

@@ -555,3 +555,24 @@ def test_metadata_that_ends_in_its_first_transaction_is_lost_and_no_recovery_of_
     shown = kafkalog("quorum", "show", root)
     assert shown.code == 1
     assert "no metadata is left: the log ends at offset 6" in " ".join(shown.err.split())
+
+
+def test_a_topic_id_that_the_metadata_does_not_know_is_compared_with_the_topic_s(node: Path) -> None:
+    """4.1.1 made the directory -stray and the partition again, empty, and served all of it with the right id."""
+    one = next(each for each in partitions(node) if each.name.endswith("-0") and each.name[0] != "_")
+    path = one / "partition.metadata"
+    right = path.read_bytes()
+    wrong_id = "Qvd2J9cLTmOT2H04la0B-Q"
+    (id_line,) = [line for line in right.splitlines() if line.startswith(b"topic_id")]
+    path.unlink()
+    path.write_bytes(right.replace(id_line, f"topic_id: {wrong_id}".encode()))
+    assert one.name in answer(node).strays
+    printed = kafkalog("plan", node).out
+    right_id = id_line.decode().rpartition(" ")[2]
+    assert f"{one.name} has topic id {wrong_id}, and the metadata {right_id}" in " ".join(printed.split())
+    line = next(line for line in printed.splitlines() if line.startswith("  mv "))
+    assert str(path) in line or str(path) in printed.partition(line)[2].splitlines()[1]
+    path.rename(node.parent / "aside")
+    assert kafkalog("recover", "--yes", node).code == 2
+    assert path.read_bytes() == right
+    assert not answer(node).strays
