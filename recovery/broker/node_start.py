@@ -19,7 +19,6 @@ from kafkalog.codec.files.text import MetaProperties
 from kafkalog.codec.model import ProducerEntry
 from kafkalog.codec.names import (
     CLUSTER_METADATA_DIRECTORY,
-    CONSUMER_OFFSETS_TOPIC,
     LOCK_FILE,
     META_PROPERTIES,
     PARTITION_METADATA,
@@ -1080,10 +1079,10 @@ class _Start:
             internal = self.context.internal(root, results[root])
             unserved = (entry for entry in internal.unserved if entry.name not in strays)
             self._note(*consequences_of_unserved(unserved, self.release))
-            topic = None if image is None else image.topics.get(CONSUMER_OFFSETS_TOPIC)
-            if topic is not None:
-                kept = (groups for groups in internal.groups if groups.name not in strays)
-                self._note(consequences_of_misplaced(kept, len(topic.partitions), self.release), [])
+            if image is not None:
+                counts = {name: len(topic.partitions) for name, topic in image.topics.items()}
+                kept = (names for names in internal.kept if names.name not in strays)
+                self._note(consequences_of_misplaced(kept, counts, self.release), [])
 
     def _compare_ages(
         self,

@@ -4,13 +4,14 @@
 Since 4.0 a group or share coordinator does not load a partition at all if it meets a record that it cannot read. This
 holds too if a group coordinator cannot apply a record because the group is of another kind (`GroupTypes`). Before, it
 kept what came before that record, as the transaction coordinator of every release does. Checksums are not verified.
-Since 4.0 a group is only found in the partition that its name's hash gives; before, in every partition that is loaded.
+A transactional id is only found in the partition that its hash gives, and since 4.0 so is a group; before, in every
+partition that is loaded.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from msgspec import Struct
 
@@ -35,13 +36,19 @@ from kafkalog.recovery.broker.node.answer import ConsequenceKind, Fault, Part, S
 from kafkalog.recovery.broker.node.releases import Release
 
 __all__ = [
-    "InternalTopics", "KeptGroups", "Unserved", "consequences_of_misplaced", "consequences_of_unserved",
+    "InternalTopics", "KeptNames", "Unserved", "consequences_of_misplaced", "consequences_of_unserved",
     "internal_topics",
 ]  # fmt: skip
 
 _MOST_BYTES = 16 << 20
 """most bytes of one directory's logs that are read for this"""
 _NAMED = 3
+_NAMES = ("group", "transactional_id")
+_KINDS = {
+    CONSUMER_OFFSETS_TOPIC: ("group", "finds no commit of {}"),
+    TRANSACTION_STATE_TOPIC: ("transactional id", "does not know {}: producers get a new producer id"),
+}
+"""what a partition keeps, and what a coordinator does that looks for it in another one"""
 _UNREADABLE = codes_with(Trait.UNREAD_STATE)
 
 
@@ -60,15 +67,16 @@ class Unserved(Struct, frozen=True, kw_only=True):
     """whether it can be read, but coordinators from 4.0 on cannot apply it"""
 
 
-class KeptGroups(Struct, frozen=True, kw_only=True):
-    """The groups that one partition of `__consumer_offsets` keeps."""
+class KeptNames(Struct, frozen=True, kw_only=True):
+    """The groups or transactional ids that one partition of `__consumer_offsets` or `__transaction_state` keeps."""
 
+    topic: str
     name: str
     """the partition directory"""
     number: int
     path: str
     """its absolute path"""
-    groups: tuple[str, ...]
+    names: tuple[str, ...]
     """in the order of their first records"""
 
 
@@ -76,22 +84,23 @@ class InternalTopics(Struct, frozen=True):
     """What the coordinators meet in the internal topics of a log directory."""
 
     unserved: tuple[Unserved, ...]
-    groups: tuple[KeptGroups, ...]
+    kept: tuple[KeptNames, ...]
 
 
-class _Groups:
-    """The groups with a record in `__consumer_offsets` that no tombstone has removed."""
+class _Names:
+    """The groups or transactional ids with a record that no tombstone has removed."""
 
     def __init__(self) -> None:
         self._alive: dict[bytes, str] = {}
 
     def take(self, key: bytes | None, record: CoordinatorRecord) -> None:
-        if key is None or record.key is None or "group" not in record.key.fields:
+        field = "" if record.key is None else next((each for each in _NAMES if each in record.key.fields), "")
+        if key is None or not field:
             return
         if record.value is None:
             self._alive.pop(key, None)
         else:
-            self._alive[key] = str(record.key_field("group"))
+            self._alive[key] = str(record.key_field(field))
 
     def names(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(self._alive.values()))
@@ -101,16 +110,16 @@ def internal_topics(root: str, result: BrokerResult) -> InternalTopics:
     """Return what the coordinators meet in the partitions of internal topics (`TOPICS`) in the loaded log directory
     `root`. `unserved` has the first problem of each: a record that its coordinator cannot read or apply, or a batch
     with a wrong checksum. Partitions without a problem are left out, and so are `-future`, `-delete` and `-stray`
-    directories. `groups` has the groups of each partition of `__consumer_offsets`, up to its first problem.
+    directories. `kept` has the groups and transactional ids of each partition, up to its first problem.
 
     Segments are read in order, up to 16 MiB in total; the search ends before the first segment that would exceed this.
     Raises `StorageError` if a segment cannot be read.
     """
     unserveds: list[Unserved] = []
-    kept: list[KeptGroups] = []
+    kept: list[KeptNames] = []
     left = _MOST_BYTES
     for name in result.tree.subdirectories():
-        types, groups = GroupTypes(), _Groups()
+        types, names = GroupTypes(), _Names()
         parsed = parse_partition_directory(name)
         if parsed is None or parsed.topic not in TOPICS or parsed.state is not DirectoryState.LIVE:
             continue
@@ -119,7 +128,7 @@ def internal_topics(root: str, result: BrokerResult) -> InternalTopics:
             if size > left:
                 return InternalTopics(tuple(unserveds), tuple(kept))
             left -= size
-            problem = next(_problems(parsed.topic, result.tree, log, types, groups), None)
+            problem = next(_problems(parsed.topic, result.tree, log, types, names), None)
             if problem is not None:
                 offset, detail, is_read, is_refused = problem
                 unserveds.append(
@@ -134,14 +143,16 @@ def internal_topics(root: str, result: BrokerResult) -> InternalTopics:
                     )
                 )
                 break
-        if parsed.topic == CONSUMER_OFFSETS_TOPIC:
+        if parsed.topic in _KINDS:
             path = os.path.join(root, name)
-            kept.append(KeptGroups(name=name, number=parsed.partition, path=path, groups=groups.names()))
+            kept.append(
+                KeptNames(topic=parsed.topic, name=name, number=parsed.partition, path=path, names=names.names())
+            )
     return InternalTopics(tuple(unserveds), tuple(kept))
 
 
 def _problems(
-    topic: str, tree: Tree, log: str, types: GroupTypes, groups: _Groups
+    topic: str, tree: Tree, log: str, types: GroupTypes, names: _Names
 ) -> Iterator[tuple[int, str, bool, bool]]:
     """Yield the problems in one segment of a coordinator's partition as (offset, description, `is_read`, `is_refused`).
     They come in this order:
@@ -151,7 +162,7 @@ def _problems(
     * a batch with a wrong checksum, which the coordinator reads (`is_read` True): at most one, with the offset after
       the last sound batch (0 if there is none)
 
-    `types` and `groups` have the group types and the groups of earlier segments; those of this segment are added.
+    `types` and `names` have the group types and the names of earlier segments; those of this segment are added.
     Raises `StorageError` if the segment cannot be read.
     """
     sound = Scanner(tree.source(log))
@@ -169,9 +180,9 @@ def _problems(
             for finding in coordinator_record.findings:
                 if finding.code in _UNREADABLE:
                     yield record.offset, finding.detail, False, False
+            names.take(record.key, coordinator_record)
             if topic != CONSUMER_OFFSETS_TOPIC:
                 continue
-            groups.take(record.key, coordinator_record)
             why = types.conflict(coordinator_record)
             if why is not None:
                 yield record.offset, why, False, True
@@ -179,24 +190,28 @@ def _problems(
         yield last, "its checksum is wrong", True, False
 
 
-def consequences_of_misplaced(kept: Iterable[KeptGroups], count: int, release: Release) -> list[StartConsequence]:
-    """Return one consequence for each partition with groups whose coordinator looks for them in another one, in the
-    order of `kept`; empty before 4.0. `count` is the number of partitions of `__consumer_offsets`.
+def consequences_of_misplaced(
+    kept: Iterable[KeptNames], counts: Mapping[str, int], release: Release
+) -> list[StartConsequence]:
+    """Return one consequence for each partition with groups or transactional ids whose coordinator looks for them in
+    another one, in the order of `kept`. Groups count from 4.0 on. `counts` has the number of partitions of the topics;
+    those that it lacks are ignored.
     """
-    if not release.at_least("4.0"):
-        return []
     consequences = []
     for each in kept:
-        places = {group: coordinator_partition(group, count) for group in each.groups}
-        names = [group for group, number in places.items() if number != each.number]
+        if each.topic not in counts or (each.topic == CONSUMER_OFFSETS_TOPIC and not release.at_least("4.0")):
+            continue
+        places = {name: coordinator_partition(name, counts[each.topic]) for name in each.names}
+        names = [name for name, number in places.items() if number != each.number]
         if not names:
             continue
-        others = sorted({places[group] for group in names})
-        where = first_of([f"{CONSUMER_OFFSETS_TOPIC}-{number}" for number in others], _NAMED)
+        others = sorted({places[name] for name in names})
+        where = first_of([f"{each.topic}-{number}" for number in others], _NAMED)
+        noun, result = _KINDS[each.topic]
         detail = (
-            f"the coordinator looks in {where} for {counted(len(names), 'group')} that {each.name} has "
-            f"({first_of(names, _NAMED)}), and finds no commit of {'it' if len(names) == 1 else 'them'} (were the "
-            "files or directories of these partitions exchanged? then exchange them back)"
+            f"the coordinator looks in {where} for {counted(len(names), noun)} that {each.name} has "
+            f"({first_of(names, _NAMED)}), and {result.format('it' if len(names) == 1 else 'them')} (were the files or "
+            "directories of these partitions exchanged? then exchange them back)"
         )
         kind = ConsequenceKind.NOT_SERVING
         consequences.append(StartConsequence(kind=kind, detail=detail, file=each.path, names=(each.name,)))

@@ -32,7 +32,7 @@ from kafkalog.log.disk.files import FileSource
 from kafkalog.recovery.broker.node.answer import ConsequenceKind, NodeAnswer, Part, Role, StartOutcome
 from kafkalog.recovery.broker.node.ending import StartEndsError
 from kafkalog.recovery.broker.node.internal_topics import (
-    KeptGroups,
+    KeptNames,
     Unserved,
     consequences_of_misplaced,
     consequences_of_unserved,
@@ -524,9 +524,14 @@ def test_exchanged_partitions_of_the_groups_hide_their_commits_since_4_0(tmp_pat
         assert any(name in detail for name in names)
     assert kafkalog("verify", root).code == 1
     place = coordinator_partition("g", 50)
-    for number, release, count in ((place, "4.0.0", 0), (place + 1, "4.0.0", 1), (place + 1, "3.9.1", 0)):
-        kept = [KeptGroups(name=f"{topic}-{number}", number=number, path="", groups=("g",))]
-        assert len(consequences_of_misplaced(kept, 50, release_of(release))) == count
+    of_transactions = "__transaction_state"
+    for each, number, release, count in (
+        (topic, place, "4.0.0", 0), (topic, place + 1, "4.0.0", 1), (topic, place + 1, "3.9.1", 0),
+        (of_transactions, place, "4.0.0", 0), (of_transactions, place + 1, "3.9.1", 1),
+    ):  # fmt: skip
+        kept = [KeptNames(topic=each, name=f"{each}-{number}", number=number, path="", names=("g",))]
+        assert len(consequences_of_misplaced(kept, {each: 50}, release_of(release))) == count
+    assert consequences_of_misplaced(kept, {}, release_of("4.0.0")) == []
 
 
 def test_metadata_that_ends_in_its_first_transaction_is_lost_and_no_recovery_of_the_logs_comes_first(
