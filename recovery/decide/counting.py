@@ -233,6 +233,7 @@ class Comparer:
             if not is_untouched or left >= 0:
                 until = max((cleaned or {}).get((facts.topic, facts.partition), 0), 0)
                 never = not until and self.topics.is_never_compacted(facts.topic, facts.partition)
+                facts = structs.replace(facts, is_uncleaned=never)
                 original = census(
                     self.before, facts.directories, facts.log_start, cleaned_until=until, is_uncleaned=never
                 )

@@ -120,6 +120,9 @@ class PartitionFacts(Struct, frozen=True, kw_only=True):
     is_live: bool = True
     """whether a broker serves the partition under this name"""
 
+    is_uncleaned: bool = False
+    """whether the cleaner removed nothing, as the topic is known not to be compacted: an offset in no batch is lost"""
+
     @property
     def name(self) -> str:
         """Name of the partition's first directory."""
@@ -170,6 +173,10 @@ class Measured(Struct, kw_only=True):
     """damaged places whose records are not counted, because their number is unknown"""
     uncounted_zeros: int = 0
     """places among `uncounted` that are only zero bytes at a log's end, where perhaps no record was"""
+    beyond_known: int = 0
+    """if the log lost its end: offsets above the end that the files here show, up to the end that copies give the log;
+    other ways do not count what was there
+    """
     from_copies: int = 0
     """kept records that other copies hold at offsets inside this log which it lacks, although nothing of it is damaged
     or lost; 0 for a way that reads no copies
@@ -211,7 +218,7 @@ class Measured(Struct, kw_only=True):
     def sort_key(self) -> tuple[int, int, bool, int, int, int, bool, int, bool]:
         """Sort key of counts whose loss is known: the least is the best (see `recommended`)."""
         return (
-            self.out_of_reach or 0,
+            (self.out_of_reach or 0) - self.beyond_known,
             self.markers_out_of_reach,
             not self.is_exact,
             -self.from_copies,
@@ -333,6 +340,7 @@ def total(parts: Iterable[Measured]) -> Measured:
         result.is_estimate = result.is_estimate or part.is_estimate
         result.of_offsets += part.of_offsets
         result.perhaps_elsewhere += part.perhaps_elsewhere
+        result.beyond_known += part.beyond_known
         result.uncounted += part.uncounted
         result.uncounted_zeros += part.uncounted_zeros
         result.lost += part.lost
@@ -451,7 +459,8 @@ class _Measurement:
         unknown_from = self._count_damaged()
         missing = list(self._never_there())
         known_end = self._end_known_beside()
-        is_short = original.end_offset < known_end and any(end + 1 == known_end for _, end in missing)
+        is_filled = not original.damages and original.end_offset < self._left.end_offset <= known_end  # from copies
+        is_short = original.end_offset < known_end and (is_filled or any(end + 1 == known_end for _, end in missing))
         is_noted = CLEAN_SHUTDOWN_FILE not in self._before.files
         if (
             unknown_from is None
@@ -468,6 +477,8 @@ class _Measurement:
             self._estimate()
             if unknown_from is not None and unknown_from <= end:
                 unknown_from = end + 1
+        if original.end_offset < known_end and not original.damages:
+            measured.beyond_known = max(self._left.end_offset - known_end, 0)
         measured.records_lost = self._lost
         measured.uncounted += unknown_from is not None
         measured.lost = _ranges(facts.name, self._gone, unknown_from)
@@ -613,7 +624,8 @@ class _Measurement:
 
     def _never_there(self) -> Iterator[tuple[int, int]]:
         """Yield the first and last offset of each range that must have been written but is in no batch of the result.
-        Such ranges lie at missing segments and after the log. Offsets below the log start offset are left out.
+        Such ranges lie at missing segments and after the log, or between it and what copies have of a topic that is not
+        compacted. Offsets below the log start offset are left out.
 
         The range after the log begins at the end of the result, or after the last range that already counts as lost. It
         ends at the high watermark or at the end that other files show, whichever is higher.
@@ -623,6 +635,8 @@ class _Measurement:
         for first, last in (*original.missing, *facts.written.lost_start):
             if last >= facts.log_start:
                 yield from left.offsets.absent(max(first, facts.log_start), last)
+        if facts.is_uncleaned and not original.damages and left.end_offset > original.end_offset:
+            yield from left.offsets.absent(max(original.end_offset, facts.log_start), left.end_offset - 1)
         behind = max([left.end_offset, facts.log_start, facts.written.begins, *(last + 1 for _, last in self._gone)])
         reached = self._end_known_beside()
         if behind < reached:
