@@ -636,7 +636,8 @@ class _Measurement:
             if last >= facts.log_start:
                 yield from left.offsets.absent(max(first, facts.log_start), last)
         if facts.is_uncleaned and not original.damages and left.end_offset > original.end_offset:
-            yield from left.offsets.absent(max(original.end_offset, facts.log_start), left.end_offset - 1)
+            first = max(original.end_offset, facts.log_start, facts.written.begins)
+            yield from left.offsets.absent(first, left.end_offset - 1)
         behind = max([left.end_offset, facts.log_start, facts.written.begins, *(last + 1 for _, last in self._gone)])
         reached = self._end_known_beside()
         if behind < reached:

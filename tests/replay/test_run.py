@@ -138,7 +138,7 @@ def test_what_a_divergence_has_lost_is_written_under_another_name(tmp_path: Path
     root = unpack_replicas(tmp_path / "volumes")
     roles = replica_roles()
     told = command("compare", *(root / f"broker-{each}" for each in roles["brokers"]), "--topic", "tale").out
-    (printed,) = re.findall(r"under another name: kafkalog (.*? HOST:PORT \S+)\. ", told)
+    (printed,) = re.findall(r"under another name: kafkalog (.*? HOST:PORT \S+)\n", told)
     volume = root / f"broker-{roles['old_leader']}"
     kept = [each.value for each in open_partition(volume / "tale-0").records(RecordFilter(start_offset=90))]
     with mock_cluster(["tale-lost"]) as bootstrap:
