@@ -159,6 +159,32 @@ def test_another_copy_is_a_way(tmp_path: Path) -> None:
     assert len(records) == ways["merge"].measured.records_kept
 
 
+@pytest.mark.parametrize("known", [None, 260], ids=["nothing-knows-the-end", "checkpoints-know-the-end"])
+def test_a_merge_with_a_copy_that_begins_behind_the_lost_end_loses_what_lies_between(
+    known: int | None, tmp_path: Path
+) -> None:
+    """The topic is not compacted, so a producer wrote each offset from 180 to 224: they are in no file here."""
+    root = own_copy(brokers("4.1.1/segments")[0], tmp_path / "root")
+    (root / ".kafka_cleanshutdown").unlink()
+    log, copy = root / "orders-23-0", tmp_path / "copy" / "orders-23-0"
+    shutil.copytree(log, copy)
+    ends = [(log, "00000000000000000180"), (log, "00000000000000000225")]
+    for directory, base in (*ends, (copy, "00000000000000000135"), (copy, "00000000000000000180")):
+        for path in directory.glob(f"{base}.*"):
+            path.unlink()
+    if known is None:
+        for path in (*root.glob("*-offset-checkpoint"), *log.glob("*.snapshot")):
+            path.unlink()
+    choice = plan(Recovery(copies=[copy]), root)[0].choice
+    merge = next(way for way in choice.ways if str(way.way) == "merge")
+    assert choice.recommended is merge
+    assert (merge.measured.records_lost, merge.measured.is_exact) == (45, False)
+    assert (merge.measured.lost[0].first, merge.measured.lost[0].last) == (180, 224)
+    recover(Recovery(mode="merge", copies=[copy], accept_loss=True), root)
+    kept = [record.offset for record in kafkalog.open_partition(log).records()]
+    assert kept == [*range(135, 180), *range(225, 260)]
+
+
 SOUND = recovery_case("undamaged/full-scan-plain")
 
 
