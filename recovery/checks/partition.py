@@ -621,8 +621,9 @@ class _PartitionVerifier:
         }
         last = max(within_reach(segments[-1].base_offset, paths), default=end)
         if last > end:
-            detail = f"written when the log ended at {last}, and it ends at {end}: its end is lost"
-            self._found(FindingCode.SNAPSHOT_MISMATCH, detail, paths[last], end, Severity.WARNING)
+            log_end = self.report.log_end_offset  # below `end` if the last batch is torn and its header has offsets
+            detail = f"written when the log ended at {last}, and it ends at {log_end}: its end is lost"
+            self._found(FindingCode.SNAPSHOT_MISMATCH, detail, paths[last], log_end, Severity.WARNING)
 
     def _snapshot(self, path: str) -> None:
         try:

@@ -37,7 +37,7 @@ from kafkalog.recovery.facts.coordinators import Coordinators
 
 __all__ = [
     "KRAFT_PAGE", "ZOOKEEPER_PAGE", "consequences_of_older_logs", "consequences_of_older_metadata", "epochs_lost",
-    "live_entries", "live_producer_ids", "sentence_of_reused",
+    "live_entries", "live_producer_ids", "sentence_of_older_metadata", "sentence_of_reused",
 ]  # fmt: skip
 
 KRAFT_PAGE, ZOOKEEPER_PAGE = "kraft-files", "zookeeper-lost"
@@ -96,8 +96,26 @@ def sentence_of_reused(used: Sequence[tuple[str, int]], next_block: int, page: s
     name, highest = max(used, key=lambda pair: pair[1])
     return (
         "batches of new producers are dropped as duplicates though acknowledged, or refused: the metadata hands out "
-        f"ids from {max(next_block, 0)} on, and logs have ids up to {highest} already ({name}); keep clients out until "
-        f"new ids are above that (runbook: {page})"
+        f"ids from {max(next_block, 0)} on, and logs here have ids up to {highest} already ({name}); keep clients out "
+        f"until new ids are above that (runbook: {page})"
+    )
+
+
+def sentence_of_older_metadata(later: Sequence[tuple[str, int, int]], next_block: int | None, page: str) -> str:
+    """Return the sentence about metadata that is older than the logs: `later` are (partition directory, last leader
+    epoch of its log, leader epoch in the metadata). If it is empty, the logs have producer ids that the metadata hands
+    out again from `next_block` on. `page` is a page of the runbook.
+    """
+    whose, other = " in ZooKeeper" if page == ZOOKEEPER_PAGE else "", ""
+    if later:
+        name, last, known = later[0]
+        more = f", and {len(later) - 1} more" if len(later) > 1 else ""
+        why = f"{name}: leader epoch {last}, known {known}{more}"
+    else:
+        why, other = f"its next producer id is {max(next_block or 0, 0)}", ", or these are of another cluster"
+    return (
+        f"the metadata{whose} is older than the logs{other} ({why}): look for a newer copy of it before (runbook: "
+        f"{page})"
     )
 
 
@@ -125,9 +143,8 @@ def consequences_of_older_metadata(
             continue
         last = _later_epoch(files.tree(directory.root), directory, replica.leader_epoch)
         if last is not None:
-            later.append((directory, last, replica.leader_epoch))
+            later.append((directory.name, last, replica.leader_epoch))
     consequences: list[StartConsequence] = []
-    why = []
     file = files.metadata_directory
     used = []
     if next_block is not None:
@@ -139,19 +156,9 @@ def consequences_of_older_metadata(
         detail = sentence_of_reused(used, next_block, page)
         kind = ConsequenceKind.PRODUCER_IDS_REUSED
         consequences.append(StartConsequence(kind=kind, detail=detail, file=file, names=names))
-        why.append(f"its next producer id is {max(next_block, 0)}")
-    if later:
-        directory, last, known = later[0]
-        more = f", and {len(later) - 1} more" if len(later) > 1 else ""
-        why = [f"{directory.name}: leader epoch {last}, known {known}{more}"]
-    if why:
-        whose = " in ZooKeeper" if page == ZOOKEEPER_PAGE else ""
-        other = "" if later else ", or these are of another cluster"
-        detail = (
-            f"the metadata{whose} is older than the logs{other} ({why[0]}): look for a newer copy of it before "
-            f"(runbook: {page})"
-        )
-        names = tuple(directory.name for directory, _last, _known in later) or consequences[0].names
+    if later or used:
+        detail = sentence_of_older_metadata(later, next_block, page)
+        names = tuple(name for name, _last, _known in later) or consequences[0].names
         kind = ConsequenceKind.METADATA_MAY_GO_BACK
         consequences.append(OlderCopyConsequence(kind=kind, detail=detail, file=file, names=names))
     return consequences

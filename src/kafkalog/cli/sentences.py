@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from kafkalog.cli.output import LineWriter
 from kafkalog.cli.tables import text_width
+from kafkalog.codec.common.wording import counted
+from kafkalog.words.escapes import escape_controls
 from kafkalog.words.first_screen import FirstScreen
-from kafkalog.words.wrapping import folded_with_command
+from kafkalog.words.wrapping import folded, folded_with_command
 
 __all__ = ["SentenceWriter", "print_screen"]
 
@@ -24,7 +26,14 @@ class SentenceWriter(LineWriter):
 
 
 def print_screen(screen: FirstScreen) -> None:
-    """Write the first screen, at most 24 lines."""
+    """Write the first screen, at most 24 lines, and after an empty line all its commands if it leaves some out."""
+    width = text_width()
     with LineWriter() as writer:
-        for line in screen.lines(text_width()):
+        for line in screen.lines(width):
             writer.write(line)
+        if screen.commands_left_out(width):
+            writer.write("")
+            writer.write(f"all {counted(len(screen.commands), 'command')}, in their order:")
+            for command in screen.commands:
+                for line in folded(f"  {escape_controls(command)}", width):
+                    writer.write(line)

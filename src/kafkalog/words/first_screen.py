@@ -157,10 +157,6 @@ class FirstScreen(Struct, frozen=True, kw_only=True):
             f"records of {loss.place} that nothing proves, {before}: {loss.look}" for loss in self.losses if loss.look
         ]
 
-    def commands_shown(self, width: int) -> set[str]:
-        """Return the commands that `lines` has at this width."""
-        return set(self.commands).difference(self.commands_left_out(width))
-
     def commands_left_out(self, width: int) -> list[str]:
         """Return the commands that `lines` leaves out at this width."""
         shown = set(self.lines(width))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import zip_longest
@@ -105,13 +106,18 @@ def forecast_sentences(forecast: BrokerForecast, by_kafka: Iterable[Measured] = 
 
 def _sentences_after(forecast: BrokerForecast) -> list[str]:
     """Return sentences about what the node's start fails at or loses after the plans too, without those that hold of
-    the start on the directories as they are.
+    the start on the directories as they are, with the same or other names in parentheses.
     """
     if forecast.node is None or forecast.after is None or forecast.after.loses_nothing:
         return []
-    first, *more = node_sentences(forecast.after)
-    known = node_sentences(forecast.node)
-    return [f"after this plan, {first}", *more] if any(each not in known for each in (first, *more)) else []
+    known = set(map(_without_names, node_sentences(forecast.node)))
+    new = [sentence for sentence in node_sentences(forecast.after) if _without_names(sentence) not in known]
+    return [f"after this plan, {new[0].removeprefix('and ')}", *new[1:]] if new else []
+
+
+def _without_names(sentence: str) -> str:
+    """Return a sentence without what is in parentheses, such as the names of the first partitions and their epochs."""
+    return re.sub(r" \([^()]*\)", "", sentence)
 
 
 def copies_to_keep(forecast: BrokerForecast) -> list[str]:

@@ -144,8 +144,8 @@ def _summary(found: Triage) -> list[str]:
         )
     if found.is_clean:
         lost = "Nothing that is on these disks is lost" if found.without_disks or below else "Nothing is lost"
-        by = " by the elections" if found.cut_by_start else ""
-        return [*lines, f"{lost}{by}, and every partition gets a leader."]
+        by = "by the elections, and every partition gets a leader; `kafkalog plan` says what the logs have lost already"
+        return [*lines, f"{lost} {by}."]
     lines += _of_unknown(found)
     lines += [f"Apart from the elections, {sentence}." for sentence in found.lost_by_start]
     gone = [f"{partition.topic}-{partition.partition}" for partition in found.partitions if partition.is_gone]

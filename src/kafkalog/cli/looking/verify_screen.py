@@ -50,12 +50,27 @@ def screen_of(report: VerifyReport, hurt: Sequence[PartitionReport], words: Sequ
         title=title,
         start=list(_starts(report.directories, are_alone=bool(problems))),
         out_of_service=out_of_service_sentence([node for node in nodes if node is not None]),
-        lost=f"found something in {counted(len(hurt), 'partition')}:" if hurt else "",
+        lost=_found(report, hurt),
         losses=[_loss(each, number < _SHOWN, several) for number, each in enumerate(_worst_first(hurt))],
         note=_NEXT if dirty else "",
         commands=commands,
         problems=problems,
     )
+
+
+def _found(report: VerifyReport, hurt: Sequence[PartitionReport]) -> str:
+    """Return how many partitions have findings, and the codes of the warnings and errors beside the partitions that no
+    other part of the screen tells; empty if there are none of either.
+    """
+    findings = [finding for directory in report.directories for finding in directory.directory_findings]
+    beside = ", ".join(
+        dict.fromkeys(
+            str(each.code) for each in findings if each.severity is not Severity.INFO and each.code not in _GRAVE
+        )
+    )
+    if not hurt:
+        return f"found beside the partitions: {beside}" if beside else ""
+    return f"found something in {counted(len(hurt), 'partition')}{f', and beside them ({beside})' if beside else ''}:"
 
 
 def _with_those_of_its_broker(dirty: Sequence[str], planned: Sequence[str]) -> list[str]:

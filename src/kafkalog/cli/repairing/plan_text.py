@@ -228,7 +228,7 @@ def print_plans(plans: Sequence[Plan], given: Given = NOTHING_GIVEN, *, every: b
         outlooks = [outlook_of(each, given, acts=acts) for each in plans]
         screen = first_screen(title_of(plans), outlooks, problems, ask_again)
         print_screen(screen)
-        said |= screen.commands_shown(text_width())
+        said |= set(screen.commands)
     for plan in plans:
         print_plan(plan, given, every=every, with_screen=is_one, acts=acts, said=said)
 
@@ -250,7 +250,7 @@ def print_plan(plan: Plan, given: Given = NOTHING_GIVEN, *, every: bool = False,
     told_before = set() if said is None else said
     if with_screen:
         print_screen(screen)
-        told_before |= screen.commands_shown(text_width())
+        told_before |= set(screen.commands)
     with SentenceWriter() as writer:
         writer.write("" if with_screen else f"\n{title_of([plan])}")
     _print_changing(plan, changing, every=every)

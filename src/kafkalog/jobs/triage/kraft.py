@@ -86,6 +86,7 @@ class KRaftMemory(Memory):
                     replicas=partition.replicas,
                     isr=partition.isr,
                     leader=partition.leader,
+                    leader_epoch=partition.leader_epoch,
                     elr=partition.elr,
                     last_known_elr=partition.last_known_elr,
                     topic_id=topic.id,

@@ -24,6 +24,7 @@ class KnownReplicas(Struct, frozen=True, kw_only=True):
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
     leader: int
+    leader_epoch: int
     elr: tuple[int, ...] = ()
     last_known_elr: tuple[int, ...] = ()
     topic_id: str | None = None

@@ -31,7 +31,7 @@ from kafkalog.log.directories.selection import ALL, Selection
 from kafkalog.log.directories.workers import OnProgress
 from kafkalog.log.disk.files import PathLike, absolute
 from kafkalog.recovery.act.lock import refuse_if_locked
-from kafkalog.recovery.broker.node.older_copies import sentence_of_reused
+from kafkalog.recovery.broker.node.older_copies import sentence_of_older_metadata, sentence_of_reused
 
 __all__ = ["Triage", "best_order", "triage"]
 
@@ -175,7 +175,7 @@ def triage(
         unclean_election=memory.unclean_election,
         lost_by_start=[
             *(sentence for disk in disks.values() for sentence in disk.lost_by_start),
-            *_reused_producer_ids(memory, disks),
+            *_older_metadata(memory, disks, known),
         ],
         unknown=unknown_partitions(shelf.log_dirs, memory, disks, select),
         findings=_distinct([*findings, *_without_disks(memory, disks)]),
@@ -342,15 +342,25 @@ def _missing_volumes(disks: BrokerDisks, memory: Memory) -> list[Finding]:
     return [Finding.of(FindingCode.METADATA_INCONSISTENT, None, None, detail, disks.directories[0].path)]
 
 
-def _reused_producer_ids(memory: Memory, disks: Mapping[int, BrokerDisks]) -> list[str]:
-    """Return a list with one sentence if the controllers will hand out producer ids that logs have already, else an
-    empty list.
+def _older_metadata(memory: Memory, disks: Mapping[int, BrokerDisks], known: Mapping[Key, KnownReplicas]) -> list[str]:
+    """Return the sentences about metadata that is older than the logs: producer ids that the controllers hand out
+    again, and later leader epochs of the partitions `known`. Empty if nothing shows that it is older.
     """
-    ids = [(f"{topic}-{number}", log.producer_id) for broker in disks.values()
-           for (topic, number), log in broker.logs.items()]  # fmt: skip
+    logs = [(key, log) for broker in disks.values() for key, log in broker.logs.items()]
     next_block = memory.next_producer_id
+    ids = [(f"{topic}-{number}", log.producer_id) for (topic, number), log in logs]
     used = [] if next_block is None else used_again(ids, next_block)
-    return [] if next_block is None or not used else [sentence_of_reused(used, next_block, memory.page)]
+    later: dict[str, tuple[str, int, int]] = {}
+    for (topic, number), log in logs:
+        replicas, last = known.get((topic, number)), log.lineage.last_epoch
+        if replicas is None or last is None or last <= replicas.leader_epoch:
+            continue
+        if replicas.topic_id is None or log.topic_id in (None, replicas.topic_id):
+            name = f"{topic}-{number}"
+            later.setdefault(name, (name, last, replicas.leader_epoch))
+    reused = [sentence_of_reused(used, next_block, memory.page)] if used and next_block is not None else []
+    older = [sentence_of_older_metadata([*later.values()], next_block, memory.page)] if used or later else []
+    return [*reused, *older]
 
 
 def _without_disks(memory: Memory, disks: Mapping[int, BrokerDisks]) -> list[Finding]:

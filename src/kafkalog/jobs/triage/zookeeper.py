@@ -67,7 +67,12 @@ class ZooKeeperMemory(Memory):
     def partitions(self) -> dict[Key, KnownReplicas]:
         """Return the replicas of every partition by topic and number, sorted."""
         return {
-            key: KnownReplicas(replicas=tuple(replicas), isr=tuple(state.isr), leader=state.leader)
+            key: KnownReplicas(
+                replicas=tuple(replicas),
+                isr=tuple(state.isr),
+                leader=state.leader,
+                leader_epoch=state.leader_epoch,
+            )
             for key, (replicas, state) in sorted(self.states.items())
         }
 
