@@ -139,17 +139,18 @@ def recover(
     """Recover log directories of one broker, or of several, under their locks and with a journal. Return a result for
     each log directory, in the order in which they are named first.
 
-    All locks are acquired and all directories planned for before the first is changed, so a refusal changes none; it
-    names all directories that were declined, and has the reports of all. If the disk fails at a later directory, those
-    before it stay changed, and the error names them and their executions. If an execution was interrupted on a
+    All locks are acquired and all directories planned for before the first is changed, so a refused plan changes none;
+    the error names all directories that were declined, and has the reports of all. If changing a later directory fails,
+    those before it stay changed, and the error names them and their executions. If an execution was interrupted on a
     directory, that execution is completed there and nothing else is done. The metadata log of a broker applies to all
     of its directories, whichever of them contains it. A partition that cannot be recovered or read is left unchanged
     and named in the result's `declined`.
 
-    Raises `RecoveryRefused`, with nothing changed, if nothing can be done, if records that can be read would be lost
-    without consent, if a directory is locked or has changed, or if a partition is live in two of one broker's;
-    `UsageError` if `expected` has another number of entries than there are log directories, or for `mark_clean` if only
-    some partitions are selected; `UsageError`, `UnknownName` and `StorageError` as `plan` does.
+    Raises `RecoveryRefused` if nothing can be done, if records that can be read would be lost without consent, if a
+    directory is locked or has changed, if a partition is live in two of one broker's, if the quarantine is not usable,
+    or if permissions or space are missing. Raises `UsageError` if `expected` has another number of entries than there
+    are log directories, or for `mark_clean` if only some partitions are selected; `UsageError`, `UnknownName` and
+    `StorageError` as `plan` does.
 
     * `request`: how to recover; may be left out for the defaults
     * `paths`: log directories, their parents, or partition directories
@@ -158,8 +159,8 @@ def recover(
       `moved` and `quarantine` may differ
     * `jobs`: how many partitions are examined at a time, each in its own process
     * `on_progress`: called with a `ProgressState` now and then
-    * `on_plan`: called with each plan before the first is carried out; if it raises an exception, nothing is changed
-      and the exception is passed on
+    * `on_plan`: called with each plan before the first is carried out, except for directories with an interrupted
+      execution; if it raises an exception, nothing is changed and the exception is passed on
     """
     wanted, named = _asked(request, paths)
     wanted = in_place(wanted)

@@ -86,7 +86,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         new. If `start` is None, the last result is the start.
 
         If `limit` is None or `ReadAllAvailable`, everything new is included. With any other `limit`, the options
-        maxOffsetsPerTrigger and maxBytesPerTrigger apply, whatever number `limit` has. After the first batch,
+        maxOffsetsPerTrigger and maxBytesPerTrigger apply; the number in `limit` is ignored. After the first batch,
         minOffsetsPerTrigger applies too: the result is equal to `start` while there are fewer new offsets and the
         maximum delay has not passed.
 

@@ -64,8 +64,9 @@ def prepare(
     on_step: Callable[[], None] = lambda: None,
 ) -> tuple[Journal, bytes]:
     """Save the bytes that will be removed, stage new ones in the quarantine, and write the journal; return the journal
-    and the bytes of its document. The log directory is changed only by `announcing`. After this the execution can be
-    completed or undone.
+    and the bytes of its document. Files that will be removed are only copied if the quarantine is on another file
+    system; otherwise they are moved there later. The log directory is changed only by `announcing`. After this the
+    execution can be completed or undone.
 
     If anything fails, the announcement is withdrawn, all copies are removed, and the error is raised: `RecoveryRefused`
     if a file has changed or cannot be saved, else `StorageError`.

@@ -156,9 +156,10 @@ def _as_before(root: FileSystem, run: KeptRun) -> Located | None:
 
 def settle(root: FileSystem, runs: Runs, earlier: Earlier) -> CompletedRuns:
     """Mark interrupted executions that no longer fit as superseded, and remove the copies of executions that had
-    changed nothing. Both are removed from the pointer file. Executions that can be completed are left unchanged. Return
-    the ids of the superseded ones with the reasons, in `superseded`. Raises `StorageError` if a file cannot be read or
-    written, `RecoveryRefused` if a document is damaged.
+    changed nothing, except while another process holds their lock. Both are removed from the pointer file, and so are
+    executions that have ended (`Runs.tidy`). Executions that can be completed are left unchanged. Return the ids of the
+    superseded ones with the reasons, in `superseded`. Raises `StorageError` if a file cannot be read or written,
+    `RecoveryRefused` if a document is damaged.
     """
     for run, _why in earlier.stale:
         with _quarantine_of(run) as quarantine:

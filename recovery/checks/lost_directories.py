@@ -42,8 +42,9 @@ def with_what_was_there(findings: Iterable[Finding], roots: Sequence[str]) -> li
 
 
 def read_only_finding(root: str, facts: TopicFacts) -> list[Finding]:
-    """Return one info finding if the file system of the log directory `root` is mounted read-only; it names the
-    partitions that `facts` assign to the directory. Empty if it is writable or cannot be examined.
+    """Return one info finding if the file system of the log directory `root` is mounted read-only. It has the number of
+    partitions that `facts` assign to the directory, and the names of the first 20. Empty if it is writable or cannot be
+    examined.
     """
     if not is_mounted_read_only(root):
         return []

@@ -25,14 +25,14 @@ __all__ = ["missing_at_start", "missing_by_summaries", "missing_from", "missing_
 
 
 def missing_from(partition: Partition, collected: MissingOffsets) -> list[Finding]:
-    """Return the findings about missing segments of a partition, and about missing batches of a segment if the topic is
-    known not to be compacted. `collected` has the ranges of missing offsets that compaction does not explain
-    (`missing_offsets_of`). Parts below the log start offset, and ranges in which a log begins that is a link, are left
-    out.
+    """Return the findings about missing segments of a partition. If the topic is known not to be compacted and the
+    cleaner's checkpoint has no offset of the partition, findings about missing batches of a segment follow. `collected`
+    has the ranges of missing offsets that compaction does not explain (`missing_offsets_of`). Parts below the log start
+    offset are left out, and so are ranges with the base offset of a log that is a symbolic link.
 
-    Empty if nothing is missing or the partition is not live. Also empty if the topic is compacted and no cleaner's
-    checkpoint gives the offset up to which the log was cleaned. Reads the cleaner's checkpoint and the metadata log in
-    the partition's log directory, if they exist. Raises `StorageError` if a file cannot be read.
+    Empty if nothing is missing or the partition is not live. Also empty if the topic is compacted and the cleaner's
+    checkpoint is missing or cannot be read. Reads the cleaner's checkpoint and the metadata log in the partition's log
+    directory, if they exist. Raises `StorageError` if a file cannot be read.
     """
     name = partition.name
     if name is None or partition.state is not DirectoryState.LIVE:

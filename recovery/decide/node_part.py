@@ -141,9 +141,9 @@ def _with_node(plan: Plan, rules: Rules, start: NodeStart, after: NodeStart | No
 
 
 def _with_consequences(plan: Plan, rules: Rules) -> Plan:
-    """Return the plan with the consequences of the node's start after it, or of the start on the directory as it is if
-    the former is not known. Unchanged without a forecast of the node's start. Raises `StorageError` if a file cannot be
-    read.
+    """Return the plan with the consequences of the node's start added (`Plan.node_then`). Consequences of partitions
+    that no directory of the node has are only added to the plan of its first directory, and only if all are given.
+    Unchanged without a forecast of the node's start. Raises `StorageError` if a file cannot be read.
     """
     start, facts = plan.broker.node_then, rules.facts
     if start is None:

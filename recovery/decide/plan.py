@@ -266,8 +266,9 @@ class Plan:
 
     @property
     def note_of_identity(self) -> str | None:
-        """One sentence if `meta.properties` has a fault that this plan leaves, or could not be read: brokers may not
-        start, or make a new directory id. None if the plan changes the file or nothing is wrong with it.
+        """Return one sentence if this plan leaves a `meta.properties` that is missing or invalid
+        (META_PROPERTIES_INVALID), or could not be read. Return None if the plan changes the file, or the file has none
+        of these faults.
         """
         if any(action.path == META_PROPERTIES for action in self.actions):
             return None

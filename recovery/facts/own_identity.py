@@ -33,14 +33,14 @@ BY_HAND: Final = (
 
 def lost_identity(root: str, roots: Sequence[str], facts: TopicFacts) -> bytes | None:
     """Return the content of a new `meta.properties` for the log directory `root`. Return None if the present file names
-    the node and needs no other directory id: it has one that Kafka accepts, or it has none and its version is 0 or none
-    is known for it. Writes nothing. `roots` are all log directories that the caller has; other brokers' directories are
-    ignored.
+    the node and no better directory id is known: its directory id is one that Kafka accepts, or it has none and its
+    version is 0 or the id is not certain. Writes nothing. `roots` are all log directories that the caller has; other
+    brokers' directories are ignored.
 
-    Cluster and node id are taken from the broker's other directories, or else from the present file if no broker
-    accepts it because `version` is missing. The directory id comes from the metadata (`facts`) or the damaged file. It
-    is left out if it is not certain or Kafka would refuse it; the broker then makes a new one. Raises `RecoveryRefused`
-    if nothing identifies the broker, `StorageError` if `root` cannot be listed.
+    Cluster and node id are those in the present file if it names the node. Otherwise they are taken from the broker's
+    other directories, or else from a present file that only lacks `version`. The directory id comes from the metadata
+    (`facts`) or the damaged file. It is left out if it is not certain or Kafka would refuse it; the broker then makes a
+    new one. Raises `RecoveryRefused` if nothing identifies the broker, `StorageError` if `root` cannot be listed.
     """
     others = [other for other in brothers_of(root, roots) if other != root]
     known = [meta for other in others if (meta := meta_properties_of(other)) is not None and meta.node_id is not None]

@@ -77,6 +77,13 @@ OF_CASES: dict[str, tuple[Any, Any, dict[str, Any], dict[str, Any]]] = {
         field("u", ["null", "long", "string"]), field("u", ["long", "null", "string", "boolean"]), {"u": None},
         {"u": None},
     ),
+    "a branch after two with a record that does not fit": (
+        field("u", record("W", field("f", record("X", field("a", "int"))), field("k", "int"))),
+        field("u", [
+            "null", record("B1", field("f", record("Y", field("b", "int")))), record("B2", field("f", "Y")),
+            record("B3", field("k", "int")),
+        ]), {"u": {"f": {"a": 1}, "k": 7}}, {"u": {"member0": None, "member1": None, "member2": {"k": 7}}},
+    ),
     "an alias of a field": (
         field("old", "string"), field("new", "string", aliases=["old"]), {"old": "x"}, {"new": "x"},
     ),

@@ -427,8 +427,8 @@ class Producer:
     def _abort_unfinished(self) -> None:
         """Write ABORT markers to all partitions with a transaction left open by an earlier producer with this id, and
         flush the logs (`KafkaProducer.initTransactions`). Does nothing if the producer is not transactional. Opens all
-        logs of the directory: raises `FormatError` if one is damaged, `StorageError` for I/O. Raises `UsageError` if a
-        log has a later epoch of the producer.
+        logs of the directory: raises `FormatError` if one is damaged, `StorageError` for I/O. Raises `UsageError` if
+        such a transaction has a later epoch of the producer.
         """
         identity = self._identity
         for topic, partition in list(self._logs.directories.there()) if identity.transactional else ():

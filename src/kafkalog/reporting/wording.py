@@ -32,7 +32,7 @@ def shortened(text: str, most: int = 600) -> str:
 
 
 def size_text(size: int | float) -> str:
-    """Return a size in bytes as text: `812 bytes`, `1 byte`, `1.5 MiB` (binary units)."""
+    """Return a size in bytes as text: `1 byte`, `1,023 bytes`, `1.5 MiB` (binary units, up to PiB)."""
     unit = 0
     value = float(size)
     while round(value, min(unit, 1)) >= _STEP and unit + 1 < len(_UNITS):

@@ -42,9 +42,7 @@ class DecodedValues(Struct, frozen=True, kw_only=True):
         columns: Iterable[str] | None = None,
         findings: list[Finding] | None = None,
     ) -> pyarrow.RecordBatchReader:
-        """Read columns of a partition through `read` and decode keys and values; see `decoded_reader`. Damage is
-        appended to `findings`, if it is a list.
-        """
+        """Read columns of a partition through `read` and decode keys and values; see `decoded_reader`."""
         from kafkalog.values.to_arrow import decoded_reader
 
         named = self.key_schema, self.values_schema

@@ -70,7 +70,7 @@ class _Pair:
     ) -> None:
         self.aliases, self.writers, self.readers, self.masks = aliases, writers, readers, masks
         self._records: dict[tuple[int, int], list[Resolve]] = {}
-        """records that are resolved or being resolved, so that recursive records end"""
+        """the function for each pair of records; an empty list while it is determined, so that recursive records end"""
         self._left = _MOST_PAIRS
         self._equivalent: dict[tuple[int, int], bool] = {}
 
@@ -117,9 +117,9 @@ class _Pair:
         key = id(writer.schema), id(reader.schema)
         if key in self._records:
             slot = self._records[key]
-            return lambda value: slot[0](value)
-        slot = self._records[key] = [_REFUSAL]
-        slot[0] = self._made_of_fields(writer, reader)
+            return slot[0] if slot else lambda value: slot[0](value)
+        slot = self._records[key] = []
+        slot.append(self._made_of_fields(writer, reader))
         return slot[0]
 
     def _made_of_fields(self, writer: Type, reader: Type) -> Resolve:

@@ -433,8 +433,8 @@ def _scored(
     memory: Memory,
     disks: Mapping[int, BrokerDisks],
 ) -> list[tuple[int, int, int, tuple[int, ...]]]:
-    """Return (lost offsets of best copies, partitions that may not get a best leader, number, order) for each order;
-    the numbers count from `first`.
+    """Return a tuple for each order of starts: the largest number of offsets of best copies that may be lost, the
+    number of partitions that may not get a best leader, the order's number, and the order. Numbers count from `first`.
     """
     scored = []
     for number, order in enumerate(orders, first):

@@ -274,7 +274,8 @@ class _Opened:
     def take(self, paths: Sequence[str], *, missing_too: bool) -> None:
         """Open all paths and collect their content. Raises `UsageError` for a path without Kafka data. With
         `missing_too`, a path that does not exist or is empty makes a finding in `unreadable` instead, provided that
-        another path has a log directory. Raises `StorageError` if a path cannot be read, unless `tolerant`.
+        another path has a log directory. A path that cannot be read raises `StorageError`, or makes a finding in
+        `unreadable` if `tolerant`.
         """
         for path in paths:
             try:

@@ -279,8 +279,8 @@ def _epoch_before(run: str, partition: str) -> int:
 
 def _logs_taken(document: str) -> set[str]:
     """Return the names of the partition directories in which a recovery truncated, removed or rewrote a log file,
-    according to its manifest, the JSON file `document`. Empty if the manifest cannot be read, is malformed or is larger
-    than 256 MiB.
+    according to its manifest. `document` is the manifest's path. Empty if the manifest cannot be read, is malformed or
+    is larger than 256 MiB.
     """
     try:
         steps = json.loads(read_small(document, _LARGEST_JOURNAL))["journal"]["steps"]

@@ -20,7 +20,7 @@ class ReadColumns(Protocol):
     def __call__(
         self, columns: Iterable[str] | None, *, findings: list[Finding] | None = None
     ) -> pyarrow.RecordBatchReader:
-        """Return the columns of these names, or all if None; see `Partition.to_arrow`."""
+        """Return the columns of these names, or the default ones if None; see `Partition.to_arrow`."""
 
 
 class ColumnDecoding(Protocol):
@@ -34,5 +34,5 @@ class ColumnDecoding(Protocol):
         findings: list[Finding] | None,
     ) -> pyarrow.RecordBatchReader:
         """Return `columns` of a partition, read with `read`, with decoded keys and values. One finding for each reason
-        why values could not be decoded is appended to `findings`, if that is a list; with None these findings are lost.
+        why values could not be decoded is appended to `findings`, if that is a list; with None they become warnings.
         """

@@ -422,7 +422,8 @@ class Log(OpenedLog):
 
         Raises `FormatError` if a segment that would be cleaned, or one before it, is damaged, because cleaning would
         hide the damage; the log is then not changed. Raises it also if a broker's cleaner would give up; segments that
-        were already cleaned then stay cleaned. Raises `StorageError` for I/O errors.
+        were already cleaned then stay cleaned. In both cases the log can still be changed. Raises `StorageError` for
+        I/O errors.
         """
         with self._guard:
             unreadable: FormatError

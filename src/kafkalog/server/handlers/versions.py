@@ -21,11 +21,13 @@ _NOBODY = -1
 
 
 def api_versions(request: Request, cluster: ClusterFacts, told: Sequence[Api]) -> Fields:
-    """Answer `ApiVersions`: the key of each request in `told` and the range of versions that are answered.
+    """Answer `ApiVersions`: the key of each request in `told` and the range of versions that are answered. The range of
+    Produce begins with 0 instead (`_OLDEST_PRODUCE`).
 
     If the request's own version is unknown, the response has UNSUPPORTED_VERSION and only the versions of
     `ApiVersions`. From version 5 on, a client may name the cluster and node that it expects. The response has
-    REBOOTSTRAP_REQUIRED if this server is another one, and INVALID_REQUEST if only one of them is named.
+    REBOOTSTRAP_REQUIRED and no versions if this server is another one, INVALID_REQUEST and no versions if only one of
+    them is named.
     """
     keys = [
         {
