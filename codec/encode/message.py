@@ -85,8 +85,9 @@ def build_messages(
     offset and the newest timestamp. With LogAppendTime all messages have the timestamp `log_append_time` (ms). Magic 0
     stores no timestamps.
 
-    Raises `UsageError` for an unknown magic, for a compression not defined for it, for a `level` outside its range,
-    and for records that Kafka refuses (record headers, offsets that do not increase, a timestamp below -1).
+    Raises `UsageError` for an unknown magic, for a compression or timestamp type not defined for it, for a `level`
+    outside its range, and for records that Kafka refuses (record headers, offsets that do not increase, a timestamp
+    below -1).
     """
     if magic not in _LAYOUTS:
         raise UsageError(f"magic {magic} is not a message format")

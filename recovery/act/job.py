@@ -347,7 +347,7 @@ def _naming_changed(opened: Mapping[str, Transaction]) -> Iterator[None]:
 def _noted(job: Job[Struct, Planned, Result], root: str, refused: list[RecoveryRefused]) -> Iterator[None]:
     """Append a `RecoveryRefused` raised within this context to `refused` instead of raising it, so that the caller
     continues with the next directory; if the job has several directories, the error names `root`. Other errors are
-    raised, with `root` as their directory.
+    raised, as in `_about`.
     """
     try:
         with _about(job, root):

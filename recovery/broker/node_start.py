@@ -849,10 +849,10 @@ class _Start:
     """whether a majority of the voters was given, so that their metadata decides"""
 
     def _leader(self, voters: Voters, state: StateFile) -> LoadedMetadata | None:
-        """Return the metadata of the leader that the node follows, read from the directories of the given controllers.
-        Then `_is_led` becomes True and `condition` is set. Return None if the node leads itself, if the controllers are
-        not a majority of its voters, or if they have no readable metadata. Raises `StorageError` if a file cannot be
-        read.
+        """Return the metadata of the leader that the node follows, from the directories that the caller gave for its
+        controllers; set `_is_led` and `condition`. Return None, and set nothing, if the node leads itself, if those
+        controllers are not a majority of its voters, or if none has readable metadata. Raises `StorageError` if a file
+        of the node cannot be read.
         """
         if self._leads:
             return None

@@ -118,7 +118,7 @@ class OffsetIndexCheck(_EntryCheck):
         """Check all entries with positions up to the start of `batch`, the next batch of the log, and move behind them.
         An entry is a mismatch if no batch starts at its position. It is also one if its offset is not above
         `last_offset_before`, the highest offset before the batch. Only the first mismatch of the index becomes a
-        finding.
+        finding; an entry that does not increase adds another, and ends the check.
         """
         while (entry := self._entries.next) is not None and entry.second <= batch.position:
             key = self._base + entry.first
@@ -131,7 +131,7 @@ class OffsetIndexCheck(_EntryCheck):
     def _columns(self, run: BatchRun, last_offset_before: int) -> None:
         """Check all entries with positions up to the start of the last batch of `run`, as `_batch` does for each batch,
         and move behind them. The offsets of the run increase; `last_offset_before` is the highest offset before it. At
-        most one mismatch is counted for a run; only the first of the index becomes a finding.
+        most one mismatch is counted for a run.
         """
         from kafkalog.codec.headers.index_agreement import first_wrong_position
 

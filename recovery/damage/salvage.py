@@ -138,13 +138,14 @@ class _Salvage:
 
     def _take(self, batch: RecordBatch, base: int, following: int | None, next_epoch: int | None) -> _Stop | None:
         """Keep a batch whose checksum is right, and return None; or return why it is not kept. It is not kept if its
-        offsets are wrong or out of place, or if one of its bits outside the checksum is flipped. With `looks_inside` it
-        is not kept if its records cannot be read. `base` is the base offset of the segment. `following` and
-        `next_epoch` are the first offset and leader epoch of the next batch, None if unknown.
+        offsets are wrong or out of place. If bits are repaired, it is not kept if one outside the checksum is proven to
+        be flipped. With `looks_inside` it is not kept if its records cannot be read, unless they are control records.
+        `base` is the base offset of the segment. `following` and `next_epoch` are the first offset and leader epoch of
+        the next batch, None if unknown.
 
-        A kept batch updates offsets, epochs and gaps of the walk, and the end offset in the result. A batch with
-        unreadable records updates only the offset expected next. Raises `StorageError` if the batch after it cannot be
-        read.
+        A kept batch updates offsets, epochs and gaps of the walk, and the end offset in the result. A batch that is
+        left out for unreadable records updates only the offset expected next. Raises `StorageError` if the batch after
+        it cannot be read.
         """
         header, position = batch.header, batch.position
         last = header.last_offset

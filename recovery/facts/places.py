@@ -112,10 +112,10 @@ def _partitions_at(path: PathLike) -> list[tuple[str, int]] | None:
 
 
 def holding(given: Sequence[PathLike], select: Selection) -> list[str]:
-    """Return the log directories to which the paths `given` lead and which have a selected partition. If `select`
-    selects everything, all are returned. Directories that cannot be read are included. Raises `UnknownName` if all
-    directories can be read and a selected topic or partition is in none of them. Raises `UsageError` if there are no
-    paths, or if everything that was selected is excluded.
+    """Return those of `log_directories(given)`, log or partition directories, that have a selected partition, or all if
+    `select` selects everything. Paths that cannot be read are included. Raises `UnknownName` if all can be read and a
+    selected topic or partition is in none of them, `UsageError` if there are no paths, or if everything that was
+    selected is excluded.
     """
     paths = log_directories(given)
     if select == ALL:

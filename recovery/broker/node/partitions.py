@@ -432,8 +432,8 @@ def _strays(
 
 
 def _id_of_name(directory: PartitionDirectory, image: MetadataImage, node_id: int) -> str | None:
-    """Return the topic id that the metadata has for the name of a partition directory, if it places the partition on
-    the broker and does not know the id of the directory; else None.
+    """Return the topic id in the metadata for the topic in a partition directory's name. None if the metadata does not
+    place that partition on broker `node_id`, or knows a topic with the id that the directory has.
     """
     topic = image.topics.get(directory.parsed.topic)
     partition = None if topic is None else topic.partitions.get(directory.parsed.partition)

@@ -1,7 +1,7 @@
 """Check whether Protobuf messages can be read as a later version, in which fields are matched by their numbers.
 
-Protobuf's own parser drops values that a field cannot have and cuts numbers to the size of their field. Here, every
-field that is in both versions must be able to have each value of the older one.
+Protobuf's own parser drops values that a field cannot have and cuts numbers to the size of their field. So only types
+are accepted that keep every value, or of which the decoder of a value can tell that it was not kept.
 """
 
 from __future__ import annotations
@@ -23,15 +23,16 @@ _WIDER: dict[int, set[int]] = {
     Field.TYPE_STRING: {Field.TYPE_BYTES},
     Field.TYPE_BYTES: {Field.TYPE_STRING},
 }
-"""type of a field -> the others that take each of its values from the same bytes"""
+"""type of a field -> the others that read its values from the same bytes; string and enum not all of them"""
 
 
 def check_later(older: Any, later: Any) -> set[tuple[str, str]]:
     """Return the pairs (name in `older`, name in `later`) of all fields whose names differ; inner messages are
     included. A field that only one of the two has is accepted: a reader of `later` ignores it, or gets its default.
 
-    Raises `UndecodableError` if a field in both, or in their inner messages, has a type in `later` that cannot
-    represent every value of its type in `older`.
+    Raises `UndecodableError` if a field in both, or in their inner messages, has a type in `later` that does not read
+    the bytes of its type in `older` as the same value, or is no longer repeated. Values are not considered: bytes may
+    become a string, and an int32 or an enum may become an enum that lacks some numbers.
     """
     renamed: set[tuple[str, str]] = set()
     seen: set[tuple[str, str]] = set()

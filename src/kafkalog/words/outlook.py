@@ -527,8 +527,9 @@ def _sorted_names(names: Iterable[str]) -> str:
 
 
 def _lost(outlooks: Sequence[Outlook], *, are_alone: bool) -> str:
-    """Return a sentence about the losses with the plans, even if there are none; empty if no directory has a forecast.
-    `are_alone` says that other directories of the broker could not be planned. Their losses are not counted.
+    """Return a sentence about what is lost with the plans and beside them (`_beside`), also if that is nothing; empty
+    if no directory has a forecast. `are_alone` says that other directories of the broker could not be planned. Their
+    losses are not counted.
     """
     planned = [outlook for outlook in outlooks if outlook.forecast is not None]
     if not planned:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 from dataclasses import replace
@@ -13,10 +14,12 @@ import pytest
 
 from kafkalog.codec.common.errors import RecoveryRefused, UsageError
 from kafkalog.codec.common.findings import FindingCode
+from kafkalog.codec.common.limits import DEFAULT_LIMITS
 from kafkalog.codec.model import BATCH, RecordBatch
 from kafkalog.codec.plain.crc32c import crc32c
 from kafkalog.codec.plain.scanner import scan
 from kafkalog.jobs.triage import sources
+from kafkalog.jobs.triage.flaws import flaws_of
 from kafkalog.jobs.triage.kraft import kraft_memory
 from kafkalog.jobs.triage.outcome import PartitionTriage
 from kafkalog.jobs.triage.run import Triage, best_order, triage
@@ -344,3 +347,17 @@ def test_of_logs_that_end_alike_the_one_without_flaws_is_the_best(how: str, disk
     assert (found.leaders, found.flawed_leaders, found.is_clean) == ((node,), (node,), False)
     shown = kafkalog("triage", *(disks / name for name in NAMES))
     assert f"{node} is damaged in 1 place" in " ".join(shown.out.split())
+
+
+def test_a_copy_that_can_no_longer_be_read_is_not_without_flaws(disks: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = partition(of(disks), "equal")
+    node, real_open = found.best[0], os.open
+    log = str(disks / f"broker-{node}" / "equal-0" / "00000000000000000000.log")
+
+    def opened(path: str, *arguments: Any, **named: Any) -> int:
+        if str(path) == log:
+            raise OSError(errno.EIO, os.strerror(errno.EIO), log)
+        return real_open(path, *arguments, **named)
+
+    monkeypatch.setattr(os, "open", opened)
+    assert flaws_of(found.logs, DEFAULT_LIMITS).places == {each: int(each == node) for each in found.logs}

@@ -5,10 +5,12 @@ Expected is what 2.8.2, 3.9.1 and 4.3.0 did with such directories.
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
 
+from kafkalog.codec.common.findings import FindingCode
 from kafkalog.jobs.triage.run import Triage, triage
 from testkit.made.scenes import metadata_elsewhere
 from testkit.recorded.broker_dirs import brokers, own_copy, unpacked
@@ -89,6 +91,21 @@ def test_a_node_that_does_not_start_leads_nothing(damage: str, tmp_path: Path) -
     found = triage(first, second)
     assert list(found.not_starting) == [3]
     assert all(each.leaders == (-1,) for each in found.partitions)
+
+
+@pytest.mark.parametrize("has_stray", [False, True])
+def test_a_directory_that_goes_offline_is_a_finding_beside_a_stray_too(has_stray: bool, tmp_path: Path) -> None:
+    first = own_copy(brokers("4.3.0/metadata")[0], tmp_path / "a")
+    second = metadata_elsewhere(first, tmp_path / "b")
+    if has_stray:
+        shutil.copytree(live(first), second / "never-heard-of-0")
+        (second / "never-heard-of-0/partition.metadata").write_text("version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAZg")
+    place = first / "clicks-40-0"
+    shutil.rmtree(place)
+    place.touch()
+    code = FindingCode.START_LOSES if has_stray else FindingCode.BROKER_REFUSES
+    (of_start,) = (each for each in triage(first, second).findings if each.code is code)
+    assert f"{first} goes offline: {place} is not a directory" in of_start.detail
 
 
 def test_nobody_is_told_to_start_none_and_to_start_all(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from kafkalog.codec.model import BatchHeader
 from kafkalog.log.directories.directory import open_log_dir
+from kafkalog.log.directories.log_settings import LogSettings
 from kafkalog.recovery import Recovery, plan, recover
 from kafkalog.recovery.facts.topic_facts import NO_FACTS, read_topic_facts
 from kafkalog.words.advice import told
@@ -82,6 +83,12 @@ def test_metadata_wins_over_what_is_given(tmp_path: Path) -> None:
     assert facts.settings("parcels-40", given).index_interval_bytes == 400
     assert facts.settings("parcels-40", given).segment_bytes == 1000
     assert facts.settings("metrics-22", given).index_interval_bytes == 7
+
+
+def test_a_topics_own_name_wins_in_any_order() -> None:
+    names = {"segment.bytes": "200", "log.segment.bytes": "100", "segment.ms": "1", "index.interval.bytes": "x"}
+    assert LogSettings.known_to_topics(names) == {"segment.bytes": "200"}
+    assert LogSettings.from_names({"segment.bytes": "200", "log.segment.bytes": "100"}).segment_bytes == 200
 
 
 def test_a_lost_topic_id_is_taken_from_the_metadata(tmp_path: Path) -> None:

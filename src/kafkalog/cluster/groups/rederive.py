@@ -122,10 +122,10 @@ def verdict(group: Group, counts: Mapping[str, int]) -> Verdict:
     result, `same` says whether both are equal, `derived` is the computed assignment, and `problems` has a sentence for
     each contradiction in the stored one (`violations`; unknown subscriptions are no contradiction).
 
-    `same` and `derived` are None if the assignment cannot be derived. If a sticky assignor computes another assignment,
-    they are also None if members subscribe to different topics and a client may be older than the algorithm used here.
-    Otherwise a sticky assignment that equals the one of clients up to 2.8 counts as the same. `problems` is empty
-    unless the group is a classic consumer group.
+    `same` and `derived` are None if the assignment cannot be derived. If a stored assignment of a sticky assignor
+    differs, an older client may have computed it. Both are None if members subscribe to different topics and a client
+    may be older than the algorithm used here. Otherwise an assignment that clients up to 2.8 would compute counts as
+    the same. `problems` is empty unless the group is a classic consumer group.
     """
     derived = assignment_of(group, counts)
     stored = {member.member_id: member.assignment or frozenset() for member in group.members}

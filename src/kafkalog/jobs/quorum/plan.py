@@ -441,8 +441,8 @@ class _Making:
 
 
 def _of_starting_over(best: QuorumLog, wanted: QuorumRecovery) -> Iterator[str]:
-    """Yield one sentence if a controller has started the metadata over; nothing otherwise. The sentence says how to go
-    back to the earlier metadata. If the request does go back, it says how many records are set aside. Raises
+    """Yield one sentence if a controller took the metadata for empty and began it again; nothing otherwise. It says how
+    to go back to the earlier metadata or, if the request does that, how many records are set aside. Raises
     `StorageError` while iterating if the log cannot be read.
     """
     place = best.started_over

@@ -31,15 +31,18 @@ def flaws_of(logs: Mapping[int, ReplicaLog], limits: Limits) -> Flaws:
     places are returned if fewer than two copies have a directory.
 
     The damage of a copy counts only if the first of it lies below the end offset that the broker's own start leaves.
-    Copies are read from disk; batches are decompressed only if copies differ there. Raises `StorageError` if a copy
-    cannot be read.
+    Copies are read from disk; batches are decompressed only if copies differ there. A copy that cannot be read counts
+    as one place. Raises `StorageError` if a copy that was read cannot be read again.
     """
     paths = {log.path: node for node, log in logs.items() if log.path is not None and is_directory(log.path)}
     if len(paths) < 2:
         return Flaws()
     (comparison,) = compare(*paths, limits=limits).partitions
     by_node = {paths[copy.path]: copy for copy in comparison.copies}
-    places = {node: _damage(copy, logs[node].end) + _unreadable(copy, comparison) for node, copy in by_node.items()}
+    places = {
+        node: _damage(copy, logs[node].end) + _unreadable(copy, comparison) if copy.error is None else 1
+        for node, copy in by_node.items()
+    }
     differences = [copy.difference for copy in by_node.values() if copy.difference is not None]
     has_more = any(difference.has_alone_records for difference in differences)
     return Flaws(places, 0 if has_more else min(places.values()))

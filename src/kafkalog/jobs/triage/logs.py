@@ -171,11 +171,12 @@ def read_brokers(
 
 def _ask_node(disks: BrokerDisks, rules: Rules, findings: list[Finding]) -> None:
     """Simulate the start of the whole node without its logs, and change `disks`. If no release starts, set `refusal`.
-    Otherwise remove the directories that go offline, with their logs, and apply what a start does to `-future`,
-    `-delete` and `-stray` directories: add promoted logs to `logs`, and sentences about losses to `lost_by_start`, also
-    those about older logs and lost directories.
-    Findings are appended to `findings` if the broker never starts, or if its start loses logs or takes a directory
-    offline. Raises `StorageError` if the metadata log cannot be read.
+    Otherwise remove the directories that go offline, with their logs, and add promoted `-future` logs to `logs`. Add a
+    sentence to `lost_by_start` for each loss: by what a start does to `-future`, `-delete` and `-stray` directories, by
+    logs older than the metadata, and by lost directories.
+
+    Findings are appended to `findings` if the broker never starts, if `lost_by_start` is not empty, or if a directory
+    goes offline. Raises `StorageError` if the metadata log cannot be read.
     """
     roots = [log_dir.path for log_dir in disks.directories]
     start = node_start([*roots, *disks.beside], loads_others=False, now_ms=rules.at)
@@ -184,7 +185,8 @@ def _ask_node(disks: BrokerDisks, rules: Rules, findings: list[Finding]) -> None
         findings += node_findings(start)
         return
     answer = next(answer for answer in start.answers if answer.outcome is not StartOutcome.FAILS)
-    _take_offline(disks, [each for each in answer.consequences if each.kind is ConsequenceKind.DIRECTORY_OFFLINE])
+    offline = [each for each in answer.consequences if each.kind is ConsequenceKind.DIRECTORY_OFFLINE]
+    _take_offline(disks, offline)
     for consequence in answer.consequences:
         is_older = isinstance(consequence, OlderCopyConsequence) and consequence.kind in OF_OLDER_LOGS
         if is_older or is_lost_and_emptied(consequence):
@@ -200,7 +202,7 @@ def _ask_node(disks: BrokerDisks, rules: Rules, findings: list[Finding]) -> None
             disks.logs[key] = log
         if consequence.kind in _TAKES:
             disks.lost_by_start.append(f"broker {disks.node}: {consequence.detail}")
-    if disks.lost_by_start or answer.outcome is StartOutcome.DIRECTORY_OFFLINE:
+    if disks.lost_by_start or offline:
         findings += node_findings(start)
 
 

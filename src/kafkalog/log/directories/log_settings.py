@@ -56,6 +56,12 @@ def _read(kind: type, text: str) -> int | None:
     return _FLAGS.get(text.strip().lower()) if kind is bool else _number(text)
 
 
+def _by_topic_name(values: Mapping[str, str]) -> dict[str, str]:
+    topic = {name: value for name, value in values.items() if name not in _BROKER_NAMES}
+    broker = {_BROKER_NAMES[name]: value for name, value in values.items() if name in _BROKER_NAMES}
+    return {**broker, **topic}
+
+
 class LogSettings(Struct, frozen=True, kw_only=True):
     """Settings of a log that a recovery uses. Sizes are in bytes, times in ms; no value is negative. Defaults are
     Kafka's.
@@ -93,13 +99,12 @@ class LogSettings(Struct, frozen=True, kw_only=True):
     @classmethod
     def known_to_topics(cls, values: Mapping[str, str]) -> dict[str, str]:
         """Return the settings that matter to a recovery and have a valid value, as a dict from topic name to text.
-        `values` may use topic or broker names, such as `segment.bytes` or `log.segment.bytes`. Other names and invalid
-        values are left out.
+        `values` may use topic or broker names, such as `segment.bytes` or `log.segment.bytes`; a topic name takes
+        precedence. Other names and invalid values are left out.
         """
-        named = {_BROKER_NAMES.get(name, name): value for name, value in values.items()}
         return {
             name: value
-            for name, value in named.items()
+            for name, value in _by_topic_name(values).items()
             if name in _DEFAULTS and _read(type(_DEFAULTS[name]), value) is not None
         }
 
@@ -109,10 +114,8 @@ class LogSettings(Struct, frozen=True, kw_only=True):
         settings have Kafka's defaults; known settings that do not matter to a recovery are ignored. Raises `UsageError`
         for an unknown name or an invalid value.
         """
-        topic = {name: value for name, value in values.items() if name not in _BROKER_NAMES}
-        broker = {_BROKER_NAMES[name]: value for name, value in values.items() if name in _BROKER_NAMES}
         fields: dict[str, Any] = {}
-        for name, text in {**broker, **topic}.items():
+        for name, text in _by_topic_name(values).items():
             if name in _IGNORED:
                 continue
             if name not in _DEFAULTS:

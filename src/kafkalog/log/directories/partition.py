@@ -430,8 +430,9 @@ class Partition:
         limits: Limits = DEFAULT_LIMITS,
     ) -> Chunk:
         """Return a chunk of whole batches from `offset` on, as a consumer fetches it. It has at most `max_bytes` bytes;
-        if the first batch is larger, this size is doubled until the batch fits, up to `max_chunk_bytes`. At the log end
-        offset the chunk is empty. The log may be read to find its end; pass `end_offset` if it is known.
+        if the first batch is larger, this size is doubled until the batch fits, up to `max_chunk_bytes`. It ends with
+        its segment, and before damage. At the log end offset the chunk is empty. The log may be read to find its end;
+        pass `end_offset` if it is known.
 
         For an offset outside the log, reading begins at the start or the end, as `reset` says. Without `reset`,
         `OffsetOutOfRangeError` is raised. Damage at the offset raises `FormatError`. A first batch of more than
