@@ -34,8 +34,8 @@ class BuildWithLibrary(build_py):
 
     def run(self) -> None:
         """Copy the packages to the build folder, then build the library of compiled code there; in an editable
-        installation it is built in the source folder. Without a compiler, a library there is removed and a message
-        printed. Raises `BuildError` if the compiler rejects the sources.
+        installation it is built in the source folder. Without a compiler, a library that is there already is removed,
+        and a message is printed to stderr. Raises `BuildError` if the compiler rejects the sources.
         """
         super().run()
         if self.editable_mode:

@@ -441,9 +441,9 @@ class _WayDescriber:
 
     def left_to_remote(self, result: WayResult, partitions: Sequence[PartitionFacts]) -> str:
         """Return text about the offsets that are no longer local in the result and that a broker reads from the remote
-        tier. For each partition they reach from the base offset of its first segment now to the base offset of its
-        first segment in the result (exclusive). At most three partitions are named; the others are counted. If no
-        partition has such offsets, the text names none.
+        tier: in each partition, from its first base offset now to its first base offset in the result (exclusive). At
+        most three partitions are named; the others are counted. Without such offsets, the text says only that the
+        remote tier has what is lost.
         """
         ranges = []
         for partition in partitions:

@@ -190,7 +190,8 @@ def test_the_command_shows_a_schema_and_refuses_what_is_not_there(recorded: Path
     assert "no schema has the id 5" in unknown.err
     assert run("schemas", recorded, "--subject", "address-safron").code == 1
     assert len(run("schemas", recorded, "--json", "--subject", "address-*").objects) == 2 + 2 + 1
-    assert run("schemas", recorded, "--export", "calls", "--json").code == 64
+    for option in ("--json", "--check-values"):
+        assert run("schemas", recorded, "--export", "calls", option).code == 64
 
 
 def test_a_folder_of_schemas(tmp_path: Path) -> None:

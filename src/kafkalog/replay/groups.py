@@ -32,7 +32,8 @@ def moved_offsets(
     and partition. `maps` has the offset map of each replayed (source topic, partition); commits of other partitions are
     left out. `renamed` maps source topics to their names in the target, if they differ.
 
-    A commit at the end of a log becomes the end of the map, or 0 if the map is empty. Metadata is cut at its first NUL.
+    A commit becomes the target offset of the first record at or after it. Without such a record it becomes the end of
+    the map, or 0 if the map is empty. Metadata is cut at its first NUL.
     """
     return sorted(
         (

@@ -116,8 +116,9 @@ class ColumnDecoder:
     def _whole(self, column: pa.Array) -> Decoded | None:
         """Decode a column in one call. Return None if this is not possible; the caller then decodes the values one by
         one. It is not possible if the column has a null or fewer than `TOGETHER` values, if schema ids differ or are
-        missing, if the schema is unknown, or if the schema or a value does not allow it (see `BatchDecoder`). Raises
-        `UsageError` if a package is missing.
+        missing, if the schema is unknown or has another form than the reader's, if it has no `batch_decoder` (also
+        without pyruhvro), or if a value does not allow it (see `BatchDecoder`). Raises `UsageError` if a package that
+        the schema's type needs is missing.
         """
         id = None if len(column) < TOGETHER else only_id(column)
         if id is None:

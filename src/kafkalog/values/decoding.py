@@ -94,8 +94,8 @@ class ValueDecoder:
     def decoder_of(self, schema: Schema) -> PayloadDecoder:
         """Return the decoder of a schema's payloads, which is created at the first call for that schema and cached.
 
-        Raises `UndecodableError` if the schema is invalid, or if its type or a reference is unknown; later calls raise
-        the same error. Raises `UsageError` if a package that the type needs is not installed.
+        Raises `UndecodableError` if the schema is invalid or too large, or if its type or a reference is unknown; later
+        calls raise the same error. Raises `UsageError` if a package that the type needs is not installed.
         """
         decoder = self._decoders.get(schema)
         if decoder is None:

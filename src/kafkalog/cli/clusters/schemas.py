@@ -127,8 +127,9 @@ def command(
     Exit code 0 if all is well, 1 if something was found or a name or id is unknown, 4 if something could not be
     read.
     """
-    if export is not None and (subjects or ids or as_json):
-        raise UsageError("--export is the whole registry, as JSON lines: leave out --subject, --id and --json")
+    if export is not None and (subjects or ids or check_values or as_json):
+        beside = "--subject, --id, --check-values and --json"
+        raise UsageError(f"--export is the whole registry, as JSON lines: leave out {beside}")
     if export == "records":
         log = read_schema_log(paths, Until(at_offset, as_of), replica)
         found = log.finish()

@@ -49,7 +49,8 @@ def decode(message: Message, version: int, data: bytes, *, position: int = 0) ->
 
 
 def read(message: Message, version: int, stream: Input) -> dict[str, Any]:
-    """Read the fields of one message from the position of `stream`; afterwards `stream` is at the end of the message.
+    """Read one message from the position of `stream`; afterwards `stream` is at the end of the message. Return the
+    fields of this version by their declared names, and undeclared tags under `UNKNOWN_TAGS`, if there are any.
 
     Resets `stream.elements_left`, the limit of array elements. Raises `FormatError` for invalid bytes or an exceeded
     limit, with position and field name if they are known, and `ValueError` if the message has no such version.

@@ -131,14 +131,14 @@ class TopicNode(Struct, frozen=True):
     """A topic (`/brokers/topics/T`)."""
 
     id: str | None
-    """None before Kafka 2.8"""
+    """None before Kafka 2.8, or if the node cannot be parsed"""
     partitions: frozenset[int]
 
 
 def topic_nodes(tree: Tree, chroot: str) -> dict[str, TopicNode]:
     """Return topic id and partition numbers of every topic of the cluster at `chroot`, by name.
 
-    The id is None before 2.8. A topic whose node cannot be parsed has no partitions.
+    The id is None before 2.8. A topic whose node cannot be parsed has no id and no partitions.
     """
     base = f"{chroot}/brokers/topics"
     topics = tree.nodes.get(base)

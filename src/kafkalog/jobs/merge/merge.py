@@ -197,10 +197,11 @@ class _Work:
         """Merge the copies of one partition into the log directory `target`; if that is None, only compute the result.
         Return the partition's entry for the log-start checkpoint, None if it needs none or was not merged.
 
-        Appends the result to `into.partitions`; if the merge is refused, appends the reason to `into.refused` instead.
-        Copies that cannot be read are appended to `into.unreadable`, also if the others are merged; if no copy can be
-        read, the partition's name is. Raises `UsageError` for a setting that Kafka would refuse, `StorageError` if the
-        merged log cannot be written, or a copy cannot be read again for that.
+        Appends the result to `into.partitions`, and copies that cannot be read to `into.unreadable`. If the merge is
+        refused, appends only the partition's name and the reason to `into.refused`. If no copy can be read, or a copy
+        cannot be read a second time, appends only the partition's name and the error to `into.unreadable`. Raises
+        `UsageError` for a setting that Kafka would refuse, `StorageError` if the merged log cannot be written, or a
+        copy cannot be read again for that.
         """
         name = copies[0].name
         settings = self._facts.settings(name.topic, self._config)

@@ -90,9 +90,10 @@ def _gone(log_dir: LogDir, facts: TopicFacts) -> set[Key]:
 
 
 def _goes_on(partition: Partition, remote_end: int, reached: int) -> bool:
-    """Whether a local log stays: its sound part reaches `remote_end`, the end of the remote part, or it is undamaged
-    and not shorter than `reached`, the offset that it had according to checkpoints. It stays too if it has sound
-    batches at or above `remote_end`, which the remote part does not have. Raises `StorageError` if it cannot be read.
+    """Whether a local log stays. `remote_end` is the end of the remote part, `reached` the log's end according to its
+    checkpoints (both exclusive). It stays if the sound part of the segment that continues the remote part (`sound_end`)
+    ends at or above `remote_end`, or if that segment is undamaged and ends at or above `reached`. It stays too if any
+    sound batch has offsets at or above `remote_end`. Raises `StorageError` if it cannot be read.
     """
     end, is_damaged = sound_end(partition, remote_end)
     if end >= remote_end or not (is_damaged or reached > end):

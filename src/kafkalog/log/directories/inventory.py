@@ -353,7 +353,7 @@ def open_all(
     does a path without Kafka data; the message says what the path is instead. With `missing_too`, a path that does not
     exist or is empty makes a finding in `unreadable` instead, if another path has a log directory. A file or directory
     that cannot be read raises `StorageError`; with `tolerant` it is left out, with a finding. A sub-directory that
-    cannot be listed, and may be a log directory, is left out in both cases.
+    cannot be listed, and may be a log directory, is left out in both cases; only `tolerant` adds a finding.
 
     * `limits`: upper bounds for a batch or file (`Limits`)
     * `wants`: function called with the name of each partition in a log directory; if it returns False, the partition is

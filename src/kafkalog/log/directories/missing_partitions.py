@@ -28,9 +28,10 @@ def missing_directories(
     metadata names, sorted by topic and number. The finding's file is the directory's name. `__cluster_metadata` and
     negative numbers are skipped.
 
-    `there` are the topic-partitions that have a directory, and `others` are all names in the log directory.
-    `checkpoints` has the offsets by file name. `assigned` are the replicas that the cluster metadata places in this
-    directory. If only the metadata names the partition, the text `elsewhere` is appended to the explanation.
+    `there` are the topic-partitions that have a directory. `others` are all names in the log directory; the explanation
+    says if a file has the missing directory's name. `checkpoints` has the offsets by file name. `assigned` are the
+    replicas that the cluster metadata places in this directory. If only the metadata names the partition, the text
+    `elsewhere` is appended to the explanation.
     """
     named = {key for offsets in checkpoints.values() for key in offsets} - there
     assigned = assigned - there

@@ -281,7 +281,8 @@ class _Kept:
 
     def _put(self, number: int, kept: LogBatch | RecordBatch | None) -> None:
         """Set the bytes that replace batch `number` of the run in the output. They are the new bytes in `kept`
-        (`RecordBatch`), the batch's unchanged bytes (`LogBatch`), or nothing (None).
+        (`RecordBatch`), whose header replaces the batch's in `_table`, the batch's unchanged bytes (`LogBatch`), or
+        nothing (None).
         """
         if isinstance(kept, RecordBatch):
             data = np.frombuffer(kept.data, np.uint8)
