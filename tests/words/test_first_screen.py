@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from kafkalog.cli.sentences import print_screen
 from kafkalog.codec.common.shell import shell_line
 from kafkalog.words.first_screen import FirstScreen, Loss
 from kafkalog.words.wrapping import wrapped, wrapped_command
@@ -100,7 +101,7 @@ def test_a_missing_directory_comes_before_everything(place: Path) -> None:
         assert "the directory is empty: perhaps its disk is not mounted" in top
 
 
-def test_a_screen_with_more_than_fits_says_how_much_it_leaves_out() -> None:
+def test_a_screen_with_more_than_fits_says_how_much_it_leaves_out(capsys: pytest.CaptureFixture[str]) -> None:
     losses = [
         Loss(place=f"orders-{number}", offsets="3 records", written="after 2026-01-01 00:00:00Z")
         for number in range(70)
@@ -122,6 +123,10 @@ def test_a_screen_with_more_than_fits_says_how_much_it_leaves_out() -> None:
     assert any(line.startswith("  and ") and line.endswith("more partitions, below") for line in lines)
     assert lines[-1] == "  and 6 more commands, below"
     assert whole.left_out(80)[0].startswith("Kafka 4.0")
+    print_screen(whole)
+    screen, _, commands = capsys.readouterr().out.partition("\n\n")
+    assert screen.splitlines() == lines
+    assert commands.splitlines() == ["all 12 commands, in their order:", *(f"  {each}" for each in whole.commands)]
 
 
 @pytest.mark.parametrize("width", [30, 40, 50, 60, 70])

@@ -97,6 +97,19 @@ def test_verify_says_what_the_broker_would_do_in_the_words_of_a_plan(tmp_path: P
     assert verified["broker"]["outcome"] != "loaded"
 
 
+def test_what_is_found_beside_the_partitions_is_on_the_first_screen(tmp_path: Path) -> None:
+    """It was "not clean", with a command, and without a word about the reason."""
+    root = own_copy(brokers("4.1.1/segments")[0], tmp_path / "broker")
+    assert "found " not in command("verify", root).out.partition("\n\n")[0]
+    (root / "cleaner-offset-checkpoint").write_text("0\n9\n")
+    screen = " ".join(command("verify", root).out.partition("\n\n")[0].split())
+    assert "found beside the partitions: checkpoint_invalid" in screen
+    log = max(path for path in (root / "clicks-42-0").glob("*.log") if path.stat().st_size)
+    log.write_bytes(log.read_bytes()[:-3])
+    screen = " ".join(command("verify", root).out.partition("\n\n")[0].split())
+    assert "found something in 1 partition, and beside them (checkpoint_invalid): clicks-42-0: " in screen
+
+
 def test_the_time_of_a_damaged_batch_is_not_said_of_the_sound_records_behind_it(tmp_path: Path) -> None:
     data = bytearray(simple(5) + simple(5, base_offset=5) + simple(5, base_offset=10))
     data[len(simple(5)) + 17] ^= 1  # its checksum

@@ -21,7 +21,7 @@ def advice(
         node: ReplicaLog(node=node, path="p", start=0, end=end, lineage=Lineage.of([LeaderEpoch(0, 0)], end))
         for node, end in ends.items()
     }
-    known = KnownReplicas(replicas=(1, 2, 3), isr=eligible, leader=-1)
+    known = KnownReplicas(replicas=(1, 2, 3), isr=eligible, leader=-1, leader_epoch=0)
     found = judged("t", 0, known, frozenset(leaders(None)), logs, frozenset(up) & logs.keys())
     return advised(found, lambda order: frozenset(leaders(order)), up, eligible)
 
@@ -84,6 +84,6 @@ def test_what_a_start_cuts_off_the_only_copy_that_went_further_is_told() -> None
         2: ReplicaLog(node=2, path="p", start=0, end=5, lineage=lineage, high_watermark=5),
         3: ReplicaLog(node=3, path="p", start=0, end=0, lineage=Lineage((), 0), high_watermark=5, cut_bytes=100),
     }
-    known = KnownReplicas(replicas=(1, 2, 3), isr=(1, 2, 3), leader=-1)
+    known = KnownReplicas(replicas=(1, 2, 3), isr=(1, 2, 3), leader=-1, leader_epoch=0)
     told = judged("t", 0, known, frozenset({2}), logs, frozenset(logs)).cut_by_start
     assert [log.node for log in told] == [1]

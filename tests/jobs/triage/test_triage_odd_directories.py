@@ -185,7 +185,7 @@ def test_a_broker_that_is_left_out_of_an_order_is_in_the_advice(disks: Path) -> 
 def test_what_is_not_on_these_disks_is_not_said_to_be_safe(disks: Path) -> None:
     shutil.rmtree(disks / "broker-1" / "tale-0")
     ended = kafkalog("triage", "--topic", "cleaned", *(disks / name for name in ("broker-1", "broker-3", "controller")))
-    assert "Nothing that is on these disks is lost, and every partition gets a leader." in ended.out
+    assert "Nothing that is on these disks is lost by the elections, and every partition gets a leader;" in ended.out
 
 
 @pytest.mark.parametrize(
@@ -262,7 +262,7 @@ def test_a_log_of_an_earlier_moment_is_not_called_whole(tmp_path: Path) -> None:
     path.write_text("\n".join([version, str(len(kept) + 1), *kept, f"{name.rsplit('-', 1)[0]} 0 987654321", ""]))
     said = " ".join(kafkalog("triage", root).out.split())
     assert f"Committed records of 1 partition ({name}) are in no copy here" in said
-    assert "Nothing that is on these disks is lost, and every partition gets a leader." in said
+    assert "Nothing that is on these disks is lost by the elections, and every partition gets a leader;" in said
 
 
 def test_an_id_that_kafka_keeps_for_itself_makes_no_other_cluster(disks: Path) -> None:

@@ -26,6 +26,8 @@ _CODES = 3
 _NEXT = "type this to see whether records are lost, which groups stand beyond the end, and how to recover:"
 _OF_TRANSACTION_INDEX = "; until it is rebuilt, consumers of committed data get aborted records, or skip committed ones"
 _GRAVE = codes_with(Trait.HIDES_DIRECTORY)
+_TOLD = _GRAVE | {FindingCode.BROKER_REFUSES, FindingCode.START_LOSES}
+"""codes of findings that the problems or the forecast of the start tell"""
 
 
 def screen_of(report: VerifyReport, hurt: Sequence[PartitionReport], words: Sequence[str] = ()) -> FirstScreen:
@@ -63,11 +65,8 @@ def _found(report: VerifyReport, hurt: Sequence[PartitionReport]) -> str:
     other part of the screen tells; empty if there are none of either.
     """
     findings = [finding for directory in report.directories for finding in directory.directory_findings]
-    beside = ", ".join(
-        dict.fromkeys(
-            str(each.code) for each in findings if each.severity is not Severity.INFO and each.code not in _GRAVE
-        )
-    )
+    codes = [finding.code for finding in findings if finding.severity is not Severity.INFO]
+    beside = ", ".join(dict.fromkeys(code for code in codes if code not in _TOLD))
     if not hurt:
         return f"found beside the partitions: {beside}" if beside else ""
     return f"found something in {counted(len(hurt), 'partition')}{f', and beside them ({beside})' if beside else ''}:"

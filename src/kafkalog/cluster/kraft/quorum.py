@@ -451,7 +451,7 @@ def quorum_of(
     quorum.findings += _same_identity(ranked)
     quorum.findings += [_of_lagging(quorum_survivor.log, best) for quorum_survivor in quorum.lagging]
     if quorum.sign_of_more is not None:
-        quorum.findings += _of_lost_metadata(best, limits)
+        quorum.findings.append(_of_older_metadata(best, quorum.sign_of_more, limits))
     return quorum
 
 
@@ -492,15 +492,18 @@ def _agreed_first(survivors: Sequence[QuorumSurvivor]) -> list[QuorumLog]:
     return sorted(ranked, key=lambda log: (log.refusal is not None, -alike[batches[log.root]]))
 
 
-def _of_lost_metadata(best: QuorumLog, limits: Limits) -> Iterator[Finding]:
-    """Yield an error if the best copy has records and no metadata, although later epochs or partitions show that there
-    was some. Raises `StorageError` if the log cannot be read.
+def _of_older_metadata(best: QuorumLog, sign: str, limits: Limits) -> Finding:
+    """Return a finding that the best copy is older than other files of these nodes; `sign` is the sentence that shows
+    it. It is an error if the copy has no metadata at all, else a warning. Raises `StorageError` if the log cannot be
+    read.
     """
     image = MetadataLog(open_partition(best.directory, limits=limits), limits).state().image
-    if not (image.features or image.topics or image.brokers or image.controllers):
-        detail = f"no metadata is left: the log ends at offset {best.end}, before any topic or setting; put a copy "
-        detail += "back (runbook: no-controller; if there is none, stray-partitions)"
-        yield Finding(FindingCode.METADATA_INCONSISTENT, Severity.ERROR, None, best.end, detail, best.directory)
+    code, place = FindingCode.METADATA_INCONSISTENT, (None, best.end)
+    if image.features or image.topics or image.brokers or image.controllers:
+        return Finding(code, Severity.WARNING, *place, f"it is older than other files here: {sign}", best.directory)
+    detail = f"no metadata is left: the log ends at offset {best.end}, before any topic or setting; put a copy back "
+    detail += "(runbook: no-controller; if there is none, stray-partitions)"
+    return Finding(code, Severity.ERROR, *place, detail, best.directory)
 
 
 def _same_identity(logs: Sequence[QuorumLog]) -> Iterator[Finding]:

@@ -151,14 +151,20 @@ def test_a_snapshot_beyond_the_end_of_the_log_shows_that_the_end_is_lost(root: P
     with FileSource(str(log)) as source:
         batch = list(Scanner(source))[-1]
     end = batch.header.first_offset
-    log.write_bytes(log.read_bytes()[: batch.position])
+    whole = log.read_bytes()
+    log.write_bytes(whole[: batch.position])
     for path in root.glob("*-offset-checkpoint"):
         path.unlink()
-    told = [each for each in verify(root).findings if each.code is FindingCode.SNAPSHOT_MISMATCH]
-    assert [(each.file, each.offset, each.severity) for each in told] == [(str(snapshot(root, END)), end, "warning")]
+    (told,) = [each for each in verify(root).findings if each.code is FindingCode.SNAPSHOT_MISMATCH]
+    assert (told.file, told.offset, told.severity) == (str(snapshot(root, END)), end, "warning")
     (lost,) = plan(root)[0].choice.own_by_partition[PARTITION].lost
     assert (lost.first, lost.last) == (end, END - 1)
-    snapshot(root, END).rename(snapshot(root, END + 2**32))
+    log.write_bytes(whole[: batch.position + 70])
+    later = snapshot(root, END).rename(snapshot(root, END + 1))
+    (told,) = [each for each in verify(root).findings if each.code is FindingCode.SNAPSHOT_MISMATCH]
+    assert (told.file, told.offset) == (str(later), end), "what a torn batch claims is not the log's end"
+    assert f"written when the log ended at {END + 1}, and it ends at {end}" in told.detail
+    later.rename(snapshot(root, END + 2**32))
     assert not [each for each in verify(root).findings if each.code is FindingCode.SNAPSHOT_MISMATCH]
 
 

@@ -93,7 +93,7 @@ def test_producer_ids_that_the_metadata_hands_out_again_are_an_error(data: Path)
         finished = kafkalog(*command)
         words = " ".join((finished.out + finished.err).split())
         assert "batches of new producers are dropped as duplicates though acknowledged, or refused: the" in words
-        assert f"from 1000 on, and logs have ids up to 1002 already ({first.name})" in words
+        assert f"from 1000 on, and logs here have ids up to 1002 already ({first.name})" in words
         assert "above that (runbook: kraft-files)" in words
         assert "metadata is older than the logs, or these are of another cluster (its next producer id is" in words
         assert "error: start_loses" in words
@@ -153,8 +153,33 @@ def test_a_report_has_the_first_screen_of_a_plan(data: Path, tmp_path: Path) -> 
     for path in data.glob("*-offset-checkpoint"):
         path.unlink()
     planned = start_on_first_screen("plan", data, other)
-    assert f"logs have ids up to 1003 already ({second.name})" in planned
+    assert f"logs here have ids up to 1003 already ({second.name})" in planned
     assert start_on_first_screen("report", data, other, "--format", "text", "-o", "-") == planned
+
+
+def test_later_leader_epochs_show_that_the_metadata_is_older(data: Path) -> None:
+    """A controller records an epoch before a leader writes with it; metadata of yesterday does not have it."""
+    image = MetadataLog(open_partition(data / METADATA)).state().image
+    first, *_others = logs(data)
+    topic, _, number = first.name.rpartition("-")
+    known = image.topics[topic].partitions[int(number)].leader_epoch
+    log = max(first.glob("*.log"))
+    end = open_partition(first).log_end_offset()
+    record = Record(end, now(), TimestampType.CREATE_TIME, None, b"value")
+    log.write_bytes(log.read_bytes() + build_batch([record], partition_leader_epoch=known + 3))
+    checkpoint = first / "leader-epoch-checkpoint"
+    version, count, *entries = checkpoint.read_text().splitlines()
+    checkpoint.unlink()
+    checkpoint.write_text("\n".join([version, str(int(count) + 1), *entries, f"{known + 3} {end}", ""]))
+    (data / ".kafka_cleanshutdown").unlink()
+    older = f"the metadata is older than the logs ({first.name}: leader epoch {known + 3}, known {known}): look for a"
+    for command in ("plan", "verify", "triage"):
+        assert older in " ".join(kafkalog(command, data).out.split())
+    shown = kafkalog("quorum", "show", data)
+    sign = f"{first} has leader epoch {known + 3}, and this metadata knows {known}"
+    assert f"warning: metadata_inconsistent ({data / METADATA}" in shown.err
+    assert f"it is older than other files here: {sign}" in " ".join(shown.err.split())
+    assert (kafkalog("triage", data).code, shown.code) == (1, 1)
 
 
 def test_ids_of_earlier_blocks_and_of_producers_that_have_expired_do_not_count(data: Path) -> None:
@@ -173,7 +198,7 @@ def test_without_an_allocated_block_any_id_is_handed_out_again(tmp_path: Path) -
     assert MetadataLog(open_partition(root / METADATA)).state().image.next_producer_id == -1
     producers(logs(root)[0], 7)
     detail = next(each.detail for each in answer(root).consequences if each.kind.value == "producer_ids_reused")
-    assert "from 0 on, and logs have ids up to 7 already" in detail
+    assert "from 0 on, and logs here have ids up to 7 already" in detail
 
 
 def test_the_metadata_in_zookeeper_is_compared_too(tmp_path: Path) -> None:
@@ -187,7 +212,7 @@ def test_the_metadata_in_zookeeper_is_compared_too(tmp_path: Path) -> None:
     finished = kafkalog("plan", root, zookeeper)
     words = " ".join(finished.out.split())
     assert "dropped as duplicates though acknowledged, or refused: the metadata hands out ids from" in words
-    assert f"logs have ids up to 1000000000 already ({partition.name})" in words
+    assert f"logs here have ids up to 1000000000 already ({partition.name})" in words
     assert "above that (runbook: zookeeper-lost)" in words
     assert "the metadata in ZooKeeper is older than the logs, or these are of another cluster (its next" in words
     assert "error: start_loses" in words
