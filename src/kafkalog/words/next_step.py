@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from kafkalog.codec.common.shell import shell_line, shell_word
 from kafkalog.codec.common.wording import counted, first_of
-from kafkalog.codec.names import parse_partition_directory
+from kafkalog.codec.names import TRANSACTION_STATE_TOPIC, parse_partition_directory
 from kafkalog.recovery.broker.node.answer import (
     OF_OLDER_LOGS,
     ConsequenceKind,
@@ -45,7 +45,7 @@ from kafkalog.words.ways import label_of, mode_words, needs_copies
 
 __all__ = [
     "DONE_NEXT", "FIRST_END_THE_RUN", "NOTHING_TO_DO", "NextStep", "Outlined", "StepKind", "done_of", "is_done",
-    "mends_of", "note_of_ways", "of_all_together", "what_to_type",
+    "mends_of", "note_of_copied", "note_of_ways", "of_all_together", "what_to_type",
 ]  # fmt: skip
 
 _NAMED = 3
@@ -212,10 +212,8 @@ def _next_step(plan: Outlined, given: Given) -> NextStep:
         puts_back = [f"mv {shell_line(paths)}" for paths in plan.choice.renamed]
         return NextStep(text=f"{text}:", commands=puts_back, kind=StepKind.MEND)
     if plan.choice.copied:
-        names = first_of([os.path.basename(to) for _path, to in plan.choice.copied], _NAMED)
-        text = f"there is a copy of {names}, missing here: type this while the broker is stopped, and then ask again"
         puts_in = [f"cp -a {shell_line(paths)}" for paths in plan.choice.copied]
-        return NextStep(text=f"{text}:", commands=puts_in, kind=StepKind.MEND)
+        return NextStep(text=note_of_copied(plan.choice.copied), commands=puts_in, kind=StepKind.MEND)
     if plan.choice.better_copies:
         first, *more = plan.choice.better_copies
         named = os.path.basename if first.is_in_one_directory else os.fspath
@@ -257,6 +255,20 @@ def _next_step(plan: Outlined, given: Given) -> NextStep:
         typed = f"kafkalog recover {shell_line([*paths, *words, *own, *copies, *consent])} --yes"
         return _own_step(typed, best if is_choice else None, drops=bool(consent))
     return _beside_the_logs(plan, given, mended, best if is_choice else None)
+
+
+def note_of_copied(copied: Sequence[tuple[str, str]]) -> str:
+    """Return the note before the commands that put in copies of missing partitions; `copied` are the path of each copy
+    and the path of the missing directory, at least one.
+    """
+    names = [os.path.basename(to) for _path, to in copied]
+    there, this = ("is a copy", "this") if len(names) == 1 else ("are copies", "these")
+    states = [name for name in names if name.rpartition("-")[0] == TRANSACTION_STATE_TOPIC]
+    but = f"; leave out an older {states[0]}, unless a transaction was open (runbook: backup)" if states else ""
+    return (
+        f"there {there} of {first_of(names, _NAMED)}, missing here: type {this} while the broker is stopped, and then "
+        f"ask again{but}:"
+    )
 
 
 def note_of_ways(

@@ -50,7 +50,7 @@ from kafkalog.recovery.decide.losses import (
 from kafkalog.recovery.decide.plan import BrokerForecast
 from kafkalog.recovery.decide.ways import Measured, RecoveryWay, total
 from kafkalog.words.first_screen import FirstScreen, Loss, StartForecast, start_lines
-from kafkalog.words.next_step import DONE_NEXT, NextStep, StepKind, note_of_ways
+from kafkalog.words.next_step import DONE_NEXT, NextStep, StepKind, note_of_copied, note_of_ways
 from kafkalog.words.order import natural_order
 from kafkalog.words.quarantine import place_in_quarantine
 
@@ -206,6 +206,8 @@ def _note(outlooks: Sequence[Outlook]) -> str:
     roots = {outlook.root for outlook in outlooks}
     if len(typed) == 1 and all(roots.issubset(shlex.split(command)) for command in typed[0].step.commands):
         return typed[0].step.note
+    if typed and all(each.choice.copied and each.step.note == note_of_copied(each.choice.copied) for each in typed):
+        return note_of_copied([paths for outlook in typed for paths in outlook.choice.copied])
     is_alike = all(outlook.step.kind in (StepKind.PLAN, StepKind.WAY) for outlook in typed)
     if len(typed) > 1 and is_alike and len({outlook.step.before for outlook in typed}) == 1:
         return _note_of_each(typed)

@@ -151,6 +151,19 @@ def test_a_copy_of_a_missing_partition_is_put_in_before_a_recovery(is_of_topic: 
         assert "there is a copy of" not in kafkalog("plan", root, "--copy", copy).out
 
 
+def test_an_older_copy_of_the_transaction_state_is_advised_with_its_price(tmp_path: Path) -> None:
+    """4.1.1 refused an id with the state of yesterday (INVALID_PRODUCER_EPOCH), and served it with an empty partition."""
+    root, copy = (own_copy(brokers("4.3.0/txn")[0], tmp_path / name) for name in ("root", "copy"))
+    gone = min(path.name for path in root.glob("__transaction_state-*") if max(path.glob("*.log")).stat().st_size)
+    other = next(path.name for path in sorted(root.glob("[a-z]*-*")) if max(path.glob("*.log")).stat().st_size)
+    for name in (gone, other):
+        shutil.rmtree(root / name)
+    screen = " ".join(kafkalog("plan", root, "--copy", copy).out.partition("\n\n")[0].replace("\\\n", "").split())
+    assert f"there are copies of {gone}, {other}, missing here: type these while the broker is stopped" in screen
+    assert f"ask again; leave out an older {gone}, unless a transaction was open (runbook: backup):" in screen
+    assert f"cp -a {copy / gone} {root / gone}" in screen
+
+
 @pytest.mark.parametrize("change", ["id of another topic", "no log"])
 def test_a_directory_that_is_something_else_is_not_taken_for_a_partition(change: str, root: Path) -> None:
     other = (root / VICTIM).rename(root / f"{VICTIM}.bak")
