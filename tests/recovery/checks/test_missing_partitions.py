@@ -152,7 +152,7 @@ def test_a_copy_of_a_missing_partition_is_put_in_before_a_recovery(is_of_topic: 
 
 
 def test_an_older_copy_of_the_transaction_state_is_advised_with_its_price(tmp_path: Path) -> None:
-    """4.1.1 refused an id with the state of yesterday (INVALID_PRODUCER_EPOCH), and served it with an empty partition."""
+    """With the state of yesterday 4.1.1 refused an id (INVALID_PRODUCER_EPOCH), with an empty one served it."""
     root, copy = (own_copy(brokers("4.3.0/txn")[0], tmp_path / name) for name in ("root", "copy"))
     gone = min(path.name for path in root.glob("__transaction_state-*") if max(path.glob("*.log")).stat().st_size)
     other = next(path.name for path in sorted(root.glob("[a-z]*-*")) if max(path.glob("*.log")).stat().st_size)
