@@ -245,7 +245,7 @@ def test_a_compiler_that_fails_ends_the_command(tmp_path: Path, monkeypatch: pyt
     program(tmp_path, "cc", "exit 3")
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(dev, "CACHE", tmp_path / "cache")
-    with pytest.raises(dev.DevError, match="^cc ended with 3"):
+    with pytest.raises(dev.DevError, match=r"^cc ended with 3"):
         dev._sanitized(0)
 
 

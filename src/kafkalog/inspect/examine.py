@@ -120,7 +120,9 @@ def _placed(inventory: Inventory) -> Iterator[tuple[str, Partition]]:
 
 
 def _chosen(inventory: Inventory, asked: Asked) -> Iterator[tuple[str, Partition]]:
-    """Yield the selected partitions. Raises `UnknownName` if a named one does not exist."""
+    """Yield the selected partitions. Raises `UnknownName` if a named one does not exist, `UsageError` if everything
+    selected is excluded.
+    """
     asked.chosen.check(inventory.names)
     for where, partition in _placed(inventory):
         if asked.chosen.takes(partition.topic, partition.partition):
