@@ -142,9 +142,9 @@ def native() -> None:
 
 
 def _sanitized(windows: int) -> None:
-    """Build the compiled code with sanitizers, which end the process at the first access outside its memory; run its
-    tests, and a campaign of `windows` random windows, with it. The build is kept in `.cache`, and made again only if it
-    is not current. Raises `DevError` if there is no compiler or a test fails.
+    """Run the tests of compiled code, and then `windows` random windows, with a build that ends the process at the
+    first access outside its memory. The build is kept in `.cache`, and made again only if it is not current. Raises
+    `DevError` if there is no compiler, the build fails or a test fails.
     """
     spec = importlib.util.spec_from_file_location("native", ROOT / "release" / "native.py")
     if spec is None or spec.loader is None:
@@ -157,7 +157,10 @@ def _sanitized(windows: int) -> None:
     library = CACHE / "sanitized" / building.LIBRARY
     library.parent.mkdir(parents=True, exist_ok=True)
     if not building.is_current(library, building.SANITIZED):
-        building.build(library, [compiler], building.SANITIZED)
+        try:
+            building.build(library, [compiler], building.SANITIZED)
+        except building.BuildError as error:
+            raise DevError(str(error)) from error
     variables = {
         "KAFKALOG_NATIVE": str(library), "LD_PRELOAD": _output([compiler, "-print-file-name=libasan.so"]).strip(),
         "ASAN_OPTIONS": "detect_leaks=0:allocator_may_return_null=1", "PYTHONMALLOC": "malloc",

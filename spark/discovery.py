@@ -180,8 +180,8 @@ class Range:
         startingOffsetsByTimestampStrategy=latest; otherwise `UsageError` is raised.
 
         An offset outside the log raises `UsageError`. With failOnDataLoss=false it is replaced by the nearer bound of
-        the log. With mode FAILFAST, damage that may hide a record for a timestamp raises `FormatError`. Raises
-        `StorageError` if a file cannot be read.
+        the log. Damage that may hide a record for a timestamp raises `FormatError` with mode FAILFAST, otherwise it is
+        a warning. Raises `StorageError` if a file cannot be read.
         """
         first, bound = self._partition.log_start_offset, self._options.start
         timestamp = bound.timestamp_of(self._key)

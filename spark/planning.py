@@ -167,8 +167,8 @@ def _below(segment: SegmentFacts, start: int) -> int:
 
 
 def _grouped(spans: Sequence[Span], target: int) -> list[list[Span]]:
-    """Return the spans, in order, in groups of about equal size, near `target` bytes. Spans that are not adjacent in
-    the file are never in one group.
+    """Return the spans, in order, in groups of about equal size, near `target` bytes. Spans must adjoin in the file; a
+    gap would begin a new group.
     """
     total = sum(span.size for span in spans)
     groups: list[list[Span]] = []

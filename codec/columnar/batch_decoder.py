@@ -42,10 +42,11 @@ class BatchDecoder:
 
     def decode(self, part: Part) -> Iterator[Piece]:
         """Yield the records of a batch with offsets from `part.low` to `part.high` (exclusive) as Arrow batches in
-        order. None has more rows than the bounds allow; an Arrow batch may be empty. View columns, and key and value of
-        a record that is larger than the bound, point to the record bytes; other values are copied. At a faulty record,
-        or at bytes after the last record, a `Fault` follows the rows before it and ends the iterator. Raises
-        `TypeError` for a batch of magic 0 or 1, `StorageError` if compiled code cannot be loaded.
+        order. An Arrow batch has at most `rows` rows, from at most `most_bytes` record bytes unless one record is
+        larger; it may be empty. View columns, and key and value of a larger record, point to the record bytes; other
+        values are copied. At a faulty record, or at bytes after the last record, a `Fault` follows the rows before it
+        and ends the iterator. Raises `TypeError` for a batch of magic 0 or 1, `StorageError` if compiled code cannot be
+        loaded.
         """
         header, size = part.batch.header, len(part.payload)
         if not isinstance(header, BatchHeader):

@@ -122,7 +122,8 @@ def decompress(data: bytes | memoryview, limits: Limits = DEFAULT_LIMITS, *, mag
 
 def blocks_before_damage(data: bytes) -> Iterator[bytes]:
     """Yield the compressed bytes of each block, including an incomplete last one; the whole of `data` if it has no
-    snappy-java header. A negative length, which means a second header or damage, ends the iterator.
+    snappy-java header. An incomplete length ends the iterator, and so does a negative one, which means a second header
+    or damage.
     """
     if data[: len(MAGIC)] != MAGIC:
         yield data
@@ -158,7 +159,7 @@ def compress(data: bytes | memoryview, level: int | None = None, *, magic: int =
 
 def before_damage(data: bytes, limits: Limits) -> bytes:
     """Decompress the blocks of a damaged stream one after another. Of a damaged block, only the bytes before its damage
-    are returned; the next block follows. A negative block length ends the result. Return at most
+    are returned; the next block follows. A negative or incomplete block length ends the result. Return at most
     `limits.decompressed_batch_bytes` bytes in all, perhaps none. Damage raises no exception.
     """
     out = bytearray()

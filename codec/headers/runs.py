@@ -206,9 +206,9 @@ class BatchRun:
         return {codec.label: counts[codec] for codec in Codec if counts[codec]}, times
 
     def gaps(self) -> Iterator[tuple[int, int, int]]:
-        """Yield a tuple for each gap, which is a batch with missing offsets before it. The tuple has the last offset
-        before the gap, the first offset of the batch after it, and this batch's position in the file. Offsets must
-        increase.
+        """Yield a tuple for each gap between two batches, and between `last_before` (None: unknown) and the first
+        batch. The tuple has the last offset before the gap, the first offset after it, and the position of the batch
+        after it in the file. Offsets must increase.
         """
         first, before = self.first_offset, self.last_before
         if before is not None and first > before + 1:

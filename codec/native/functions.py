@@ -407,7 +407,7 @@ def locate_values(address: int, headers: Table, starts: Int64s, sizes: Int64s) -
 
 def measure_sets(addresses: Int64s, sizes: Int64s, headers: Table, most: int, sets: Table) -> None:
     """Write two numbers for each entry of magic 0 or 1 to the table `sets` (rows `MessageSet`): its number of messages,
-    and the number to add to their offsets.
+    and the number to add to their offsets, which is 0 except for a wrapper of magic 1 with an offset.
 
     `addresses` and `sizes` are the address and size of a wrapper's decompressed set, or of the whole entry if it is not
     a wrapper. The number of messages is -1 if the size is -1. It is -1 for a wrapper's set that has no message, more

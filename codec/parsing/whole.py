@@ -293,8 +293,9 @@ class BatchBody:
 
     def read(self, reader: Reader, header: Container, place: Place) -> Values:
         """Read the records; return a dict of `compressed` (bytes; None if not compressed, or for no records and no
-        bytes) and `records` (a list). `place` returns the position of a header field, for errors. Raises `LayoutError`
-        for an invalid count, a record that cannot be read, or bytes that cannot be decompressed.
+        bytes) and `records` (a list). `place` returns the position of a header field, for errors. Bytes after the last
+        record are reported as a fault of `records_count` and otherwise ignored. Raises `LayoutError` for an invalid
+        count, a record that cannot be read, or bytes that cannot be decompressed.
         """
         count, codec = checked_count(reader, header, "records_count", place), header.attributes.codec
         records = ListContainer()
@@ -366,9 +367,9 @@ class MessageBody:
             return decompressed
 
     def write(self, values: Values) -> tuple[bytes, Values]:
-        """Return the bytes of key and value, and an empty dict: no field is computed from the body. The messages of a
-        wrapper are compressed again only if they differ from those in its `value`. Raises `FormatError` for a
-        compression that the magic does not have.
+        """Return the bytes of key and value, and an empty dict: no field is computed from the body. If `messages` of a
+        wrapper are present, they are compressed again only if they differ from those in its `value`; this raises
+        `FormatError` for a compression that the magic does not have.
         """
         codec, value = codec_of(values["attributes"], self.bits), values.get("value")
         messages = values.get("messages")

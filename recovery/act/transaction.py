@@ -80,8 +80,9 @@ class Transaction:
         return self._earlier
 
     def refuse_foreign(self, allowed: str | None = None) -> None:
-        """Raise `RecoveryRefused` if another machine began an unfinished execution other than `allowed`, or if
-        `allowed` is given and is not unfinished. Raises `StorageError` if a quarantine cannot be read.
+        """Raise `RecoveryRefused` if another machine began an unfinished execution other than `allowed`, if `allowed`
+        is given and is not unfinished, or if a document is damaged. Raises `StorageError` if a quarantine cannot be
+        read.
         """
         refuse_foreign(self.runs, allowed)
 

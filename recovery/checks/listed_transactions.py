@@ -33,7 +33,7 @@ class ListedTransactions:
         * The entry has an unknown version: it counts as extra, because Kafka 4.4 does not start on it.
         * The first offset agrees too: the transaction is listed.
         * The entry repeats the one before it: it is ignored.
-        * Its first offset is lower: the first such entry of a transaction is kept in `earlier`.
+        * Its first offset is below the wanted one: the first such entry of a transaction is kept in `earlier`.
         * Any other entry counts as extra if its first offset is not below the log start offset.
         """
         if entry.version != ABORTED_TRANSACTION_VERSION:

@@ -289,7 +289,9 @@ class _Fitting:
         return f"it lies in {partition.name}{known}" if is_own and is_named_so else None
 
     def _hole(self, held: _Held, partition: Partition) -> tuple[int, int] | None:
-        """First and last offset missing between two segments of a partition, if `held` lies in between; else None."""
+        """First and last offset missing between two successive segments of a partition, if all offsets of `held` are
+        among them; else None, also if the earlier segment has no valid batch.
+        """
         before = [segment for segment in partition.segments if segment.base_offset <= held.first]
         behind = [segment.base_offset for segment in partition.segments if segment.base_offset > held.first]
         if not before or not behind or held.last >= behind[0] or before[-1].base_offset == held.first:

@@ -592,8 +592,8 @@ class _PartitionVerifier:
         return self._was_closed and self._is_live and self.report.offset_reached is not None
 
     def _without_snapshot(self) -> None:
-        """Add a SNAPSHOT_MISMATCH finding if a log that was closed cleanly has no producer snapshot, although it has
-        producers. A broker takes one whenever it closes a log; a start without any does not read the log
+        """Add a SNAPSHOT_MISMATCH finding if a live log that was closed cleanly has producers but no producer snapshot.
+        A broker takes one whenever it closes a log; a start without any does not read the log
         (`UnifiedLog.rebuildProducerState`). It is an error if a transaction is open, else a warning.
         """
         if self.partition.snapshots or not (self._has_producers and self._starts_from_snapshots):

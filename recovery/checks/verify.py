@@ -53,14 +53,14 @@ def verify(
     A file or directory that cannot be read becomes a finding (`unreadable`), and everything else is still checked. If a
     running broker holds the lock of a log directory, the directory is examined up to four times: only problems that
     persist are reported, and the broker's next start is not predicted. Raises `UsageError` for paths without Kafka data
-    (missing or empty ones only if no log directory is given) and for an unknown release, `UnknownName` for a topic or
-    partition that does not exist, and `StorageError` if an object store fails.
+    (missing or empty ones only if no log directory is given), for an unknown release and if everything selected is
+    excluded, `UnknownName` for a topic or partition that does not exist, and `StorageError` if an object store fails.
 
     * `paths`: log directories, partition directories or segments; beside these, the data directories of ZooKeeper,
       which decide what a broker with ZooKeeper serves after a start
     * `deep`: also decode every record
-    * `select`: which partitions; if not all are selected, checks of a log directory as a whole are left out, and
-      so are log directories that have only other partitions
+    * `select`: which partitions; if not all are selected, checks of a log directory as a whole are left out, and so are
+      log directories that have only other partitions
     * `limits`: what a batch or file may hold at most (`Limits`)
     * `jobs`: number of partitions read at a time
     * `on_read`: called with the number of log bytes read since the last call

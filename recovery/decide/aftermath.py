@@ -245,10 +245,10 @@ def _rebuilt(names: Sequence[str]) -> str:
 
 
 def of_log_starts(root: str, before: Tree, results: Iterable[LoadedPartition]) -> Iterator[LossConsequence]:
-    """Yield a `wrong_log_start` consequence for each live partition whose log start offset in the checkpoint lies
-    beyond its log end offset and its high watermark, if its leader epochs begin below it: a broker raises them together
-    with the log start offset, and never raises that above the high watermark. `root` is the log
-    directory, `before` its tree. Raises `StorageError` if a file cannot be read.
+    """Yield a `wrong_log_start` consequence for each live partition whose log start offset in the checkpoint is above
+    its log end offset and its high watermark, although its leader epochs begin below it. A broker never sets a log
+    start offset above the high watermark, and leaves no leader epoch that begins below it. Partitions that become stray
+    are skipped. `root` is the log directory, `before` its tree. Raises `StorageError` if a file cannot be read.
     """
     starts, high_watermarks = Checkpoints.read(before).log_starts, read_high_watermarks(before)
     for result in results:
@@ -606,7 +606,9 @@ def _last_snapshot(tree: Tree, directory: str) -> _Snapshot | None:
 def _decided(
     opened: Sequence[ProducerEntry], name: PartitionName, coordinators: Coordinators, *, is_hurt: bool
 ) -> Iterator[_Stop]:
-    """Yield each of the `opened` transactions that its coordinator has ended, as in `_stops`."""
+    """Yield each of the `opened` transactions that its coordinator has committed or aborted, under the conditions in
+    `_stops`. Yields nothing if the coordinators' transactions are unknown.
+    """
     known = coordinators.transactions if opened else None
     if known is None:
         return

@@ -366,8 +366,9 @@ class Comparer:
         ]
 
     def is_hurt(self, partition: CountedPartition) -> bool:
-        """Whether the ways of recovering may differ for the partition: records are lost, damaged, missing or out of
-        order, leader epochs decrease, the partition becomes stray, or recovery declines it.
+        """Whether the ways of recovering may differ for the partition: records or transaction markers are lost,
+        damaged, missing, hidden or out of order, leader epochs decrease, the partition becomes stray, or recovery
+        declines it.
         """
         original = partition.census
         if partition.name in self.own.refusals or self.own.makes_stray(partition.facts):

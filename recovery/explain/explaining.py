@@ -54,11 +54,11 @@ def explain(
     decides how it is read. In a log or an index, only the fields at one place are returned; other files are shown as a
     whole. Changes nothing.
 
-    In a log this place is the entry at byte `position`, or the entry that contains `offset`. If no entry contains the
+    In a log this place is the entry that contains byte `position` or the record at `offset`. If no entry contains the
     offset, the place is the next entry (compaction has removed the record), or the damage that may have contained it.
-    Without a position and an offset, it is the first damage, with the entries before and after it; in a sound log, it
-    is the start. In an index it is the entry at `position`; without a position, it begins shortly before the first
-    wrong entry, or at the start.
+    Without a position and an offset, it is the first damage; in a sound log, it is the start. Damage is returned with
+    the entries before and after it. In an index it is the entry at `position`; without a position, it begins shortly
+    before the first wrong entry, or at the start.
 
     Raises `UsageError` if the file is a directory or not Kafka's by its name. Also raises it if the position is
     negative, if the place is not in the file or does not suit the kind of file, or for `records` of a file without

@@ -97,7 +97,7 @@ def closed_files(root: str, roots: Iterable[str]) -> ClosedFiles | None:
 
 
 def _newest(paths: Iterable[str]) -> dict[str, int]:
-    """Return the base offset of the newest segment of each partition directory, by its path."""
+    """Return the base offset of the newest live `.log` file among `paths` in each directory that has one."""
     newest: dict[str, int] = {}
     for path in paths:
         parsed = parse_segment_file(os.path.basename(path))

@@ -361,12 +361,12 @@ class _Partition:
             self.changes.append(_checkpoint(path, f"a broker cannot read it: {error}"))
 
     def metadata(self, donor: Callable[[], str | None], *, has_metadata: bool) -> None:
-        """Write the topic id that `donor` returns if the id in the directory is missing or unreadable, and add the
-        change to `changes`; do nothing if `donor` returns None. `donor` is called only if an id is needed.
-        `has_metadata` is as for `is_kraft`.
+        """Write the topic id that `donor` returns, if the stored id is unreadable or missing, and add the change to
+        `changes`. A directory in place of the file is removed. A missing id is written only for a live partition,
+        except the metadata log, of a KRaft broker, which would rename the directory to `-stray`.
 
-        A missing id is written only for live partitions of a KRaft broker, which would make them stray; with ZooKeeper
-        it may be missing.
+        `donor` is called only if an id is needed; if it returns None, nothing is changed. `has_metadata` is as for
+        `is_kraft`.
         """
         path = self.path(PARTITION_METADATA)
         try:

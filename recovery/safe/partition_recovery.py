@@ -501,8 +501,8 @@ class PartitionRecovery:
     def with_known_ends(self, rest: BrokerResult) -> BrokerResult:
         """Return a result like `rest`, but without open transactions of which only the end markers are lost. Return
         `rest` if the original producer snapshots and transaction indexes do not prove how they ended, or a start would
-        change the new result again. Return it too if the log has a single segment or not all segments are examined, or
-        for a metadata log or stray directory. Raises `StorageError` if a file cannot be read.
+        change the new result again. Return it too if the log has a single segment, or for a stray directory. Raises
+        `StorageError` if a file cannot be read.
         """
         if self.directory_of(rest) != self.directory:
             return rest

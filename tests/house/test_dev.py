@@ -241,6 +241,14 @@ def test_every_step_is_run_and_the_failed_ones_named(capsys: pytest.CaptureFixtu
     assert "first: broken" in capsys.readouterr().err
 
 
+def test_a_compiler_that_fails_ends_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program(tmp_path, "cc", "exit 3")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(dev, "CACHE", tmp_path / "cache")
+    with pytest.raises(dev.DevError, match=r"^cc ended with 3"):
+        dev._sanitized(0)
+
+
 def test_a_failing_step_shows_what_the_program_said(capfd: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(dev.DevError, match=r"^trying failed with exit code 3$"):
         dev._step("trying", [sys.executable, "-c", "print('the reason'); raise SystemExit(3)"])

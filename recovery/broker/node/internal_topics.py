@@ -194,8 +194,8 @@ def consequences_of_misplaced(
     kept: Iterable[KeptNames], counts: Mapping[str, int], release: Release
 ) -> list[StartConsequence]:
     """Return one consequence for each partition with groups or transactional ids whose coordinator looks for them in
-    another one, in the order of `kept`. Groups count from 4.0 on. `counts` has the number of partitions of the topics;
-    those that it lacks are ignored.
+    another one, in the order of `kept`. Groups are checked only for a release from 4.0 on. `counts` has the number of
+    partitions of the topics; those that it lacks are ignored.
     """
     consequences = []
     for each in kept:

@@ -277,7 +277,10 @@ def _ids_going_back(
 def _of_older_log(
     files: NodeFiles, directory: PartitionDirectory, known: int, led: int, coordinators: Coordinators
 ) -> Fault:
-    """Return the fault of a log that knows leader epoch `known`, and that this node led in epoch `led`."""
+    """Return the fault of a log that knows leader epoch `known`, and that this node led in epoch `led`. Its `lacks` is
+    the number of offsets by which the log ends below the high watermark or the highest committed offset, 0 if unknown.
+    Raises `StorageError` if the checkpoint of high watermarks cannot be read.
+    """
     reached = coordinators.highest_commit(*directory.partition) if coordinators.has_few_commits else 0
     try:
         watermarks = read_offset_checkpoint(

@@ -26,7 +26,9 @@ class SentenceWriter(LineWriter):
 
 
 def print_screen(screen: FirstScreen) -> None:
-    """Write the first screen, at most 24 lines, and after an empty line all its commands if it leaves some out."""
+    """Write the first screen, which has at most 24 lines unless its first command is long. If it leaves commands out,
+    an empty line and all commands follow.
+    """
     width = text_width()
     with LineWriter() as writer:
         for line in screen.lines(width):

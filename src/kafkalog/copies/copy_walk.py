@@ -146,9 +146,9 @@ class CopyWalk:
         return _Stop(finding, is_zero=scanner.stop is StopReason.ZERO_TAIL)
 
     def _apart(self, piece: BatchRun | RecordBatch, segment: Segment) -> Iterator[BatchRun | RecordBatch]:
-        """Split `piece`, a run of batches of a segment. Yield each batch alone that cannot be in the segment
-        (`out_of_place`), or whose offset another copy disproves (`displaced`), and the batches between them as runs, in
-        order. A piece that is a single batch is yielded unchanged.
+        """Split `piece`, a run of batches of a segment, and yield its parts in order. A batch that cannot be in the
+        segment (`out_of_place`), or whose offset another copy disproves (`displaced`), is yielded alone; the batches
+        between such ones are yielded as runs. A piece that is a single batch is yielded unchanged.
         """
         if isinstance(piece, RecordBatch):
             yield piece

@@ -120,7 +120,9 @@ def _placed(inventory: Inventory) -> Iterator[tuple[str, Partition]]:
 
 
 def _chosen(inventory: Inventory, asked: Asked) -> Iterator[tuple[str, Partition]]:
-    """Yield the selected partitions. Raises `UnknownName` if a named one does not exist."""
+    """Yield the selected partitions. Raises `UnknownName` if a named one does not exist, `UsageError` if everything
+    selected is excluded.
+    """
     asked.chosen.check(inventory.names)
     for where, partition in _placed(inventory):
         if asked.chosen.takes(partition.topic, partition.partition):
@@ -343,8 +345,8 @@ def _kept(path: str, plan: Plan) -> Planned:
 
 def _holders(inventory: Inventory) -> dict[str, set[object]]:
     """Return, for each log directory, the names of its partitions that are also live in another directory; an empty set
-    if there are none. Partition directories that were passed by their own path are not included. Raises `StorageError`
-    if a request to an object store fails.
+    if there are none. A partition directory that was passed by its own path counts as another directory, but has no
+    entry. Raises `StorageError` if a request to an object store fails.
     """
     several = {partition.path: name for name, partitions in inventory.duplicates().items() for partition in partitions}
     return {

@@ -209,8 +209,8 @@ def health(
     """Walk over every batch of log directories, partition directories or segments; change nothing. Return what
     `kafkalog ls` prints: first unreadable paths, then log directories, then partitions passed by their own path.
 
-    Raises `UsageError` for paths that hold nothing of Kafka's and `UnknownName` for an unknown topic or partition.
-    Anything unreadable is a finding.
+    Raises `UsageError` for paths that hold nothing of Kafka's or if everything selected is excluded, `UnknownName` for
+    an unknown topic or partition. Anything unreadable is a finding.
 
     * `paths`: log directories, their parents, partition directories or segments
     * `select`: the topic-partitions to examine

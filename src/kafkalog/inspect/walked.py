@@ -42,7 +42,8 @@ class _PartitionWalk:
 
     def batch(self, facts: BatchFacts) -> None:
         """Add one batch to the totals, to the range of offsets, to the range of times (ms since 1970; a negative time
-        is ignored), and to the timeline. Offsets missing before it are added to `unread`, at most `MOST_HOLES` times.
+        is ignored), and to the timeline. A range of offsets that is missing after the previous batch is added to
+        `unread`, which holds at most `MOST_HOLES` ranges.
         """
         self.batches += 1
         self.records += facts.records

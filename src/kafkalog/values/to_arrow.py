@@ -109,8 +109,9 @@ def column_schema(
 
 
 def named_schema(registry: SchemaRegistry, named: NamedSchema) -> Schema:
-    """Return the schema that a caller names: the latest version of a subject (str), the schema with an id (int), or a
-    `Schema` itself. Raises `UsageError` if the registry does not have it, or for another type.
+    """Return the schema that a caller names: the latest version of a subject (str) that is not deleted (if all are, the
+    latest), the schema with an id (int), or a `Schema` itself. Raises `UsageError` if the registry does not have it, or
+    for another type.
     """
     if not isinstance(named, str | int | Schema):
         raise UsageError("a schema is named by its subject, its id, or one of a registry")

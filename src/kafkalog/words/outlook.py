@@ -421,9 +421,8 @@ def removed_sentence(deleted: Mapping[str, DeletedPartitions], subject: str = "a
 
 
 def _where_consumers_stop(outlooks: Sequence[Outlook]) -> str:
-    """Return a clause about partitions that a broker serves after a start and whose consumers do not get all:
-    damage that the start leaves, transactions that nothing ends, and records that are skipped. Partitions that refuse
-    writes are named too. Empty if there are none.
+    """Return a clause that names the partitions in which, after a start of the broker, writes are refused, records are
+    or may be skipped, or consumers stop at damage or at a transaction without end. Empty if there are none.
     """
     at_damage = [name for outlook in outlooks for name, measured in outlook.choice.kafka_by_partition.items()
                  if measured.damage_left > measured.damage_passed]  # fmt: skip

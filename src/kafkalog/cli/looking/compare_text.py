@@ -126,7 +126,9 @@ def _standing(partition: PartitionComparison, copy: CopyReport) -> str:
 
 
 def _paragraphs(label: str, sentences: Iterable[str]) -> Iterator[str]:
-    """Yield the sentences as text after `label`, in paragraphs: one that ends in a command ends a paragraph."""
+    """Yield the sentences as text after `label`, in paragraphs: a sentence that ends in a command ends a paragraph,
+    without a final period.
+    """
     text = label
     for sentence in sentences:
         is_command = before_command(sentence) is not None

@@ -17,9 +17,9 @@ _SHOWN = 3
 
 def tiering_text(found: Sequence[tuple[str, LocalStart | None]]) -> Iterator[str]:
     """Yield sentences about tiered partitions; none if no partition is tiered. `found` has pairs of a name and a local
-    start (None: unknown). The first sentence has the number of tiered partitions and the sources of this knowledge.
-    Each of the next ones names a partition whose remote tier may be incomplete, up to `_SHOWN` of them; the last one
-    counts the others.
+    start (None: unknown). The first sentence has the number of tiered partitions, how many of them begin in the remote
+    tier, and the sources of this knowledge. Each of the next ones names a partition whose remote tier may be
+    incomplete, up to `_SHOWN` of them; if there are more, a last one counts them.
     """
     tiered = [(name, local_start) for name, local_start in found if local_start is not None and local_start.is_tiered]
     begin_remote = [(name, start) for name, start in tiered if start.log_start < start.local_log_start]

@@ -97,9 +97,9 @@ def _print_partitions(title: str, partitions: Sequence[PartitionPlan], lost: Map
 
 
 def _print_changing(plan: Plan, changing: Sequence[PartitionPlan], *, every: bool) -> None:
-    """Print a table of partitions, and a sentence with the number of files that are rebuilt in other partitions. The
-    table has the partitions in `changing` that lose a part of their log or are renamed. With `every` it has all of
-    `changing`. Print `no partition changes` if `changing` is empty and the plan moves no directories.
+    """Print a table of the partitions in `changing` that lose a part of their log or are renamed (with `every`, of
+    all), unless it is empty. If there are others, print a sentence with their number and the numbers of files that are
+    rebuilt or set aside in them. Print `no partition changes` if `changing` is empty and the plan moves no directories.
     """
     lost = plan.choice.own_by_partition
     listed = [each for each in changing

@@ -157,9 +157,9 @@ class CommittedOffsets(Struct, frozen=True, kw_only=True):
 def read_offsets(
     partitions: Iterable[Partition], *, until: Until | None = None, limits: Limits = DEFAULT_LIMITS
 ) -> CommittedOffsets:
-    """Read all committed and pending offsets in `__consumer_offsets`, as of the end of the log or as of `until`. Both
-    are sorted by group, topic and partition; pending offsets of one partition are sorted by producer id. Raises
-    `StorageError` if files cannot be read. Damage raises nothing and is in the findings.
+    """Read all committed offsets and the pending ones (of open transactions) in `__consumer_offsets`, as of the end of
+    the log or as of `until`. Both are sorted by group, topic and partition; pending offsets of one partition are sorted
+    by producer id. Raises `StorageError` if files cannot be read. Damage raises nothing and is in the findings.
     """
     partitions = tuple(partitions)
     committed: list[CommittedOffset] = []

@@ -466,8 +466,9 @@ def _walk(quorum_log: QuorumLog, partition: Partition, limits: Limits) -> None:
 def _past_displaced(
     reader: BatchReader, partition: Partition, findings: list[Finding], limits: Limits
 ) -> Iterator[RecordBatch]:
-    """Yield the batches of `reader`, and those that follow if only a wrong base offset has ended it. Faults behind that
-    are appended to `findings`. Raises `StorageError` if a file cannot be read.
+    """Yield the batches of `reader`. If a wrong base offset ended it, yield the batches from there up to other damage
+    too, with the base offsets that they should have, and append later faults to `findings`. Raises `StorageError` if a
+    file cannot be read.
     """
     yield from reader
     displaced = displaced_of(reader.findings)

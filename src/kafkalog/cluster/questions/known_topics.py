@@ -44,12 +44,12 @@ def known_topics(
     """Read the cluster's topics as of `until`; return them by name.
 
     With `path`, a KRaft log directory or ZooKeeper's dataDir, they are read from there. Raises `UsageError` if `path`
-    is neither of both, if it has no or several clusters, or if its metadata does not go back to `until`. `chroot`
-    chooses one of several clusters in ZooKeeper; raises `UnknownName` if it is not one of them.
+    is neither, if it has no cluster or several, or if its metadata does not go back to `until`. `chroot` chooses one of
+    several clusters in ZooKeeper; raises `UnknownName` if it is not one of them.
 
     Without `path`, they are read from the metadata log among the partitions `at_hand`. The result is empty if there is
-    none, or several; and with a finding if it does not go back. Findings are appended to `findings`. Raises
-    `StorageError` if a file cannot be read.
+    none or several, and also, with a finding, if it does not go back to `until`. Findings are appended to `findings`.
+    Raises `StorageError` if a file cannot be read.
     """
     if path is None:
         logs = _metadata_partitions(at_hand)

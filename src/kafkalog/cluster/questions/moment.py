@@ -45,10 +45,11 @@ def reading_until(moment: Moment) -> Until:
 
 
 def metadata_offset(log: MetadataLog, moment: Moment) -> int | None:
-    """Return the offset of the metadata log before which a moment's state is complete. Return None for the end of the
-    log, also if no record before the first damage is later than the moment. If the moment has an offset and a time, the
-    smaller offset is returned. Raises `UsageError` if the moment is a ZooKeeper transaction, or is a time before the
-    first record of a log that does not begin at offset 0; `StorageError` if files cannot be read.
+    """Return the offset of the metadata log at which a moment ends (exclusive): the moment's offset, the offset of the
+    first record later than its time, or the smaller one of both. None is the end of the log: the moment has neither, or
+    only a time and no record before the first damage is later. Raises `UsageError` if the moment is a ZooKeeper
+    transaction, or is a time before the first record of a log that does not begin at offset 0; `StorageError` if files
+    cannot be read.
     """
     if moment.zxid is not None:
         detail = " is an offset of the metadata log here, or a time, not a ZooKeeper transaction"

@@ -195,9 +195,9 @@ class _Rules:
 
     def of_topic(self, topic: str) -> Iterator[_Value]:
         """Yield the settings that decide when a topic's records are deleted; one that is not set or not a number has
-        Kafka's default. If the topic compacts, the retention of tombstones comes first. If it deletes, retention by
-        time and then by size follow, without those that are unlimited. Yields nothing for the coordinators' topics and
-        the metadata log.
+        Kafka's default. If the policy contains `compact`, the retention of tombstones comes first. If it contains
+        `delete`, retention by time and then by size follow, without those that are unlimited. Yields nothing for the
+        coordinators' topics and the metadata log.
         """
         if topic in _NOT_BY_AGE:
             return
@@ -320,9 +320,9 @@ def _of_groups(partitions: Sequence[Partition], rules: _Rules) -> Iterator[Expir
 
 def _is_expired(group: Group, offset: CommittedOffset, before: int, now_ms: int) -> bool:
     """Whether a committed offset has expired at `now_ms`. False while the group has members. If the commit has an
-    expiry time, this time decides. Otherwise the offset has expired if its age begins at or below `before` (ms since
-    1970). The age begins when the last member left the group, if the group is empty and this time is known. Otherwise
-    it begins at the commit.
+    expiry time, the offset has expired from this time on. Otherwise the offset has expired if its age begins at or
+    below `before` (ms since 1970). The age begins when the last member left the group, if the group is empty and this
+    time is known. Otherwise it begins at the commit.
     """
     if group.members:
         return False

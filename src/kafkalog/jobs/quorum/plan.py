@@ -80,8 +80,9 @@ _KRAFT_STATIC, _KRAFT_DYNAMIC = 0, 1
 def make_plan(
     stack: ExitStack, wanted: QuorumRecovery, roots: Sequence[str], refuse_in_use: Callable[[str], None]
 ) -> QuorumPlan:
-    """Plan the recovery of a quorum by a checked request; reads only. `roots` are the log directories of the
-    controllers that will form it. If nothing has to be done, the plan has the reason in `needless` and no actions.
+    """Plan the recovery of a quorum; reads only. `wanted` is the request, whose options were already checked. `roots`
+    are the log directories of the controllers that will form it. If nothing has to be done, the plan has the reason in
+    `needless` and no actions.
 
     `stack` gets the surveys of the plan and closes them. `refuse_in_use` is called with each log directory, and raises
     if a process uses it. Raises `RecoveryRefused` if recovery is impossible, if an execution on another copy was
@@ -143,8 +144,8 @@ def make_plan(
 def _not_yet_there(
     configuration: Sequence[tuple[str, list[str]]], nodes: Set[int], given: Mapping[int, Mapping[str, str]]
 ) -> list[tuple[str, list[str]]]:
-    """Return `configuration` without the lines that the properties of every node of `nodes` have; all lines if the
-    properties of one are not given.
+    """Return `configuration` without the lines that the properties of every node of `nodes` have, and without entries
+    that have no line left. If the properties of one node are not given, all of it is returned.
     """
     if not nodes <= given.keys():
         return list(configuration)

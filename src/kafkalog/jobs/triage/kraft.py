@@ -55,8 +55,8 @@ class KRaftMemory(Memory):
     _known: dict[object, frozenset[int] | None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Set `first_step`, a sentence that ends before the order of the brokers. Controllers that are brokers too
-        cannot be started alone.
+        """Set `first_step`, the beginning of a sentence that a list of brokers completes. It advises to start the
+        controllers alone only if a majority of them are not brokers too.
         """
         alone = len(self.voters - self.brokers) > len(self.voters) // 2
         wait = "wait for longer than broker.session.timeout.ms"

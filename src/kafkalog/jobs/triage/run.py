@@ -434,7 +434,8 @@ def _scored(
     disks: Mapping[int, BrokerDisks],
 ) -> list[tuple[int, int, int, tuple[int, ...]]]:
     """Return a tuple for each order of starts: the largest number of offsets of best copies that may be lost, the
-    number of partitions that may not get a best leader, the order's number, and the order. Numbers count from `first`.
+    number of partitions that may not get a best leader or are better merged, the order's number, and the order. Numbers
+    count from `first`.
     """
     scored = []
     for number, order in enumerate(orders, first):

@@ -165,8 +165,9 @@ def zookeeper_memory(
 
 def _of_one_cluster(servers: list[_Server], of_brokers: str | None, findings: list[Finding]) -> list[_Server]:
     """Return the servers without those of other clusters than `of_brokers`, and append a finding for each removed
-    server to `findings`. If every server is of another cluster, all are returned. If `of_brokers` is None, all are
-    returned too, but `RecoveryRefused` is raised if they are of several clusters.
+    server to `findings`. A server whose cluster is unknown is kept. If every server is of another cluster, all are
+    returned without findings. If `of_brokers` is None, all are returned; `RecoveryRefused` is raised if there are
+    several servers of several clusters.
     """
     named = [(server, set(_clusters(server[1].tree).values())) for server in servers]
     if of_brokers is None:

@@ -208,9 +208,10 @@ class _Making:
         """restored directories whose topic id the cluster does not know"""
 
     def take(self, remains: Remains) -> None:
-        """Restore one partition in the tree: rename its directory, or its deleted segments. Its recovery point becomes
-        0, and its entry in the log-start checkpoint is removed. Adds to `taken`, and to `left` and `notes` if there is
-        something to say. Raises `RecoveryRefused` if no segment fits, if the place is taken, or if a broker would not
+        """Restore one partition in the tree: rename its deleted segments, or its directory, which replaces an empty
+        partition. The topic id of the directory is changed if another one is known. Its recovery point becomes 0, and
+        its entry in the log-start checkpoint is removed. Adds to `taken`, and may add to `left` and `notes`. Raises
+        `RecoveryRefused` if no segment fits, if another partition with data is in the place, or if a broker would not
         accept the directory.
         """
         target = self.target_of[remains.directory]

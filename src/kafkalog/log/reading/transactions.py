@@ -58,8 +58,8 @@ _PATIENCE_NS = 60_000_000_000
 
 def marker_of(batch: RecordBatch, limits: Limits = DEFAULT_LIMITS, *, whole: bool = False) -> Marker | None:
     """Return the COMMIT or ABORT marker in the first record of a control batch, with its timestamp in ms. None if that
-    record has another control type, or the batch has no records. Raises `FormatError` if the record cannot be decoded;
-    with `whole=True` also if anything after it in the batch cannot be decoded.
+    record has another control type, or the batch has no records. Raises `FormatError` if the record or its marker
+    cannot be decoded; with `whole=True` also if anything after it in the batch cannot be decoded.
     """
     decoded = decode_batch(batch, limits=limits)
     if decoded.finding is not None and (whole or not decoded.records):

@@ -246,9 +246,10 @@ def _between(positions: range, low: int, high: int) -> range:
 
 
 def _proved(source: Source, base_offset: int, entries: Iterable[OffsetEntry], limits: Limits) -> tuple[int, int] | None:
-    """Return byte position and base offset of the first of the index entries that the log proves: a valid v2 batch
-    begins at its position, and its last offset is the entry's offset. Return None if there is none. The proof is needed
-    because no checksum covers the base offset of a batch. Raises `StorageError` if the log cannot be read.
+    """Return byte position and base offset of the first index entry that the log proves; None if there is none. A v2
+    batch with a right checksum must begin at its position, end with its offset, and not begin below `base_offset`, the
+    one of the segment. Entries with position 0 are skipped. The proof is needed because no checksum covers the base
+    offset of a batch. Raises `StorageError` if the log cannot be read.
     """
     for entry in entries:
         if not 0 < entry.position < source.size:

@@ -164,8 +164,8 @@ class Log(OpenedLog):
         offset of the original is returned.
 
         Raises `UsageError` if a broker would reject a batch, `FormatError` for a marker that cannot be read. After an
-        error while writing, even an interruption, the log rejects all later writes (`fail`). The error is raised again;
-        an exception of the broker's code (`JavaError`) becomes a `FormatError`.
+        error while writing, even an interruption, the log rejects all later writes. The error is raised again; an
+        exception of the broker's code (`JavaError`) becomes a `FormatError`.
         """
         self._process.require()  # the process may have forked while the caller's records were iterated
         size = self._check_batches(batches, origin)

@@ -106,7 +106,7 @@ class SnapshotCheck:
 
     def run(self, run: AnyRun) -> None:
         """Compare the entries with a run of batches with increasing offsets; sets `problem` and `is_confirmed` like
-        `batch`. Only batches that can contradict or confirm an entry are examined.
+        `batch`. Does nothing if `problem` is set or the snapshot has no entries.
         """
         if self.problem is not None or not self._by_id:
             return
