@@ -58,6 +58,8 @@ def compare_ways(directory: SurveyedDirectory, forecasts: Forecasts) -> Recovery
     names = {partition.name for partition in counted if comparer.is_hurt(partition) or _has_less(partition, merged)}
     counted = _with_commits(counted, comparer, directory)
     hurt = [partition for partition in counted if partition.name in names]
+    for partition in hurt:
+        comparer.note_ends_of_copies(partition, copies[partition.name])
     ways = _carried_out(directory, forecasts, comparer, hurt)
     tiering = directory.rules.facts.tiering
     is_tiered = any(tiering.is_tiered((partition.facts.topic, partition.facts.partition)) for partition in hurt)

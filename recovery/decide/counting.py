@@ -4,6 +4,7 @@ keeps and loses.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct, field, structs
@@ -11,7 +12,9 @@ from msgspec import Struct, field, structs
 from kafkalog.codec.common.findings import Finding, Severity
 from kafkalog.codec.model import NO_END
 from kafkalog.codec.names import CLUSTER_METADATA_TOPIC, DirectoryState
+from kafkalog.log.directories.identities import meta_properties_of
 from kafkalog.log.directories.missing_segments import missing_segments
+from kafkalog.log.directories.partition import open_partition
 from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.broker.manager import BrokerResult, LoadedPartition
 from kafkalog.recovery.damage.census import Census, census
@@ -215,6 +218,20 @@ class Comparer:
         self.start = kafka
         self.kafka = WayResult.of_kafka(kafka)
         self.own = self.kafka if own is None else WayResult.of_safe(RecoveryRequest.of(rules), own)
+        self._with_less: dict[str, set[int]] = {}
+        """brokers whose copy of a partition was given and ends too early to replace this one, by partition"""
+
+    def note_ends_of_copies(self, partition: CountedPartition, copies: Iterable[str]) -> None:
+        """Note the brokers whose own copy of the partition is in `copies` (partition directories) and ends below the
+        high watermark, or below this log's end if there is none. They cannot replace what this log loses
+        (`others`). Copies of unknown brokers are ignored. Raises `StorageError` if a copy cannot be read.
+        """
+        facts, original = partition.facts, partition.census
+        needed = facts.high_watermark or (0 if original is None else original.end_offset)
+        for path in copies:
+            meta = meta_properties_of(os.path.dirname(path))
+            if meta is not None and meta.node_id is not None and open_partition(path).log_end_offset() < needed:
+                self._with_less.setdefault(facts.name, set()).add(meta.node_id)
 
     def count(self, partitions: Iterable[PartitionFacts]) -> list[CountedPartition]:
         """Return the counts of each partition, in order. Logs that neither a start nor the recovery changes are read
@@ -433,8 +450,9 @@ class Comparer:
         return is_whole and all(lost_range.first >= loaded.log_end_offset for lost_range in left.lost)
 
     def others(self, facts: PartitionFacts) -> tuple[int, ...]:
-        """Ids of other brokers that were in sync, according to the metadata beside the log; empty if the partition is
-        not live.
+        """Ids of other brokers that were in sync, according to the metadata beside the log, without those of
+        `note_ends_of_copies`; empty if the partition is not live.
         """
         in_sync = self.topics.in_sync.get((facts.topic, facts.partition), ()) if facts.is_live else ()
-        return tuple(node for node in in_sync if node != self.topics.node_id)
+        left_out = {self.topics.node_id, *self._with_less.get(facts.name, ())}
+        return tuple(node for node in in_sync if node not in left_out)

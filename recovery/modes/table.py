@@ -45,7 +45,8 @@ REPLICA = WaySpec(
     name="replica",
     keeps="another broker's copy, fetched again by this one",
     consequence=lambda _found: (
-        "this broker's start cuts its log at the damage; it fetches the rest again from the other broker"
+        "this broker's start cuts its log at the damage; it fetches the rest again from the other broker, if that copy "
+        "is whole (`kafkalog triage` compares them)"
     ),
     help=Help.LEADER,
 )

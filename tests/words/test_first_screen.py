@@ -241,3 +241,19 @@ def test_of_the_consequences_of_a_start_as_many_are_shown_as_fit_whole() -> None
     assert given.lines(80)[1:] == [first, short, *wrapped(long.strip(), 80), short]
     whole = FirstScreen(title="plan", start=[first, short, short], out_of_service="", lost="")
     assert whole.lines(80)[1:] == [first, short, short]
+
+
+def test_each_directorys_note_stands_before_its_own_commands(capsys: pytest.CaptureFixture[str]) -> None:
+    """Three commands of two directories followed one note, and nothing said which of them it meant."""
+    notes = ["one: type this (merge; it loses nothing):", "two: type this only if replica is not possible:"]
+    commands = [f"kafkalog recover {name} --yes" for name in ("one/orders-1", "one", "two")]
+    screen = FirstScreen(title="plan", start=[], out_of_service="", lost="", note=notes[0], commands=commands,
+                         notes={2: notes[1]})  # fmt: skip
+    printed = [notes[0], f"  {commands[0]}", f"  {commands[1]}", notes[1], f"  {commands[2]}"]
+    assert screen.lines(80) == ["plan", *printed]
+    long = [f"{command} {'word ' * 30}" for command in commands]
+    print_screen(FirstScreen(title="plan", start=[], out_of_service="", lost="", note=notes[0], commands=long,
+                             notes={2: notes[1]}))  # fmt: skip
+    first, _, every = capsys.readouterr().out.partition("\n\nall 3 commands, in their order:\n")
+    assert "and 1 more command, below" in first
+    assert [line for line in every.splitlines() if not line.startswith(" ")] == notes

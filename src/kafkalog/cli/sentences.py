@@ -5,9 +5,8 @@ from __future__ import annotations
 from kafkalog.cli.output import LineWriter
 from kafkalog.cli.tables import text_width
 from kafkalog.codec.common.wording import counted
-from kafkalog.words.escapes import escape_controls
 from kafkalog.words.first_screen import FirstScreen
-from kafkalog.words.wrapping import folded, folded_with_command
+from kafkalog.words.wrapping import folded_with_command
 
 __all__ = ["SentenceWriter", "print_screen"]
 
@@ -36,6 +35,5 @@ def print_screen(screen: FirstScreen) -> None:
         if screen.commands_left_out(width):
             writer.write("")
             writer.write(f"all {counted(len(screen.commands), 'command')}, in their order:")
-            for command in screen.commands:
-                for line in folded(f"  {escape_controls(command)}", width):
-                    writer.write(line)
+            for line in screen.command_lines(width):
+                writer.write(line)

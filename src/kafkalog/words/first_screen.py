@@ -99,6 +99,8 @@ class FirstScreen(Struct, frozen=True, kw_only=True):
     note: str = ""
     """why there is no command, or how its result differs from the losses above"""
     commands: Sequence[str] = ()
+    notes: Mapping[int, str] = {}
+    """notes before further commands, by the number of commands before them"""
     problems: Sequence[str] = ()
     """what comes before everything else: missing or unreadable directories"""
 
@@ -122,7 +124,7 @@ class FirstScreen(Struct, frozen=True, kw_only=True):
         beyond = _cut(self.beyond_end, _BEYOND, width)
         tail = [
             *_cut([self.note] if self.note else [], _NOTE, width),
-            *_some_commands(self.commands, _COMMANDS - 2 * bool(self.problems), width),
+            *self._some_commands(_COMMANDS - 2 * bool(self.problems), width),
         ]
         room = height - len([title, *problems, *start, *head, *beyond, *tail])
         losses = _some_losses(self.losses, max(room, _FEWEST_LOSSES), width)
@@ -145,6 +147,7 @@ class FirstScreen(Struct, frozen=True, kw_only=True):
             *([self.out_of_service] if self.out_of_service else []),
             *self.beyond_end,
             *([self.note] if self.note else []),
+            *self.notes.values(),
         ]
         cut = [sentence for sentence in sentences if not shown.issuperset(wrapped(escape_controls(sentence), width))]
         return [*cut, *self.looks]
@@ -156,6 +159,32 @@ class FirstScreen(Struct, frozen=True, kw_only=True):
         return [
             f"records of {loss.place} that nothing proves, {before}: {loss.look}" for loss in self.losses if loss.look
         ]
+
+    def command_lines(self, width: int) -> list[str]:
+        """Return the lines of all commands in their order, wrapped to `width` columns. If there are `notes`, they and
+        `note` stand in full before the commands that they are about.
+        """
+        notes = {0: self.note, **self.notes} if self.notes else {}
+        lines: list[str] = []
+        for number, command in enumerate(self.commands):
+            lines += wrapped(escape_controls(notes[number]), width) if notes.get(number) else []
+            lines += _command_lines(command, width)
+        return lines
+
+    def _some_commands(self, most: int, width: int) -> list[str]:
+        """Return the lines of the first commands that fit into `most` lines, with the notes before them. Commands are
+        never cut, so that each can be pasted; the first one is always included, even if it is longer. If commands are
+        left out, a last line counts them.
+        """
+        lines: list[str] = []
+        for number in range(len(self.commands)):
+            note = self.notes.get(number)
+            parts = [*(_cut([note], _NOTE, width) if note else []), *_command_lines(self.commands[number], width)]
+            is_last = number == len(self.commands) - 1
+            if lines and len(lines) + len(parts) + (not is_last) > most:
+                return [*lines, f"  and {counted(len(self.commands) - number, 'more command')}, below"]
+            lines += parts
+        return lines
 
     def commands_left_out(self, width: int) -> list[str]:
         """Return the commands that `lines` leaves out at this width."""
@@ -227,20 +256,6 @@ def _some_losses(losses: Sequence[Loss], room: int, width: int) -> list[str]:
             left = len(losses) - number
             more = f"and {counted(left, 'more partition')}" if lines else counted(left, "partition")
             return [*lines, f"  {more}, below"]
-        lines += parts
-    return lines
-
-
-def _some_commands(commands: Sequence[str], most: int, width: int) -> list[str]:
-    """Return the lines of the first commands that fit into `most` lines. Commands are never cut, so that each can be
-    pasted; the first one is always included, even if it is longer. If commands are left out, a last line counts them.
-    """
-    lines: list[str] = []
-    for number, command in enumerate(commands):
-        parts = _command_lines(command, width)
-        is_last = number == len(commands) - 1
-        if lines and len(lines) + len(parts) + (not is_last) > most:
-            return [*lines, f"  and {counted(len(commands) - number, 'more command')}, below"]
         lines += parts
     return lines
 

@@ -160,7 +160,10 @@ def first_screen(
     urgent = [each for each in outlooks if each.choice.renamed or each.choice.copied] or outlooks
     commands = list(dict.fromkeys(command for outlook in urgent for command in outlook.step.commands))
     losses = [loss for outlook in outlooks for loss in losses_of(outlook, where=outlook.root if several else None)]
-    note, is_next = _note(urgent), _is_next(outlooks)
+    note, is_next, notes = _note(urgent), _is_next(outlooks), dict[int, str]()
+    if note is None:
+        notes = _notes(urgent, commands)
+        note = notes.pop(0)
     outside, then = _outside(outlooks, loses=bool(losses))
     if is_next:
         losses = [replace(loss, look="") for loss in losses]  # the result has the command that is right then
@@ -180,15 +183,17 @@ def first_screen(
         beyond_end=consequence_sentences(each for outlook in outlooks for each in outlook.consequences),
         note=outside + note,
         commands=commands,
+        notes=notes,
         problems=problems,
     )
 
 
-def _note(outlooks: Sequence[Outlook]) -> str:
+def _note(outlooks: Sequence[Outlook]) -> str | None:
     """Return the text before the commands of the first screen; empty if there is no note. It is a single note if all
     directories have the same command or the same note, if the only commands name all directories, or if the plans are
-    about to be carried out. Otherwise it consists of the notes of the directories that have commands, each with the
-    name of the directory. If none has a command, it is the first note that says more than that nothing is to be done.
+    about to be carried out. If several directories have commands and different notes, return None: each needs its own
+    (`_notes`). If one has commands, its note has the name of the directory. If none has, it is the first note that says
+    more than that nothing is to be done.
     """
     typed = [outlook for outlook in outlooks if outlook.step.commands]
     if len(typed) > 1 and len({tuple(outlook.step.commands) for outlook in typed}) == 1:  # one command, for all of them
@@ -211,10 +216,30 @@ def _note(outlooks: Sequence[Outlook]) -> str:
     is_alike = all(outlook.step.kind in (StepKind.PLAN, StepKind.WAY) for outlook in typed)
     if len(typed) > 1 and is_alike and len({outlook.step.before for outlook in typed}) == 1:
         return _note_of_each(typed)
-    text = "; ".join(f"{outlook.root}: {outlook.step.note.removesuffix(':')}" for outlook in shown)
-    left = len(noted) - len(shown)
-    more = f" ({counted(left, 'more directory')} {'is' if left == 1 else 'are'} below)" if left else ""
-    return f"{text}{more}{':' if typed else ''}"
+    if len(typed) > 1:
+        return None
+    (outlook,) = shown
+    note = f"{outlook.root}: {outlook.step.note.removesuffix(':')}"
+    return f"{note}{_more(len(noted) - 1)}{':' if typed else ''}"
+
+
+def _notes(outlooks: Sequence[Outlook], commands: Sequence[str]) -> dict[int, str]:
+    """Return the notes of the directories that have commands, each with the directory's name, by the position of its
+    first command in `commands`, which has the commands of all of them. The last one counts the directories that have a
+    note and no command.
+    """
+    typed = [outlook for outlook in outlooks if outlook.step.commands]
+    notes: dict[int, str] = {}
+    for outlook in typed:
+        notes.setdefault(commands.index(outlook.step.commands[0]), f"{outlook.root}: {outlook.step.note}")
+    more = _more(sum(bool(outlook.step.note) for outlook in outlooks) - len(typed))
+    last = max(notes)
+    return {**notes, last: f"{notes[last].removesuffix(':')}{more}:"}
+
+
+def _more(directories: int) -> str:
+    are = "is" if directories == 1 else "are"
+    return f" ({counted(directories, 'more directory')} {are} below)" if directories else ""
 
 
 def _is_next(outlooks: Sequence[Outlook]) -> bool:

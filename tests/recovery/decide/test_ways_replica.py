@@ -10,7 +10,7 @@ import pytest
 import kafkalog
 from kafkalog.codec.model import BATCH
 from kafkalog.codec.plain.scanner import scan
-from kafkalog.recovery import plan
+from kafkalog.recovery import Recovery, plan
 from kafkalog.recovery.decide.losses import lost_text, sentence_of_lost
 from kafkalog.recovery.decide.ways import RecoveryWay
 from kafkalog.words.ways import needs_of
@@ -53,6 +53,21 @@ def test_what_others_in_sync_have(topic: str, tmp_path: Path) -> None:
     recommended = plan(volumes / f"broker-{BEHIND}")[0].choice.recommended
     assert recommended is not None
     assert str(recommended.way) == "replica"
+
+
+def test_a_broker_whose_copy_is_given_and_ends_earlier_replaces_nothing(tmp_path: Path) -> None:
+    """4.1.1 elected such a broker, and the log that was longer here was truncated to its end."""
+    volumes = unpack_replicas(tmp_path)
+    volume = volumes / f"broker-{BEHIND}"
+    assert damaged(volume, "equal")["replica"].leaders == tuple(sorted((OLD, NEW)))
+    for broker, left in ((OLD, [NEW]), (NEW, [])):
+        copy = volumes / f"broker-{broker}" / "equal-0"
+        log = max(path for path in copy.glob("*.log") if path.stat().st_size)
+        whole = log.read_bytes()
+        log.write_bytes(whole[:-5])
+        given = [volumes / f"broker-{each}" / "equal-0" for each in (OLD, NEW)]
+        ways = plan(Recovery(copies=given), volume)[0].choice.by_partition["equal-0"]
+        assert [list(way.leaders) for way in ways if way.way == "replica"] == ([left] if left else [])
 
 
 def test_the_rest_of_a_log_that_was_cut_off_is_kept_by_the_others(tmp_path: Path) -> None:
