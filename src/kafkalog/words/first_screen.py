@@ -162,7 +162,7 @@ class FirstScreen(Struct, frozen=True, kw_only=True):
 
     def command_lines(self, width: int) -> list[str]:
         """Return the lines of all commands in their order, wrapped to `width` columns. If there are `notes`, they and
-        `note` stand in full before the commands that they are about.
+        `note` are in full before the commands that they are about.
         """
         notes = {0: self.note, **self.notes} if self.notes else {}
         lines: list[str] = []

@@ -124,6 +124,8 @@ def test_groups_beyond_the_end_of_a_log_that_is_sound_are_named(tmp_path: Path) 
     assert (consequence.kind, consequence.partition) == ("groups_beyond_end", "t-0")
     assert "readers at 57" in consequence.detail
     assert "others" not in consequence.detail
+    screen = " ".join(command("plan", root).out.partition("\n\n")[0].split())
+    assert "nothing; before it perhaps the end of 1 partition (t-0), where groups have committed" in screen
 
 
 def test_groups_of_many_partitions_of_a_topic_are_one_sentence(tmp_path: Path) -> None:
