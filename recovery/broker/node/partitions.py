@@ -632,7 +632,7 @@ def _of_lost_id(
         kind = ConsequenceKind.EMPTY_AGAIN
         consequences.append(LostDirectoryConsequence(kind=kind, detail=detail, names=emptied, lost=emptied))
     if gone:
-        detail = f"{_OF_A_LOST_DIRECTORY}, are in none of them, and have no leader: {first_of(gone, 1)}"
+        detail = f"{_OF_A_LOST_DIRECTORY}, have no log here, and no leader: {first_of(gone, 1)}"
         consequences.append(
             LostDirectoryConsequence(kind=ConsequenceKind.NOT_SERVING, detail=detail, names=gone, lost=gone)
         )

@@ -42,7 +42,7 @@ def test_where_all_leads_well_there_is_none() -> None:
 
 def test_the_best_copy_starts_first() -> None:
     told = advice({1: 5, 2: 9, 3: 7}, first, up=(1, 2, 3), eligible=(1, 2, 3))
-    assert told.sentence() == "start 2, 1, 3 in this order: 2 leads"
+    assert told.sentence() == "start 2, then 1, then 3: 2 leads"
 
 
 def test_equal_copies_of_brokers_that_may_not_lead_are_not_merged() -> None:

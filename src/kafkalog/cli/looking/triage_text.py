@@ -170,8 +170,8 @@ def _summary(found: Triage) -> list[str]:
         )
     if found.unknown:
         return [*lines, f"Once the metadata is right, the order of starts that loses least is: {order}."]
-    need = "needs" if rest == 1 else "need"
-    after = "a best copy leads each partition" if not rest else f"{counted(rest, 'partition')} {need} the advice above"
+    needs = "needs its" if rest == 1 else "need their"
+    after = f"{counted(rest, 'partition')} still {needs} advice" if rest else "a best copy leads each partition"
     if rest:
         after += f" ({_compared(found)})"
     lines.append(f"{found.first_step}: {order}. With that, {after}.")

@@ -60,7 +60,7 @@ class StartAdvice(Struct, frozen=True, kw_only=True):
                 return ""
             case "start_order":
                 leads = " or ".join(map(str, self.leads))
-                return f"start {order} in this order: {leads} leads"
+                return f"start {', then '.join(map(str, self.order))}: {leads} leads"
             case "hold_back" | "elect":
                 return _steps(order, held, self.elect)
             case "bring":
