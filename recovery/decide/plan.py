@@ -40,6 +40,7 @@ from kafkalog.log.storage.java import TooLargeError
 from kafkalog.recovery.broker.identity import meta_properties_finding, names_newer_version
 from kafkalog.recovery.broker.manager import BrokerResult, StartResult
 from kafkalog.recovery.broker.node.answer import NodeStart
+from kafkalog.recovery.checks.deleted_beyond_end import DeletedBeyondEnd
 from kafkalog.recovery.checks.lost_and_found import (
     batches_outside,
     known_ends,
@@ -77,6 +78,7 @@ from kafkalog.recovery.decide.choice import RecoveryChoice
 from kafkalog.recovery.decide.closed_in_order import findings_of_checks, is_for_full
 from kafkalog.recovery.decide.deleted_data import (
     DeletedPartitions,
+    deleted_beyond_end,
     deleted_partitions,
     lost_in_deleted,
     note_of_deleted,
@@ -190,6 +192,8 @@ class Plan:
     """one sentence if deleted data is still on disk and nothing else holds it; else None"""
     deleted_partitions: DeletedPartitions | None = None
     """`-delete` directories, which a start removes, with records that nothing else holds; None if there are none"""
+    deleted_beyond_end: tuple[DeletedBeyondEnd, ...] = ()
+    """`.deleted` segments, which a start removes, with records at or beyond the end of their log, by partition"""
     identity_in: tuple[str, ...] = ()
     """all log directories of the broker, if this one has lost its `meta.properties`, or an id in it, and it can be
     written again
@@ -439,13 +443,15 @@ def plan_of(
     lost, best = choice.own_by_partition, plan.choice.recommended
     lost_by_best = best.measured.lost if best is not None else [each for one in lost.values() for each in one.lost]
     in_deleted = lost_in_deleted(survey, lost_by_best)
-    gone = deleted_partitions(survey)
+    gone, beyond = deleted_partitions(survey), deleted_beyond_end(survey)
     open_ones = tuple(transactions_staying_open(result.tree, result.partitions.values(), directory.coordinators))
     is_emptied = _empties_coordinator(lost, rules.facts)
     plan = replace(
         plan,
         deleted=note_of_deleted(survey, rules.facts.tiering, in_deleted, gone),
         deleted_partitions=gone,
+        deleted_beyond_end=beyond,
+        findings=[*plan.findings, *(each.finding() for each in beyond)],
         lost_in_deleted=tuple(in_deleted),
         kept_by_runs=partitions_kept_by_runs(survey.root, dict.fromkeys(each.partition for each in lost_by_best)),
         consequences=(

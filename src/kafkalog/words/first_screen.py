@@ -2,8 +2,8 @@
 columns.
 
 In this order: whether the broker starts and with which release, which partitions are out of service then, which deleted
-partitions a start removes, which partitions lose records and since when, which groups are beyond the end of a log, and
-which commands to type. If not everything fits, the rest is left out and counted; the tables after the screen have
+partitions and segments a start removes, which partitions lose records and since when, which groups are beyond the end
+of a log, and which commands to type. If not everything fits, the rest is left out and counted; the tables after the screen have
 everything.
 """
 
@@ -93,9 +93,9 @@ class FirstScreen(Struct, frozen=True, kw_only=True):
     losses: Sequence[Loss] = ()
     beyond_end: Sequence[str] = ()
     """groups beyond the end of a log, and other consequences of losses"""
-    removed: str = ""
-    """deleted partitions that a start removes, and the command that keeps them, which is never cut; empty if there are
-    none"""
+    removed: Sequence[str] = ()
+    """deleted partitions and deleted segments that a start removes, each with the command that keeps them, which is
+    never cut"""
     note: str = ""
     """why there is no command, or how its result differs from the losses above"""
     commands: Sequence[str] = ()
@@ -116,7 +116,7 @@ class FirstScreen(Struct, frozen=True, kw_only=True):
         start = _starts(self.start, most, width)
         head = [
             *_cut([self.out_of_service] if self.out_of_service else [], _OUT_OF_SERVICE, width),
-            *(folded_with_command(escape_controls(self.removed), width) if self.removed else []),
+            *(line for each in self.removed for line in folded_with_command(escape_controls(each), width)),
             *_cut([self.lost] if self.lost else [], _SUM, width),
         ]
         beyond = _cut(self.beyond_end, _BEYOND, width)

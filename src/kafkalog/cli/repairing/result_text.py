@@ -13,10 +13,18 @@ from kafkalog.recovery.broker.node.sentences import node_sentences
 from kafkalog.recovery.decide.choice import ranges_text
 from kafkalog.recovery.decide.losses import first_names, lost_beside, lost_text, repeats_text, skipped_text
 from kafkalog.words.advice import told
+from kafkalog.words.commands import extracting
 from kafkalog.words.escapes import escape_controls
 from kafkalog.words.insides import NOT_EXAMINED
 from kafkalog.words.node import mends
-from kafkalog.words.outlook import Outlook, consequence_sentences, looks_in_quarantine, removed_sentence
+from kafkalog.words.outlook import (
+    Outlook,
+    beyond_end_text,
+    consequence_sentences,
+    looks_in_quarantine,
+    removed_sentence,
+    topics_of,
+)
 from kafkalog.words.quarantine import quarantine_sentence
 
 __all__ = ["print_result"]
@@ -63,6 +71,11 @@ def print_result(result: RecoveryResult, said: set[str] | None = None) -> None:
         if plan.lost_in_deleted:
             listing = f"kafkalog undelete {shell_word(plan.root)}"
             writer.write(f"`.deleted` files there have lost offsets of {first_names(plan.lost_in_deleted)}: {listing}")
+        if plan.deleted_beyond_end:
+            of_run = ("--source", result.run_id)
+            keeping = [extracting(plan.root, topic, *of_run) for topic in topics_of(plan.deleted_beyond_end)]
+            writer.write(f"`.deleted` files there hold {escape_controls(beyond_end_text(plan.deleted_beyond_end))}, "
+                         f"which undelete can extract: {' && '.join(keeping)}")  # fmt: skip
         consequences = consequence_sentences(each for each in plan.consequences if each.way is None)
         for sentence in consequences[:_CONSEQUENCES]:
             writer.write(escape_controls(sentence))

@@ -33,8 +33,8 @@ from kafkalog.recovery.act.history import RunState, list_runs, root_of_runs
 from kafkalog.recovery.act.operations import FILES
 from kafkalog.recovery.act.quarantine import Runs
 from kafkalog.recovery.broker.manager import topic_id_or_none
+from kafkalog.recovery.checks.deleted_beyond_end import log_end_in, records_in
 from kafkalog.recovery.damage.soundness import with_next
-from kafkalog.recovery.decide.deleted_data import records_in
 from kafkalog.recovery.facts.survey import Survey, survey
 
 __all__ = [
