@@ -16,9 +16,9 @@ from kafkalog.inspect.timeline import Series
 from kafkalog.recovery.act.history import RunInfo
 from kafkalog.recovery.act.unfinished_business import Standing
 from kafkalog.recovery.broker.node.answer import NodeStart
+from kafkalog.recovery.checks.deleted_beyond_end import DeletedBeyondEnd
 from kafkalog.recovery.decide.aftermath import LossConsequence
 from kafkalog.recovery.decide.choice import RecoveryChoice
-from kafkalog.recovery.checks.deleted_beyond_end import DeletedBeyondEnd
 from kafkalog.recovery.decide.deleted_data import DeletedPartitions
 from kafkalog.recovery.decide.plan import BrokerForecast
 from kafkalog.recovery.modes.table import Mode
