@@ -84,6 +84,7 @@ from kafkalog.recovery.decide.deleted_data import (
     note_of_deleted,
 )
 from kafkalog.recovery.decide.forecasts import Forecasts, SurveyedDirectory
+from kafkalog.recovery.decide.longer_copies import longer_copies
 from kafkalog.recovery.decide.partition_plan import PartitionPlan, partition_plans
 from kafkalog.recovery.decide.plan_json import BrokerForecastJson, PartitionPlanJson, PlanJson
 from kafkalog.recovery.decide.refusals import (
@@ -457,6 +458,7 @@ def plan_of(
         consequences=(
             *consequences(survey.tree(), result.tree, result.partitions.values(), lost, rules, directory.coordinators),
             *of_log_starts(survey.root, survey.tree(), result.partitions.values()),
+            *longer_copies(survey.root, directory.copies, result.partitions.values(), _merged(compared)),
             *ends_going_back(survey.root, survey.tree(), result.partitions.values(), lost),
             *(of_best for of_best in choice.consequences if best is not None and of_best.way == best.way),
             *(open_ones if is_emptied else ()),
@@ -470,6 +472,11 @@ def plan_of(
         unseen = [finding for finding in unseen if is_for_full(finding) and finding not in plan.findings]
     needs_full = rules.may_need_full and any(map(is_for_full, unseen))
     return replace(plan, findings=[*plan.findings, *unseen], needs_full=needs_full)
+
+
+def _merged(choice: RecoveryChoice) -> set[str]:
+    """Return the partition directories for which a way that uses other copies was compared."""
+    return {name for name, ways in choice.by_partition.items() if any(way.spec.help is Help.COPIES for way in ways)}
 
 
 def with_findings_of_segments(plan: Plan) -> Plan:

@@ -3,8 +3,8 @@ columns.
 
 In this order: whether the broker starts and with which release, which partitions are out of service then, which deleted
 partitions and segments a start removes, which partitions lose records and since when, which groups are beyond the end
-of a log, and which commands to type. If not everything fits, the rest is left out and counted; the tables after the screen have
-everything.
+of a log, and which commands to type. If not everything fits, the rest is left out and counted; the tables after the
+screen have everything.
 """
 
 from __future__ import annotations

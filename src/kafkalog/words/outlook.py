@@ -57,9 +57,9 @@ from kafkalog.words.order import natural_order
 from kafkalog.words.quarantine import place_in_quarantine
 
 __all__ = [
-    "NEEDS_ROOM", "Outlook", "beyond_end_text", "consequence_sentences", "copies_to_keep", "first_screen", "forecast_sentences",
-    "how_logs_load", "looks_in_quarantine", "losses_of", "out_of_service_sentence", "partitions_that_lose",
-    "removed_sentence", "renaming_text", "topics_of", "wrong_log_starts",
+    "NEEDS_ROOM", "Outlook", "beyond_end_text", "consequence_sentences", "copies_to_keep", "first_screen",
+    "forecast_sentences", "how_logs_load", "looks_in_quarantine", "losses_of", "out_of_service_sentence",
+    "partitions_that_lose", "removed_sentence", "renaming_text", "topics_of", "wrong_log_starts",
 ]  # fmt: skip
 
 _SHOWN = 24
@@ -174,14 +174,12 @@ def first_screen(
         then = note if commands else "ask again:" if ask_again else "ask again"
         note = f"first see to what is said at the top (runbook: lost-directory); then {then}"
         commands = commands or ([ask_again] if ask_again else [])
+    removed = removed_sentence({each.root: each.deleted for each in outlooks if each.deleted is not None})
     return FirstScreen(
         title=title,
         start=list(_starts(outlooks, are_alone=bool(problems))),
         out_of_service=_out_of_service(outlooks, are_alone=bool(problems)),
-        removed=[
-            *filter(None, [removed_sentence({each.root: each.deleted for each in outlooks if each.deleted is not None})]),
-            *_removed_beyond_end(outlooks, commands),
-        ],
+        removed=[*filter(None, [removed]), *_removed_beyond_end(outlooks, commands)],
         lost=_lost(outlooks, are_alone=bool(problems)),
         losses=losses,
         beyond_end=consequence_sentences(each for outlook in outlooks for each in outlook.consequences),
@@ -264,10 +262,10 @@ def _ways(outlooks: Sequence[Outlook]) -> list[tuple[RecoveryWay, Measured]]:
 def consequence_sentences(consequences: Iterable[LossConsequence]) -> list[str]:
     """Return the details of consequences so that each kind is shown early, because a screen has room for few: first one
     of each kind, then the second of each, and so on. The first kinds are log start offsets beyond the end of a log,
-    consumer groups, and transactions. Details about consumer groups that differ only in the partition of a topic are
-    one sentence.
+    copies that have more, consumer groups, and transactions. Details about consumer groups that differ only in the
+    partition of a topic are one sentence.
     """
-    first_kinds = ("wrong_log_start", "groups_beyond_end", "transaction_stays_open", "marker_lost")
+    first_kinds = ("wrong_log_start", "copy_has_more", "groups_beyond_end", "transaction_stays_open", "marker_lost")
     by_kind: dict[str, list[str]] = {kind: [] for kind in first_kinds}
     alike: dict[tuple[str, str, str], list[str]] = {}
     for consequence in consequences:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from kafkalog.cli.repairing.ways_text import sentence_of_damage_left, sentences_of_log_starts
 from kafkalog.cli.sentences import SentenceWriter
 from kafkalog.codec.common.findings import FindingCode
@@ -31,6 +33,9 @@ __all__ = ["print_result"]
 
 _CONSEQUENCES = 8
 """Most consequences of a recovery that are said again after it."""
+_EXTRACTS = 3
+"""Most topics whose commands to extract deleted records are printed."""
+
 
 def print_result(result: RecoveryResult, said: set[str] | None = None) -> None:
     """Print the result of a recovery: notes, earlier executions that were completed or set aside, partitions that were
@@ -68,14 +73,8 @@ def print_result(result: RecoveryResult, said: set[str] | None = None) -> None:
         outlook = Outlook(root=plan.root, forecast=None, choice=plan.choice, findings=plan.findings)
         for sentence in looks_in_quarantine(outlook, result.quarantine or ""):
             writer.write(escape_controls(sentence))
-        if plan.lost_in_deleted:
-            listing = f"kafkalog undelete {shell_word(plan.root)}"
-            writer.write(f"`.deleted` files there have lost offsets of {first_names(plan.lost_in_deleted)}: {listing}")
-        if plan.deleted_beyond_end:
-            of_run = ("--source", result.run_id)
-            keeping = [extracting(plan.root, topic, *of_run) for topic in topics_of(plan.deleted_beyond_end)]
-            writer.write(f"`.deleted` files there hold {escape_controls(beyond_end_text(plan.deleted_beyond_end))}, "
-                         f"which undelete can extract: {' && '.join(keeping)}")  # fmt: skip
+        for sentence in _in_deleted_files(result):
+            writer.write(escape_controls(sentence))
         consequences = consequence_sentences(each for each in plan.consequences if each.way is None)
         for sentence in consequences[:_CONSEQUENCES]:
             writer.write(escape_controls(sentence))
@@ -86,6 +85,21 @@ def print_result(result: RecoveryResult, said: set[str] | None = None) -> None:
         for mend in mends(result.node, (partition.name for partition in result.plan.partitions)):
             writer.write(escape_controls(mend.sentence))
         writer.write(f"to undo this: kafkalog undo {shell_word(result.plan.root)} --run {result.run_id}")
+
+
+def _in_deleted_files(result: RecoveryResult) -> Iterator[str]:
+    """Yield sentences about the `.deleted` files that the recovery moved to quarantine and that have lost offsets, or
+    offsets beyond the end of their log, with commands that list or extract them.
+    """
+    plan, beyond = result.plan, result.plan.deleted_beyond_end
+    if plan.lost_in_deleted:
+        listing = f"kafkalog undelete {shell_word(plan.root)}"
+        yield f"`.deleted` files there have lost offsets of {first_names(plan.lost_in_deleted)}: {listing}"
+    if beyond:
+        extracts = [extracting(plan.root, topic, "--source", result.run_id or "") for topic in topics_of(beyond)]
+        more = f", and {counted(len(extracts) - _EXTRACTS, 'more topic')} likewise" * (len(extracts) > _EXTRACTS)
+        commands = " && ".join(extracts[:_EXTRACTS])
+        yield f"`.deleted` files there hold {beyond_end_text(beyond)}, to be extracted by this{more}: {commands}"
 
 
 def _what_is_left(result: RecoveryResult, said: set[str]) -> str:
