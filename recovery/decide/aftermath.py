@@ -83,8 +83,8 @@ class LossConsequence(Struct, frozen=True, kw_only=True):
     records again, because the log start offset was not in its checkpoint before a kill; `records_skipped`: consumers
     may skip records, by an offset index that differs from the log; `wrong_times`: look-ups and retention by time go
     wrong, by a time index that differs from the log; `wrong_log_start`: the log start offset in its checkpoint is
-    beyond the log's end, and other files contradict it; `copy_has_more`: another copy of an undamaged log has offsets
-    beyond its end"""
+    beyond the log's end, and other files contradict it; `copy_has_more`: another copy has offsets beyond the end of
+    this one, and no recommended way merges them"""
     partition: str
     """the partition directory"""
     detail: str

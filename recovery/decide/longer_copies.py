@@ -34,7 +34,7 @@ def longer_copies(
 ) -> Iterator[LossConsequence]:
     """Yield a `copy_has_more` consequence for each topic and each log directory among `copies` in which partitions of
     the topic have offsets at or beyond the end of the log in `root`. `results` are the partitions as the plan leaves
-    them. Left out are the metadata log, partitions in `merged`, for which a way that uses the copies was compared, and
+    them. Left out are the metadata log, partitions in `merged`, which the recommended way merges with the copies, and
     copies with another topic id. Reads the last segments of the copies; raises `StorageError` if it cannot.
     """
     if not copies:

@@ -458,7 +458,7 @@ def plan_of(
         consequences=(
             *consequences(survey.tree(), result.tree, result.partitions.values(), lost, rules, directory.coordinators),
             *of_log_starts(survey.root, survey.tree(), result.partitions.values()),
-            *longer_copies(survey.root, directory.copies, result.partitions.values(), _merged(compared)),
+            *longer_copies(survey.root, directory.copies, result.partitions.values(), _merged(plan.choice)),
             *ends_going_back(survey.root, survey.tree(), result.partitions.values(), lost),
             *(of_best for of_best in choice.consequences if best is not None and of_best.way == best.way),
             *(open_ones if is_emptied else ()),
@@ -475,7 +475,9 @@ def plan_of(
 
 
 def _merged(choice: RecoveryChoice) -> set[str]:
-    """Return the partition directories for which a way that uses other copies was compared."""
+    """Return the partition directories that the recommended way merges with other copies."""
+    if choice.recommended is None or choice.recommended.spec.help is not Help.COPIES:
+        return set()
     return {name for name, ways in choice.by_partition.items() if any(way.spec.help is Help.COPIES for way in ways)}
 
 

@@ -187,8 +187,8 @@ def _starts(sentences: Sequence[str], most: int, width: int) -> list[str]:
 
 def _cut(sentences: Sequence[str], most: int, width: int) -> list[str]:
     """Wrap sentences into at most `most` lines of `width` columns. Each sentence gets about the same number of lines.
-    If one is too long, a command at its end is left out; if it is still too long, it is cut and ends in an ellipsis. If
-    not all sentences fit, the last line counts the others. Several sentences need a `most` of at least 3.
+    If one needs several lines, a command at its end is left out; if it is still too long, it is cut and ends in an
+    ellipsis. If not all sentences fit, the last line counts the others. Several sentences need a `most` of at least 3.
     """
     lines: list[str] = []
     for number, sentence in enumerate(sentences):
@@ -198,8 +198,8 @@ def _cut(sentences: Sequence[str], most: int, width: int) -> list[str]:
             return [*lines, f"and {left} more, below"]
         parts = wrapped(escape_controls(sentence), width)
         share = min(share, most - len(lines))
-        head = before_command(sentence) if len(parts) > share else None
-        if head is not None:  # a part of a command would be a different command
+        head = before_command(sentence) if len(parts) > 1 else None
+        if head is not None:  # a command that is wrapped as text cannot be pasted
             parts = wrapped(escape_controls(f"{head} (see below)"), width)
         if len(parts) > share:
             parts = [*parts[: share - 1], _with_ellipsis(parts[share - 1], width)]
