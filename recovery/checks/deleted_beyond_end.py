@@ -74,14 +74,15 @@ def beyond_end_of(partition: Partition, end: int) -> Iterator[Finding]:
             yield found.finding()
 
 
-def beyond_end_in(tree: Tree, directory: str) -> DeletedBeyondEnd | None:
+def beyond_end_in(tree: Tree, directory: str, planned_end: int = 0) -> DeletedBeyondEnd | None:
     """Return the `.deleted` segments in a live partition directory of `tree` that have records at or beyond the end of
-    its log; None if there are none, or no live segment. Raises `StorageError` if a segment cannot be read.
+    its log, and at or beyond `planned_end`, the end that a plan leaves; None if there are none, or no live segment.
+    Raises `StorageError` if a segment cannot be read.
     """
     deleted, live = logs_with_suffix(tree, directory, DELETED), logs_with_suffix(tree, directory, "")
     if not deleted or not live:
         return None
-    end = log_end_in(tree, directory)
+    end = max(log_end_in(tree, directory) or 0, planned_end)
     return _beyond(directory, deleted, live[-1][0], end, lambda path: nullcontext(tree.source(path)))
 
 
@@ -125,13 +126,13 @@ def _beyond(
     directory: str,
     deleted: Sequence[tuple[int, str]],
     last_base: int,
-    end: int | None,
+    end: int,
     source_of: Callable[[str], AbstractContextManager[Source]],
 ) -> DeletedBeyondEnd | None:
     """Return what `beyond_end_in` returns. `deleted` are base offsets and paths of the `.deleted` logs, sorted;
     `last_base` is the base offset of the last live segment, below which all segments are skipped.
     """
-    end = last_base if end is None else max(last_base, end)
+    end = max(last_base, end)
     paths, records, offsets = [], 0, []
     for (_base, path), following in zip(deleted, [*(base for base, _path in deleted[1:]), NO_END], strict=True):
         if following <= last_base:

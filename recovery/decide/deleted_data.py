@@ -71,13 +71,15 @@ def deleted_partitions(survey: Survey) -> DeletedPartitions | None:
     return DeletedPartitions(directories=tuple(alone), records=records) if alone else None
 
 
-def deleted_beyond_end(survey: Survey) -> tuple[DeletedBeyondEnd, ...]:
+def deleted_beyond_end(survey: Survey, planned_ends: Mapping[str, int]) -> tuple[DeletedBeyondEnd, ...]:
     """Return the `.deleted` segments with records at or beyond the ends of the live logs of a surveyed log directory,
-    one item for each partition, sorted by directory. The metadata log is left out. Reads the logs that may hold such
-    records; raises `StorageError` if it cannot.
+    one item for each partition, sorted by directory. The metadata log is left out. `planned_ends` are the log end
+    offsets that a plan leaves, by partition directory; records below them do not count. Reads the logs that may hold
+    such records; raises `StorageError` if it cannot.
     """
     tree = survey.tree()
-    found = (beyond_end_in(tree, directory) for directory in sorted(_live_and_deleted(tree)[0].values()))
+    directories = sorted(_live_and_deleted(tree)[0].values())
+    found = (beyond_end_in(tree, directory, planned_ends.get(directory, 0)) for directory in directories)
     return tuple(each for each in found if each is not None)
 
 

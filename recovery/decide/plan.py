@@ -373,11 +373,11 @@ def plan_of(
     loaded = [] if own is None and not kafka.is_loaded else result.partitions.values()
     partitions = partition_plans(survey, loaded, actions, {} if own is None else own.lost)
     own_findings = [] if own is None else own.findings()
+    ends = {name: partition_result.log_end_offset for name, partition_result in result.partitions.items()}
     renamed: dict[str, str] = {}
     copied: dict[str, tuple[str, bool]] = {}
     findings = own_findings
     if choice is not None:
-        ends = {name: partition_result.log_end_offset for name, partition_result in result.partitions.items()}
         findings = [*_with_what_is_missing(survey, rules.facts, choice, own_findings), *_outside(survey, ends)]
         renamed = renamed_directories(survey.root, findings, rules.facts)
         missing_by_path = {directory: name for name, directory in renamed.items()}
@@ -444,7 +444,7 @@ def plan_of(
     lost, best = choice.own_by_partition, plan.choice.recommended
     lost_by_best = best.measured.lost if best is not None else [each for one in lost.values() for each in one.lost]
     in_deleted = lost_in_deleted(survey, lost_by_best)
-    gone, beyond = deleted_partitions(survey), deleted_beyond_end(survey)
+    gone, beyond = deleted_partitions(survey), deleted_beyond_end(survey, ends)
     open_ones = tuple(transactions_staying_open(result.tree, result.partitions.values(), directory.coordinators))
     is_emptied = _empties_coordinator(lost, rules.facts)
     plan = replace(
