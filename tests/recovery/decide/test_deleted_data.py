@@ -164,6 +164,10 @@ def test_segments_beyond_the_end_which_a_truncation_removed(root: Path) -> None:
     listed = kafkalog("undelete", root)
     assert f"{offsets}, and the log ends at {first}: a truncation removed them; " in words(listed.out)
     assert f"to extract what is not restored of orders-23: {extract}" in words(listed.out.replace(" \\\n", " "))
+    for option in ("--hold", "--yes"):
+        refused = kafkalog("undelete", root, "--topic", "orders-23", option)
+        assert refused.code == 3
+        assert f"to extract what is not restored of orders-23: {extract}" in words(refused.err.replace(" \\\n", " "))
     assert kafkalog(*shlex.split(extract)[1:]).code == 0
     assert joined(root.parent / f"{root.name}.undeleted-orders-23" / "orders-23-0") == sound
     shutil.rmtree(root.parent / f"{root.name}.undeleted-orders-23")

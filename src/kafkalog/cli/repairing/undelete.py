@@ -47,6 +47,8 @@ __all__ = ["command"]
 
 _TOPICS = 3
 """Most topics whose commands are printed."""
+_EXTRACTED = ("overlap", "segments")
+"""reasons of refusals to restore deleted segments, which can be extracted"""
 
 
 def _remains(
@@ -83,14 +85,19 @@ def _remains(
 @contextmanager
 def _nearest_name(paths: Sequence[str], patterns: Sequence[str], quarantine: str | None) -> Iterator[None]:
     """Context manager for restoring a topic. If the topic has no deleted data and no deleted topic has its name,
-    `RecoveryRefused` is replaced by `UnknownName` with the nearest name. All other errors are passed on unchanged. The
-    directories are read again to find out.
+    `RecoveryRefused` is replaced by `UnknownName` with the nearest name. All other errors are passed on unchanged; if
+    deleted segments cannot be restored, the commands that extract them are printed before. The directories are read
+    again to find out.
     """
     try:
         yield
     except RecoveryRefused as refused:
         if refused.reason == "nothing":
             _remains(paths, patterns, (), quarantine, {})
+        if refused.reason in _EXTRACTED:
+            for path, several in _remains(paths, patterns, (), quarantine, {}).items():
+                for sentence in _extracting(root_of_runs(path), several):
+                    remark(sentence)
         raise
 
 
