@@ -53,9 +53,10 @@ def longer_copies(
             if end > result.log_end_offset and topic_id_in(path) == own_id:
                 had = _Longer(result.name, max(first, result.log_end_offset), end - 1)
                 longer.setdefault((name.topic, os.path.dirname(path)), []).append(had)
-    for (topic, directory), several in longer.items():
-        only = ["--partition", several[0].partition.rpartition("-")[2]] if len(several) == 1 else []
-        compares = f"kafkalog compare {shell_line([root, directory, '--topic', topic, *only])}"
+    for (_topic, directory), several in longer.items():
+        only = several[0].partition if len(several) == 1 else ""
+        paths = [os.path.join(path, only) if only else path for path in (root, directory)]
+        compares = f"kafkalog compare {shell_line(paths)}"
         yield LossConsequence(
             kind="copy_has_more", partition=several[0].partition, detail=f"{_sentence(several)}: {compares}"
         )

@@ -215,7 +215,7 @@ def test_copies_of_a_log_that_is_merely_short(root: Path) -> None:
         path.unlink()
     assert "which this log lacks" not in kafkalog("plan", root).out
     said = f"a copy of orders-23-0 has offsets {first} to {end - 1}, which this log lacks"
-    compares = f"kafkalog compare {root} {copy} --topic orders-23 --partition 0"
+    compares = f"kafkalog compare {root}/orders-23-0 {copy}/orders-23-0"
     planned = kafkalog("plan", root, "--copy", copy).out.replace(" \\\n", " ")
     assert said in screen_of(planned)
     assert f"{said}: {compares}" in words(planned)
