@@ -169,6 +169,8 @@ class FindingCode(enum.StrEnum):
     """
     LOG_END_BELOW_HIGH_WATERMARK = "log_end_below_high_watermark"
     """the log ends below the last known high watermark"""
+    DELETED_BEYOND_END = "deleted_beyond_end"
+    """.deleted segments hold records beyond the end of the log: a truncation removed them"""
     UNREADABLE = "unreadable"
     """the operating system could not read a file or a directory; the others were read anyway"""
     BROKER_REFUSES = "broker_refuses"
@@ -747,6 +749,14 @@ SPECS: Mapping[FindingCode, FindingSpec] = {
             traits=Trait.HIDES_NAMES | Trait.OF_A_MOMENT,
             advice="Committed records are missing at the end: let a replica that has them become leader "
             "first, and compare the volumes.",
+        ),
+        FindingSpec(
+            FindingCode.DELETED_BEYOND_END,
+            Severity.WARNING,
+            Family.DIRECTORY,
+            traits=Trait.OF_A_MOMENT | Trait.OF_LOSSES,
+            advice="A start removes them. Unless another replica has these records, extract them before a start, with "
+            "`kafkalog undelete --into`. A follower also truncates in ordinary operation, to agree with its leader.",
         ),
         FindingSpec(
             FindingCode.UNREADABLE,

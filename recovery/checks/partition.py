@@ -54,6 +54,7 @@ from kafkalog.log.walk.cursor import Cursor
 from kafkalog.log.walk.ending import ends_below
 from kafkalog.log.walk.segment import Segment, logs_of
 from kafkalog.recovery.checks.cleaned_beginnings import untrue_beginnings
+from kafkalog.recovery.checks.deleted_beyond_end import beyond_end_of
 from kafkalog.recovery.checks.indexes import OffsetIndexCheck, TimeIndexCheck
 from kafkalog.recovery.checks.listed_transactions import ListedTransactions
 from kafkalog.recovery.checks.lost_and_found import misnamed_segments
@@ -230,6 +231,9 @@ class _PartitionVerifier:
         self._compare_snapshots()
         self._without_snapshot()
         self._snapshot_beyond_end()
+        if self._is_live:
+            end = max(self.report.log_end_offset, self.report.end_behind_damage)
+            self.report.findings += beyond_end_of(self.partition, end)
         told = {finding.file for finding in self.partition.findings if finding.code is FindingCode.TEMPORARY_FILE}
         for path in self.partition.unfinished:
             if path in told:

@@ -42,7 +42,9 @@ Checked = Mapping[str, Sequence[Finding]]
 _NOTHING: Checked = MappingProxyType({})
 
 _OF_INDEXES = codes_with(Trait.REBUILT)
-_BELIEVED = {FindingCode.LOG_END_BEYOND_CHECKPOINT, FindingCode.OFFSETS_BELOW_LOG_START}
+_BELIEVED = {
+    FindingCode.LOG_END_BEYOND_CHECKPOINT, FindingCode.OFFSETS_BELOW_LOG_START, FindingCode.DELETED_BEYOND_END,
+}  # fmt: skip
 """codes of findings about where a log begins and ends, which recovery believes as a start does"""
 _STAYS = "; below the recovery point, where only a full examination changes anything"
 _BY_LOG_BEFORE = "; compared with the log as it is before this plan repairs it"

@@ -4,8 +4,9 @@ restore.
 Deleted data disappears soon: `.deleted` files at the broker's next start, `-delete` directories a minute later. Only
 names, sizes, ids and the first batch of each log are examined here. Three kinds do not count, because their records are
 held elsewhere or were replaced: a `.deleted` file above the first segment of the log, as a start leaves it, was
-compacted or truncated away, unless it holds offsets that a plan reports as lost; a `-delete` directory beside a live
-one with its topic id, which begins no later, was moved; the segments of a tiered log are remote.
+compacted or truncated away, unless it holds offsets that a plan reports as lost or that are beyond the log's end; a
+`-delete` directory beside a live one with its topic id, which begins no later, was moved; the segments of a tiered log
+are remote.
 """
 
 from __future__ import annotations
@@ -18,28 +19,26 @@ from msgspec import Struct
 
 from kafkalog.codec.common.shell import shell_word
 from kafkalog.codec.common.wording import counted, first_of
-from kafkalog.codec.model import NO_END, BatchHeader, Codec, RecordBatch
+from kafkalog.codec.model import NO_END
 from kafkalog.codec.names import (
     CLUSTER_METADATA_TOPIC,
     DELETED,
     DirectoryState,
-    FileKind,
     PartitionName,
     parse_partition_directory,
-    parse_segment_file,
 )
-from kafkalog.codec.plain.records import decode_batch
 from kafkalog.codec.plain.scanner import Scanner
 from kafkalog.log.directories.deleted import first_base_after_swaps
 from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.broker.manager import topic_id_or_none
+from kafkalog.recovery.checks.deleted_beyond_end import DeletedBeyondEnd, beyond_end_in, logs_with_suffix, records_in
 from kafkalog.recovery.damage.offset_ranges import OffsetRanges
 from kafkalog.recovery.decide.remote_part import held_remotely
 from kafkalog.recovery.decide.ways import LostRange
 from kafkalog.recovery.facts.survey import Survey
 from kafkalog.tiers.tiering import Tiering
 
-__all__ = ["DeletedPartitions", "deleted_partitions", "lost_in_deleted", "note_of_deleted", "records_in"]
+__all__ = ["DeletedPartitions", "deleted_beyond_end", "deleted_partitions", "lost_in_deleted", "note_of_deleted"]
 
 _SHOWN = 3
 
@@ -67,21 +66,21 @@ def deleted_partitions(survey: Survey) -> DeletedPartitions | None:
     tree = survey.tree()
     live, gone = _live_and_deleted(tree)
     alone = sorted(directory for name, directory in gone if _is_alone(tree, directory, live.get(name)))
-    logs = (path for directory in alone for _base, path in _logs(tree, directory, ""))
+    logs = (path for directory in alone for _base, path in logs_with_suffix(tree, directory, ""))
     records = sum(records_in(batch) for path in logs for batch in Scanner(tree.source(path), check_crc=False))
     return DeletedPartitions(directories=tuple(alone), records=records) if alone else None
 
 
-def records_in(batch: RecordBatch) -> int:
-    """Return the number of records in a batch; 0 for a control batch. The count is from the header, 0 if it is
-    negative; a compressed message of magic 0 or 1 is decoded, up to its first fault.
+def deleted_beyond_end(survey: Survey, planned_ends: Mapping[str, int]) -> tuple[DeletedBeyondEnd, ...]:
+    """Return the `.deleted` segments with records at or beyond the ends of the live logs of a surveyed log directory,
+    one item for each partition, sorted by directory. The metadata log is left out. `planned_ends` are the log end
+    offsets that a plan leaves, by partition directory; records below them do not count. Reads the logs that may hold
+    such records; raises `StorageError` if it cannot.
     """
-    header = batch.header
-    if isinstance(header, BatchHeader):
-        return 0 if header.is_control else max(header.records_count, 0)
-    if header.codec == Codec.NONE:
-        return 1
-    return len(decode_batch(batch).records)
+    tree = survey.tree()
+    directories = sorted(_live_and_deleted(tree)[0].values())
+    found = (beyond_end_in(tree, directory, planned_ends.get(directory, 0)) for directory in directories)
+    return tuple(each for each in found if each is not None)
 
 
 def lost_in_deleted(survey: Survey, lost: Iterable[LostRange]) -> dict[str, list[str]]:
@@ -98,7 +97,7 @@ def lost_in_deleted(survey: Survey, lost: Iterable[LostRange]) -> dict[str, list
     for directory, its_ranges in ranges.items():
         name = parse_partition_directory(directory)
         first = first_base_after_swaps(tree.names(directory))
-        deleted = _logs(tree, directory, DELETED)
+        deleted = logs_with_suffix(tree, directory, DELETED)
         if not deleted or name is None or name.topic == CLUSTER_METADATA_TOPIC:
             continue
         offsets = _LostOffsets(its_ranges)
@@ -174,18 +173,6 @@ def _live_and_deleted(tree: Tree) -> tuple[dict[PartitionName, str], list[tuple[
     return live, gone
 
 
-def _logs(tree: Tree, directory: str, pending: str) -> list[tuple[int, str]]:
-    """Return base offset and path of the logs in a directory that have the suffix `pending` after `.log` (empty: no
-    suffix), sorted by base offset.
-    """
-    logs = []
-    for name in tree.names(directory):
-        parsed = parse_segment_file(name) if name.endswith(FileKind.LOG.value + pending) else None
-        if parsed is not None and parsed.kind is FileKind.LOG and parsed.pending == pending:
-            logs.append((parsed.base_offset, f"{directory}/{name}"))
-    return sorted(logs)
-
-
 def _holds_records(tree: Tree, path: str) -> bool:
     return tree.files[path].size > 0 and next(iter(Scanner(tree.source(path))), None) is not None
 
@@ -195,12 +182,12 @@ def _is_alone(tree: Tree, directory: str, live: str | None) -> bool:
     so if there is no live partition, or if it has another topic id, no records, or a higher first offset. False if the
     deleted one has no records. Raises `StorageError` if a log cannot be read.
     """
-    logs = [(base, path) for base, path in _logs(tree, directory, "") if _holds_records(tree, path)]
+    logs = [(base, path) for base, path in logs_with_suffix(tree, directory, "") if _holds_records(tree, path)]
     if not logs:
         return False
     if live is None or topic_id_or_none(tree, live) != topic_id_or_none(tree, directory):
         return True
-    theirs = [base for base, path in _logs(tree, live, "") if tree.files[path].size]
+    theirs = [base for base, path in logs_with_suffix(tree, live, "") if tree.files[path].size]
     return not theirs or min(theirs) > logs[0][0]
 
 
@@ -209,7 +196,7 @@ def _deleted_below(tree: Tree, directory: str, remote: OffsetRanges) -> list[str
     no live segment. Logs without records are left out, and so are logs whose offsets are all in the remote tier. Raises
     `StorageError` if a log cannot be read.
     """
-    deleted = _logs(tree, directory, DELETED)
+    deleted = logs_with_suffix(tree, directory, DELETED)
     if not deleted:
         return []
     first = first_base_after_swaps(tree.names(directory))

@@ -40,6 +40,7 @@ from kafkalog.log.storage.java import TooLargeError
 from kafkalog.recovery.broker.identity import meta_properties_finding, names_newer_version
 from kafkalog.recovery.broker.manager import BrokerResult, StartResult
 from kafkalog.recovery.broker.node.answer import NodeStart
+from kafkalog.recovery.checks.deleted_beyond_end import DeletedBeyondEnd
 from kafkalog.recovery.checks.lost_and_found import (
     batches_outside,
     known_ends,
@@ -77,11 +78,13 @@ from kafkalog.recovery.decide.choice import RecoveryChoice
 from kafkalog.recovery.decide.closed_in_order import findings_of_checks, is_for_full
 from kafkalog.recovery.decide.deleted_data import (
     DeletedPartitions,
+    deleted_beyond_end,
     deleted_partitions,
     lost_in_deleted,
     note_of_deleted,
 )
 from kafkalog.recovery.decide.forecasts import Forecasts, SurveyedDirectory
+from kafkalog.recovery.decide.longer_copies import longer_copies
 from kafkalog.recovery.decide.partition_plan import PartitionPlan, partition_plans
 from kafkalog.recovery.decide.plan_json import BrokerForecastJson, PartitionPlanJson, PlanJson
 from kafkalog.recovery.decide.refusals import (
@@ -190,6 +193,8 @@ class Plan:
     """one sentence if deleted data is still on disk and nothing else holds it; else None"""
     deleted_partitions: DeletedPartitions | None = None
     """`-delete` directories, which a start removes, with records that nothing else holds; None if there are none"""
+    deleted_beyond_end: tuple[DeletedBeyondEnd, ...] = ()
+    """`.deleted` segments, which a start removes, with records at or beyond the end of their log, by partition"""
     identity_in: tuple[str, ...] = ()
     """all log directories of the broker, if this one has lost its `meta.properties`, or an id in it, and it can be
     written again
@@ -368,11 +373,11 @@ def plan_of(
     loaded = [] if own is None and not kafka.is_loaded else result.partitions.values()
     partitions = partition_plans(survey, loaded, actions, {} if own is None else own.lost)
     own_findings = [] if own is None else own.findings()
+    ends = {name: partition_result.log_end_offset for name, partition_result in result.partitions.items()}
     renamed: dict[str, str] = {}
     copied: dict[str, tuple[str, bool]] = {}
     findings = own_findings
     if choice is not None:
-        ends = {name: partition_result.log_end_offset for name, partition_result in result.partitions.items()}
         findings = [*_with_what_is_missing(survey, rules.facts, choice, own_findings), *_outside(survey, ends)]
         renamed = renamed_directories(survey.root, findings, rules.facts)
         missing_by_path = {directory: name for name, directory in renamed.items()}
@@ -439,18 +444,21 @@ def plan_of(
     lost, best = choice.own_by_partition, plan.choice.recommended
     lost_by_best = best.measured.lost if best is not None else [each for one in lost.values() for each in one.lost]
     in_deleted = lost_in_deleted(survey, lost_by_best)
-    gone = deleted_partitions(survey)
+    gone, beyond = deleted_partitions(survey), deleted_beyond_end(survey, ends)
     open_ones = tuple(transactions_staying_open(result.tree, result.partitions.values(), directory.coordinators))
     is_emptied = _empties_coordinator(lost, rules.facts)
     plan = replace(
         plan,
         deleted=note_of_deleted(survey, rules.facts.tiering, in_deleted, gone),
         deleted_partitions=gone,
+        deleted_beyond_end=beyond,
+        findings=[*plan.findings, *(each.finding() for each in beyond)],
         lost_in_deleted=tuple(in_deleted),
         kept_by_runs=partitions_kept_by_runs(survey.root, dict.fromkeys(each.partition for each in lost_by_best)),
         consequences=(
             *consequences(survey.tree(), result.tree, result.partitions.values(), lost, rules, directory.coordinators),
             *of_log_starts(survey.root, survey.tree(), result.partitions.values()),
+            *longer_copies(survey.root, directory.copies, result.partitions.values(), _merged(plan.choice)),
             *ends_going_back(survey.root, survey.tree(), result.partitions.values(), lost),
             *(of_best for of_best in choice.consequences if best is not None and of_best.way == best.way),
             *(open_ones if is_emptied else ()),
@@ -464,6 +472,13 @@ def plan_of(
         unseen = [finding for finding in unseen if is_for_full(finding) and finding not in plan.findings]
     needs_full = rules.may_need_full and any(map(is_for_full, unseen))
     return replace(plan, findings=[*plan.findings, *unseen], needs_full=needs_full)
+
+
+def _merged(choice: RecoveryChoice) -> set[str]:
+    """Return the partition directories that the recommended way merges with other copies."""
+    if choice.recommended is None or choice.recommended.spec.help is not Help.COPIES:
+        return set()
+    return {name for name, ways in choice.by_partition.items() if any(way.spec.help is Help.COPIES for way in ways)}
 
 
 def with_findings_of_segments(plan: Plan) -> Plan:

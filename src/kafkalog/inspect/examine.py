@@ -333,6 +333,7 @@ def _kept(path: str, plan: Plan) -> Planned:
         declined=plan.declined,
         deleted=plan.deleted,
         deleted_partitions=plan.deleted_partitions,
+        deleted_beyond_end=plan.deleted_beyond_end,
         identity_in=plan.identity_in,
         metadata_beside=plan.metadata_beside,
         asked_for=plan.asked_for,

@@ -16,6 +16,7 @@ from kafkalog.inspect.timeline import Series
 from kafkalog.recovery.act.history import RunInfo
 from kafkalog.recovery.act.unfinished_business import Standing
 from kafkalog.recovery.broker.node.answer import NodeStart
+from kafkalog.recovery.checks.deleted_beyond_end import DeletedBeyondEnd
 from kafkalog.recovery.decide.aftermath import LossConsequence
 from kafkalog.recovery.decide.choice import RecoveryChoice
 from kafkalog.recovery.decide.deleted_data import DeletedPartitions
@@ -137,6 +138,8 @@ class Planned(Struct, frozen=True, kw_only=True):
     deleted: str | None = None
     deleted_partitions: DeletedPartitions | None = None
     """`-delete` directories, which a start removes, with records that nothing else holds; None if there are none"""
+    deleted_beyond_end: tuple[DeletedBeyondEnd, ...] = ()
+    """`.deleted` segments, which a start removes, with records at or beyond the end of their log, by partition"""
     asked_for: tuple[str, ...] = ()
     """partition directories that the plan is limited to; empty if it is for all"""
     changing: tuple[str, ...] = ()

@@ -62,6 +62,7 @@ def _outlook(planned: Planned, given: Given) -> Outlook:
         step=what_to_type(planned, given),
         findings=planned.damages,
         deleted=planned.deleted_partitions,
+        beyond_end=planned.deleted_beyond_end,
     )
 
 

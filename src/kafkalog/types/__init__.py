@@ -120,6 +120,7 @@ _NAMES = {
     "kafkalog.recovery.broker.node.answer": ["AnswerJson", "ConsequenceKind", "Fault", "NodeAnswer", "NodeStart",
         "Part", "Role", "StartConsequence", "StartOutcome"],
     "kafkalog.recovery.broker.node.releases": ["Release"],
+    "kafkalog.recovery.checks.deleted_beyond_end": ["DeletedBeyondEnd"],
     "kafkalog.recovery.checks.report": ["BrokerStart", "DirectoryReport", "PartitionReport", "VerifyReport"],
     "kafkalog.recovery.decide.actions": ["ActionKind", "RecoveryAction"],
     "kafkalog.recovery.decide.aftermath": ["LossConsequence"],

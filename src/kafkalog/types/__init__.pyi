@@ -194,6 +194,7 @@ from kafkalog.recovery.broker.node.answer import Role as Role
 from kafkalog.recovery.broker.node.answer import StartConsequence as StartConsequence
 from kafkalog.recovery.broker.node.answer import StartOutcome as StartOutcome
 from kafkalog.recovery.broker.node.releases import Release as Release
+from kafkalog.recovery.checks.deleted_beyond_end import DeletedBeyondEnd as DeletedBeyondEnd
 from kafkalog.recovery.checks.report import BrokerStart as BrokerStart
 from kafkalog.recovery.checks.report import DirectoryReport as DirectoryReport
 from kafkalog.recovery.checks.report import PartitionReport as PartitionReport

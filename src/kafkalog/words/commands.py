@@ -167,3 +167,16 @@ def _metadata_beside(plan: PlannedFor, words: Sequence[str]) -> list[str]:
     """
     is_about_it = any(word.partition("=")[0] in _ABOUT_EVERY_PATH for word in words)
     return [] if plan.metadata_beside is None or is_about_it else [plan.metadata_beside]
+
+
+def extracting(root: str, topic: str, *options: str) -> str:
+    """Return the `undelete` command that writes what was deleted of a topic in the log directory `root` into a new
+    directory beside it. `options` are further arguments.
+    """
+    words = [root, "--topic", topic, *options, "--into", extracted_to(root, topic)]
+    return f"kafkalog undelete {shell_line(words)}"
+
+
+def extracted_to(root: str, topic: str) -> str:
+    """Return the path of the directory that the command of `extracting` writes."""
+    return f"{root}.undeleted-{topic}"

@@ -2,9 +2,9 @@
 columns.
 
 In this order: whether the broker starts and with which release, which partitions are out of service then, which deleted
-partitions a start removes, which partitions lose records and since when, which groups are beyond the end of a log, and
-which commands to type. If not everything fits, the rest is left out and counted; the tables after the screen have
-everything.
+partitions and segments a start removes, which partitions lose records and since when, which groups are beyond the end
+of a log, and which commands to type. If not everything fits, the rest is left out and counted; the tables after the
+screen have everything.
 """
 
 from __future__ import annotations
@@ -93,9 +93,9 @@ class FirstScreen(Struct, frozen=True, kw_only=True):
     losses: Sequence[Loss] = ()
     beyond_end: Sequence[str] = ()
     """groups beyond the end of a log, and other consequences of losses"""
-    removed: str = ""
-    """deleted partitions that a start removes, and the command that keeps them, which is never cut; empty if there are
-    none"""
+    removed: Sequence[str] = ()
+    """deleted partitions and deleted segments that a start removes, each with the command that keeps them, which is
+    never cut"""
     note: str = ""
     """why there is no command, or how its result differs from the losses above"""
     commands: Sequence[str] = ()
@@ -118,7 +118,7 @@ class FirstScreen(Struct, frozen=True, kw_only=True):
         start = _starts(self.start, most, width)
         head = [
             *_cut([self.out_of_service] if self.out_of_service else [], _OUT_OF_SERVICE, width),
-            *(folded_with_command(escape_controls(self.removed), width) if self.removed else []),
+            *(line for each in self.removed for line in folded_with_command(escape_controls(each), width)),
             *_cut([self.lost] if self.lost else [], _SUM, width),
         ]
         beyond = _cut(self.beyond_end, _BEYOND, width)
@@ -216,8 +216,8 @@ def _starts(sentences: Sequence[str], most: int, width: int) -> list[str]:
 
 def _cut(sentences: Sequence[str], most: int, width: int) -> list[str]:
     """Wrap sentences into at most `most` lines of `width` columns. Each sentence gets about the same number of lines.
-    If one is too long, a command at its end is left out; if it is still too long, it is cut and ends in an ellipsis. If
-    not all sentences fit, the last line counts the others. Several sentences need a `most` of at least 3.
+    If one needs several lines, a command at its end is left out; if it is still too long, it is cut and ends in an
+    ellipsis. If not all sentences fit, the last line counts the others. Several sentences need a `most` of at least 3.
     """
     lines: list[str] = []
     for number, sentence in enumerate(sentences):
@@ -227,8 +227,8 @@ def _cut(sentences: Sequence[str], most: int, width: int) -> list[str]:
             return [*lines, f"and {left} more, below"]
         parts = wrapped(escape_controls(sentence), width)
         share = min(share, most - len(lines))
-        head = before_command(sentence) if len(parts) > share else None
-        if head is not None:  # a part of a command would be a different command
+        head = before_command(sentence) if len(parts) > 1 else None
+        if head is not None:  # a command that is wrapped as text cannot be pasted
             parts = wrapped(escape_controls(f"{head} (see below)"), width)
         if len(parts) > share:
             parts = [*parts[: share - 1], _with_ellipsis(parts[share - 1], width)]

@@ -36,6 +36,8 @@ from kafkalog.words.commands import (
     Given,
     PlannedFor,
     commands_for,
+    extracted_to,
+    extracting,
     identity_command,
     paths_of,
     with_identity,
@@ -296,14 +298,13 @@ def note_of_ways(
 def _from_deleted(plan: Outlined, given: Given) -> NextStep:
     """The next step if `.deleted` files hold lost offsets: to extract them as copies, and to plan with these copies."""
     names = [name for name in map(parse_partition_directory, plan.lost_in_deleted) if name is not None]
-    into = {topic: f"{plan.root}.undeleted-{topic}" for topic in dict.fromkeys(name.topic for name in names)}
-    copies = [word for directory in into.values() for word in ("--copy", directory)]
+    topics = dict.fromkeys(name.topic for name in names)
+    copies = [word for topic in topics for word in ("--copy", extracted_to(plan.root, topic))]
     note = (
         f".deleted files, which a recovery moves away and a start removes, hold lost offsets of "
         f"{counted(len(names), 'partition')}: type this first; `plan` then counts them as a copy:"
     )
-    undeletes = [f"kafkalog undelete {shell_line([plan.root, '--topic', topic, '--into', directory])}"
-                 for topic, directory in into.items()]  # fmt: skip
+    undeletes = [extracting(plan.root, topic) for topic in topics]
     again = f"kafkalog plan {shell_line([*paths_of(plan, given), *given.words, *copies])}"
     return NextStep(text=note, commands=[*undeletes, again])
 

@@ -35,6 +35,7 @@ from kafkalog.recovery.broker.node.answer import (
 )
 from kafkalog.recovery.broker.node.releases import MODELED
 from kafkalog.recovery.broker.node.sentences import is_lost_and_emptied, node_sentences, start_fails, start_sentences
+from kafkalog.recovery.checks.deleted_beyond_end import DeletedBeyondEnd
 from kafkalog.recovery.decide.aftermath import LossConsequence
 from kafkalog.recovery.decide.choice import RecoveryChoice, ranges_text
 from kafkalog.recovery.decide.deleted_data import DeletedPartitions
@@ -49,15 +50,16 @@ from kafkalog.recovery.decide.losses import (
 )
 from kafkalog.recovery.decide.plan import BrokerForecast
 from kafkalog.recovery.decide.ways import Measured, RecoveryWay, total
+from kafkalog.words.commands import extracting
 from kafkalog.words.first_screen import FirstScreen, Loss, StartForecast, start_lines
 from kafkalog.words.next_step import DONE_NEXT, NextStep, StepKind, note_of_copied, note_of_ways
 from kafkalog.words.order import natural_order
 from kafkalog.words.quarantine import place_in_quarantine
 
 __all__ = [
-    "NEEDS_ROOM", "Outlook", "consequence_sentences", "copies_to_keep", "first_screen", "forecast_sentences",
-    "how_logs_load", "looks_in_quarantine", "losses_of", "out_of_service_sentence", "partitions_that_lose",
-    "removed_sentence", "renaming_text", "wrong_log_starts",
+    "NEEDS_ROOM", "Outlook", "beyond_end_text", "consequence_sentences", "copies_to_keep", "first_screen",
+    "forecast_sentences", "how_logs_load", "looks_in_quarantine", "losses_of", "out_of_service_sentence",
+    "partitions_that_lose", "removed_sentence", "renaming_text", "topics_of", "wrong_log_starts",
 ]  # fmt: skip
 
 _SHOWN = 24
@@ -89,6 +91,8 @@ class Outlook(Struct, frozen=True, kw_only=True):
     """findings of the plan; their files are relative to the directory"""
     deleted: DeletedPartitions | None = None
     """deleted partitions that a start removes; None if there are none"""
+    beyond_end: Sequence[DeletedBeyondEnd] = ()
+    """deleted segments that a start removes, with records beyond the end of their log"""
 
 
 def forecast_sentences(forecast: BrokerForecast, by_kafka: Iterable[Measured] = ()) -> list[str]:
@@ -173,11 +177,12 @@ def first_screen(
         then = note if commands else "ask again:" if ask_again else "ask again"
         note = f"first see to what is said at the top (runbook: lost-directory); then {then}"
         commands = commands or ([ask_again] if ask_again else [])
+    removed = removed_sentence({each.root: each.deleted for each in outlooks if each.deleted is not None})
     return FirstScreen(
         title=title,
         start=list(_starts(outlooks, are_alone=bool(problems))),
         out_of_service=_out_of_service(outlooks, are_alone=bool(problems)),
-        removed=removed_sentence({each.root: each.deleted for each in outlooks if each.deleted is not None}),
+        removed=[*filter(None, [removed]), *_removed_beyond_end(outlooks, commands)],
         lost=_lost(outlooks, are_alone=bool(problems)),
         losses=losses,
         beyond_end=consequence_sentences(each for outlook in outlooks for each in outlook.consequences),
@@ -282,10 +287,10 @@ def _ways(outlooks: Sequence[Outlook]) -> list[tuple[RecoveryWay, Measured]]:
 def consequence_sentences(consequences: Iterable[LossConsequence]) -> list[str]:
     """Return the details of consequences so that each kind is shown early, because a screen has room for few: first one
     of each kind, then the second of each, and so on. The first kinds are log start offsets beyond the end of a log,
-    consumer groups, and transactions. Details about consumer groups that differ only in the partition of a topic are
-    one sentence.
+    copies that have more, consumer groups, and transactions. Details about consumer groups that differ only in the
+    partition of a topic are one sentence.
     """
-    first_kinds = ("wrong_log_start", "groups_beyond_end", "transaction_stays_open", "marker_lost")
+    first_kinds = ("wrong_log_start", "copy_has_more", "groups_beyond_end", "transaction_stays_open", "marker_lost")
     by_kind: dict[str, list[str]] = {kind: [] for kind in first_kinds}
     alike: dict[tuple[str, str, str], list[str]] = {}
     for consequence in consequences:
@@ -443,6 +448,37 @@ def removed_sentence(deleted: Mapping[str, DeletedPartitions], subject: str = "a
         f"{subject} removes {records} in {directories}, of partitions that were deleted; to keep them, first: "
         f"kafkalog undelete {shell_line(words)}"
     )
+
+
+def _removed_beyond_end(outlooks: Sequence[Outlook], commands: Sequence[str]) -> Iterator[str]:
+    """Yield a sentence about the deleted segments with records beyond the ends of logs, which a start removes, and the
+    commands that keep the records, at its end. Yields nothing if there are none. The commands are left out if the first
+    is among `commands`, which follow on the screen.
+    """
+    by_root = {outlook.root: outlook.beyond_end for outlook in outlooks if outlook.beyond_end}
+    if not by_root:
+        return
+    keeping = [extracting(root, topic) for root, several in by_root.items() for topic in topics_of(several)]
+    left = len(keeping) - _NAMED
+    and_more = f", and for {counted(left, 'more topic')} likewise" if left > 0 else ""
+    first = f"; to keep them, first{and_more}: {' && '.join(keeping[:_NAMED])}" if keeping[0] not in commands else ""
+    segments = [each for several in by_root.values() for each in several]
+    yield f"a start removes {beyond_end_text(segments)}, which a truncation removed{first}"
+
+
+def beyond_end_text(several: Sequence[DeletedBeyondEnd]) -> str:
+    """Return a phrase with the number of records and of deleted segments beyond the ends of logs, and the offsets in
+    each of the first `_NAMED` partitions, to follow a verb. `several` has at least one item.
+    """
+    records = counted(sum(each.records for each in several), "record")
+    segments = counted(sum(len(each.paths) for each in several), "deleted segment")
+    places = first_of([f"{each.directory}: {each.offsets_text}" for each in several], _NAMED)
+    return f"{records} in {segments} beyond the end of {counted(len(several), 'log')} ({places})"
+
+
+def topics_of(several: Sequence[DeletedBeyondEnd]) -> list[str]:
+    """Return the topics of deleted segments, each once, in order."""
+    return list(dict.fromkeys(each.directory.rpartition("-")[0] for each in several))
 
 
 def _where_consumers_stop(outlooks: Sequence[Outlook]) -> str:

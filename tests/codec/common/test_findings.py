@@ -118,6 +118,7 @@ ELSEWHERE = {
     FindingCode.OFFSETS_BELOW_LOG_START: "recovery/checks/test_verify.py",
     FindingCode.LOG_END_BELOW_LOG_START: "recovery/checks/test_verify.py",
     FindingCode.LOG_END_BELOW_HIGH_WATERMARK: "recovery/checks/test_verify.py",
+    FindingCode.DELETED_BEYOND_END: "recovery/decide/test_deleted_data.py",
     FindingCode.LOG_END_BELOW_OFFSET: "recovery/checks/test_verify.py",
     FindingCode.UNREADABLE: "cli/test_unreadable_files.py",
     FindingCode.BROKER_REFUSES: "recovery/checks/test_verify.py",

@@ -5,12 +5,15 @@ Expected is what 2.8.2, 3.9.1 and 4.3.0 did with such directories.
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 
 import pytest
 
 from kafkalog.codec.common.findings import FindingCode
+from kafkalog.codec.common.source import BufferSource
+from kafkalog.codec.plain.scanner import Scanner
 from kafkalog.jobs.triage.run import Triage, triage
 from testkit.made.scenes import metadata_elsewhere
 from testkit.recorded.broker_dirs import brokers, own_copy, unpacked
@@ -46,6 +49,31 @@ def test_a_partition_that_is_put_away_is_lost_by_the_start(state: str, data: Pat
     assert ended.code == 1
     assert "Nothing is lost" not in ended.out
     assert "Apart from the elections" in ended.out
+
+
+def cut_off(partition: Path) -> None:
+    """Leave the first batch of a log's last segment, and all of it as a deleted segment, as a truncation leaves one."""
+    log = max(partition.glob("*.log"))
+    first = next(iter(Scanner(BufferSource(log.read_bytes()))))
+    shutil.copy(log, log.with_name(f"{log.name}.deleted"))
+    os.truncate(log, first.position + first.size)
+
+
+def test_deleted_segments_beyond_the_end_of_all_copies_are_lost_by_the_start(tmp_path: Path) -> None:
+    """A follower truncates too, to agree with its leader: nothing is lost then that the others have."""
+    roots = sorted(unpack_replicas(tmp_path).glob("broker-*"))
+    names = [{path.name for path in root.glob("*-0") if path.name[0] != "_"} for root in roots]
+    common = sorted(set.intersection(*names))
+    name = next(name for name in common if max((roots[0] / name).glob("*.log")).stat().st_size)
+    removes = "its start removes"
+    cut_off(roots[0] / name)
+    assert removes not in kafkalog("triage", *roots).out
+    for root in roots[1:]:
+        cut_off(root / name)
+    said = kafkalog("triage", *roots)
+    assert removes in said.out
+    assert name in said.out.partition(removes)[2]
+    assert said.code == 1
 
 
 def test_committed_records_that_no_copy_has_are_no_exit_code_0(data: Path) -> None:

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from kafkalog.codec.common.source import BufferSource
+from kafkalog.codec.plain.scanner import Scanner
 from kafkalog.recovery import Recovery, plan, recover
 from testkit.recorded.broker_dirs import brokers, own_copy
 from testkit.running.command import kafkalog
@@ -119,6 +121,109 @@ def test_segments_that_retention_took(root: Path) -> None:
     said = note(root)
     assert said is not None
     assert "1 .deleted segment in orders-23-0, 2 .deleted segments in stock-41-0; " in said
+
+
+def cut_off(root: Path, partition: str = "orders-23-0") -> tuple[int, int]:
+    """Leave a partition as a start does that truncates it before its last segment and is killed, with checkpoints that
+    know no more; return the first offset of that segment and the log end offset before.
+    """
+    (report,) = kafkalog("verify", "--json", root).objects
+    (end,) = (each["log_end_offset"] for each in report["partitions"] if each["path"].endswith(partition))
+    first = int(max((root / partition).glob("*.log")).stem)
+    delete_segment(root / partition, -1)
+    for path in (root / partition).glob(f"{end:020}.snapshot"):
+        path.unlink()
+    for name in ("recovery-point-offset-checkpoint", "replication-offset-checkpoint"):
+        (root / name).write_text("0\n0\n")
+    return first, end
+
+
+def screen_of(text: str) -> str:
+    return words(text.replace(" \\\n", " ").partition("\n\n")[0])
+
+
+def test_segments_beyond_the_end_which_a_truncation_removed(root: Path) -> None:
+    """Real 4.1.1 left such files when it was killed within a minute of `truncateTo`; its next start removed them."""
+    first, end = cut_off(root)
+    sound = next((root / "orders-23-0").glob("*.log.deleted")).read_bytes()
+    verified = kafkalog("verify", root)
+    assert verified.code == 1
+    assert f"deleted_beyond_end ({root}/orders-23-0/{first:020}.log.deleted, offset {first})" in verified.err
+    offsets = f"offsets {first} to {end - 1}"
+    holds = f"{end - first} records in 1 deleted segment beyond the end of 1 log (orders-23-0: {offsets})"
+    extract = f"kafkalog undelete {root} --topic orders-23 --into {root}.undeleted-orders-23"
+    report = root.parent / "report.txt"
+    assert kafkalog("report", root, "-o", report).code == 1
+    for text in (kafkalog("plan", root).out, report.read_text()):
+        screen = screen_of(text)
+        said = f"a start removes {holds}, which a truncation removed; to keep them, first: {extract}"
+        before, _, after = screen.partition(said)
+        assert after
+        assert "lost with this plan: nothing" in after
+        assert "type this" not in before
+    listed = kafkalog("undelete", root)
+    assert f"{offsets}, and the log ends at {first}: a truncation removed them; " in words(listed.out)
+    assert f"to extract what is not restored of orders-23: {extract}" in words(listed.out.replace(" \\\n", " "))
+    for option in ("--hold", "--yes"):
+        refused = kafkalog("undelete", root, "--topic", "orders-23", option)
+        assert refused.code == 3
+        assert f"to extract what is not restored of orders-23: {extract}" in words(refused.err.replace(" \\\n", " "))
+    assert kafkalog(*shlex.split(extract)[1:]).code == 0
+    assert joined(root.parent / f"{root.name}.undeleted-orders-23" / "orders-23-0") == sound
+    shutil.rmtree(root.parent / f"{root.name}.undeleted-orders-23")
+
+    recovered = kafkalog("recover", "--yes", root).out
+    assert f"a start removes {holds}" in screen_of(recovered)
+    ended = words(recovered.partition("\nrecovered ")[2].replace(" \\\n", " "))
+    run = max(path.name for path in (root.parent / f"{root.name}.recovery").iterdir())
+    of_run = extract.replace("--into", f"--source {run} --into")
+    assert f"`.deleted` files there hold {holds}, to be extracted by this: {of_run} " in ended
+    assert kafkalog(*shlex.split(of_run)[1:]).code == 0
+    assert joined(root.parent / f"{root.name}.undeleted-orders-23" / "orders-23-0") == sound
+    assert kafkalog("verify", root).code == 0
+
+
+def test_segments_that_the_log_has_again_are_not_beyond_its_end(root: Path) -> None:
+    """A follower that truncates, and fetches the offsets again, leaves `.deleted` segments of records that it has."""
+    log = max((root / "orders-23-0").glob("*.log"))
+    shutil.copy(log, log.with_name(log.name + ".deleted"))
+    delete_segment(root / "stock-41-0", 0)
+    assert kafkalog("verify", root).code == 0
+    assert "deleted_beyond_end" not in kafkalog("plan", "--json", root).out
+
+
+def test_segments_of_which_the_log_has_a_part_again(root: Path) -> None:
+    """Only what lies beyond the end counts: the log went on from the truncation, and other records have the offsets."""
+    first, end = cut_off(root)
+    log = next((root / "orders-23-0").glob("*.log.deleted"))
+    batches = list(Scanner(BufferSource(log.read_bytes())))
+    assert len(batches) > 1
+    log.with_name(f"{first:020}.log").write_bytes(log.read_bytes()[: batches[1].position])
+    (line,) = kafkalog("plan", "--json", root).objects
+    (finding,) = (each for each in line["findings"] if each["code"] == "deleted_beyond_end")
+    again = batches[1].first_offset
+    said = f"holds {end - again} records with offsets {again} to {end - 1}, and the log ends at {again}"
+    assert said in finding["detail"]
+
+
+def test_copies_of_a_log_that_is_merely_short(root: Path) -> None:
+    copy = root.parent / "copy"
+    shutil.copytree(root, copy)
+    assert "copy_has_more" not in kafkalog("plan", root, "--copy", copy, "--json").out
+    first, end = cut_off(root)
+    for path in (root / "orders-23-0").glob("*.deleted"):
+        path.unlink()
+    assert "which this log lacks" not in kafkalog("plan", root).out
+    said = f"a copy of orders-23-0 has offsets {first} to {end - 1}, which this log lacks"
+    compares = f"kafkalog compare {root}/orders-23-0 {copy}/orders-23-0"
+    planned = kafkalog("plan", root, "--copy", copy).out.replace(" \\\n", " ")
+    assert said in screen_of(planned)
+    assert f"{said}: {compares}" in words(planned)
+    compared = kafkalog(*shlex.split(compares)[1:])
+    lacks = f" lacks {end - first} records that {copy}/orders-23-0 has, the first at offset {first}"
+    assert lacks in words(compared.out)
+    (copy / "orders-23-0" / "partition.metadata").write_text("version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAg")
+    assert "which this log lacks" not in kafkalog("plan", root, "--copy", copy).out
 
 
 def test_a_segment_that_compaction_replaced(root: Path) -> None:

@@ -258,12 +258,14 @@ def _against(partition: PartitionComparison, copy: CopyReport, best: CopyReport)
 
 def _replay_of(partition: PartitionComparison, copy: CopyReport, start: int) -> str:
     """Return a `kafkalog replay` command that writes the records from offset `start` on of this copy into a topic with
-    the suffix `-lost`. It is quoted for a shell; the user must replace its placeholder HOST:PORT.
+    the suffix `-lost`. It is quoted for a shell; the user must replace its placeholder HOST:PORT. It has the number of
+    replicas of the partition if the cluster's metadata is known, else the cluster's default applies.
     """
-    topic = partition.topic
+    topic, state = partition.topic, partition.replica_state
+    factor = ["--replication-factor", str(len(state.replicas))] if state is not None and state.replicas else []
     return shell_line([
         "kafkalog", "replay", "--topic", topic, "--partition", str(partition.partition), "--start-offset", str(start),
-        "--rename", f"{topic}={topic}-lost", "--replication-factor", str(len(partition.copies)),
+        "--rename", f"{topic}={topic}-lost", *factor,
         "--bootstrap-server", "HOST:PORT", os.path.dirname(copy.path) or ".",
     ])  # fmt: skip
 

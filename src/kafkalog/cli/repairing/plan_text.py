@@ -203,6 +203,7 @@ def outlook_of(plan: Plan, given: Given = NOTHING_GIVEN, *, acts: bool = False) 
         step=step,
         findings=plan.findings,
         deleted=plan.deleted_partitions,
+        beyond_end=plan.deleted_beyond_end,
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from kafkalog.cli.repairing.ways_text import sentence_of_damage_left, sentences_of_log_starts
 from kafkalog.cli.sentences import SentenceWriter
 from kafkalog.codec.common.findings import FindingCode
@@ -13,16 +15,27 @@ from kafkalog.recovery.broker.node.sentences import node_sentences
 from kafkalog.recovery.decide.choice import ranges_text
 from kafkalog.recovery.decide.losses import first_names, lost_beside, lost_text, repeats_text, skipped_text
 from kafkalog.words.advice import told
+from kafkalog.words.commands import extracting
 from kafkalog.words.escapes import escape_controls
 from kafkalog.words.insides import NOT_EXAMINED
 from kafkalog.words.node import mends
-from kafkalog.words.outlook import Outlook, consequence_sentences, looks_in_quarantine, removed_sentence
+from kafkalog.words.outlook import (
+    Outlook,
+    beyond_end_text,
+    consequence_sentences,
+    looks_in_quarantine,
+    removed_sentence,
+    topics_of,
+)
 from kafkalog.words.quarantine import quarantine_sentence
 
 __all__ = ["print_result"]
 
 _CONSEQUENCES = 8
 """Most consequences of a recovery that are said again after it."""
+_EXTRACTS = 3
+"""Most topics whose commands to extract deleted records are printed."""
+
 
 def print_result(result: RecoveryResult, said: set[str] | None = None) -> None:
     """Print the result of a recovery: notes, earlier executions that were completed or set aside, partitions that were
@@ -60,9 +73,8 @@ def print_result(result: RecoveryResult, said: set[str] | None = None) -> None:
         outlook = Outlook(root=plan.root, forecast=None, choice=plan.choice, findings=plan.findings)
         for sentence in looks_in_quarantine(outlook, result.quarantine or ""):
             writer.write(escape_controls(sentence))
-        if plan.lost_in_deleted:
-            listing = f"kafkalog undelete {shell_word(plan.root)}"
-            writer.write(f"`.deleted` files there have lost offsets of {first_names(plan.lost_in_deleted)}: {listing}")
+        for sentence in _in_deleted_files(result):
+            writer.write(escape_controls(sentence))
         consequences = consequence_sentences(each for each in plan.consequences if each.way is None)
         for sentence in consequences[:_CONSEQUENCES]:
             writer.write(escape_controls(sentence))
@@ -73,6 +85,21 @@ def print_result(result: RecoveryResult, said: set[str] | None = None) -> None:
         for mend in mends(result.node, (partition.name for partition in result.plan.partitions)):
             writer.write(escape_controls(mend.sentence))
         writer.write(f"to undo this: kafkalog undo {shell_word(result.plan.root)} --run {result.run_id}")
+
+
+def _in_deleted_files(result: RecoveryResult) -> Iterator[str]:
+    """Yield sentences about the `.deleted` files that the recovery moved to quarantine and that have lost offsets, or
+    offsets beyond the end of their log, with commands that list or extract them.
+    """
+    plan, beyond = result.plan, result.plan.deleted_beyond_end
+    if plan.lost_in_deleted:
+        listing = f"kafkalog undelete {shell_word(plan.root)}"
+        yield f"`.deleted` files there have lost offsets of {first_names(plan.lost_in_deleted)}: {listing}"
+    if beyond:
+        extracts = [extracting(plan.root, topic, "--source", result.run_id or "") for topic in topics_of(beyond)]
+        more = f", and {counted(len(extracts) - _EXTRACTS, 'more topic')} likewise" * (len(extracts) > _EXTRACTS)
+        commands = " && ".join(extracts[:_EXTRACTS])
+        yield f"`.deleted` files there hold {beyond_end_text(beyond)}, to be extracted by this{more}: {commands}"
 
 
 def _what_is_left(result: RecoveryResult, said: set[str]) -> str:

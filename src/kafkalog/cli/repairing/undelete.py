@@ -29,7 +29,7 @@ from kafkalog.codec.common.shapes import shaped
 from kafkalog.codec.common.shell import shell_word
 from kafkalog.codec.common.wording import counted
 from kafkalog.jobs.undelete.listing import deleted
-from kafkalog.jobs.undelete.remains import Remains
+from kafkalog.jobs.undelete.remains import Remains, RemainsKind
 from kafkalog.jobs.undelete.request import Undelete
 from kafkalog.jobs.undelete.results import PutBack, UndeletePlan, UndeleteResult
 from kafkalog.jobs.undelete.taking_out import TakenOut, undelete_into
@@ -38,11 +38,17 @@ from kafkalog.log.directories.selection import is_glob, matcher
 from kafkalog.recovery.act.history import root_of_runs
 from kafkalog.recovery.facts.places import log_directories
 from kafkalog.words.advice import told
+from kafkalog.words.commands import extracting
 from kafkalog.words.cut_names import cut_name_text
 from kafkalog.words.escapes import escape_controls
 from kafkalog.words.exit_codes import ExitCode
 
 __all__ = ["command"]
+
+_TOPICS = 3
+"""Most topics whose commands are printed."""
+_EXTRACTED = ("overlap", "segments")
+"""reasons of refusals to restore deleted segments, which can be extracted"""
 
 
 def _remains(
@@ -79,14 +85,19 @@ def _remains(
 @contextmanager
 def _nearest_name(paths: Sequence[str], patterns: Sequence[str], quarantine: str | None) -> Iterator[None]:
     """Context manager for restoring a topic. If the topic has no deleted data and no deleted topic has its name,
-    `RecoveryRefused` is replaced by `UnknownName` with the nearest name. All other errors are passed on unchanged. The
-    directories are read again to find out.
+    `RecoveryRefused` is replaced by `UnknownName` with the nearest name. All other errors are passed on unchanged; if
+    deleted segments cannot be restored, the commands that extract them are printed before. The directories are read
+    again to find out.
     """
     try:
         yield
     except RecoveryRefused as refused:
         if refused.reason == "nothing":
             _remains(paths, patterns, (), quarantine, {})
+        if refused.reason in _EXTRACTED:
+            for path, several in _remains(paths, patterns, (), quarantine, {}).items():
+                for sentence in _extracting(root_of_runs(path), several):
+                    remark(sentence)
         raise
 
 
@@ -154,13 +165,33 @@ def _print_remains(root: str, all_remains: Sequence[Remains], rest: str) -> None
                 remains.records,
                 remains.bytes,
                 remains.deleted_ms,
-                remains.run_id or remains.directory,
+                remains.source,
                 remains.topic_id if remains.name_is_cut else None,
             ]
             for remains in all_remains
         ],
     )
-    _print(*(_outcome(remains) for remains in all_remains), *_damage(all_remains))
+    outcomes, damage = map(_outcome, all_remains), _damage(all_remains)
+    _print(*outcomes, *damage, *_extracting(root, all_remains))
+
+
+def _extracting(root: str, all_remains: Sequence[Remains]) -> Iterator[str]:
+    """Yield a sentence for each of the first `_TOPICS` topics with data that cannot be restored in place, with the
+    command that extracts it at its end; a last one counts the other topics. A topic of which a partition was deleted
+    several times has a sentence for each directory or run.
+    """
+    by_topic: dict[str, list[Remains]] = {}
+    for remains in all_remains:
+        if remains.why_not is not None and remains.kind is not RemainsKind.BELOW_START:
+            by_topic.setdefault(remains.topic, []).append(remains)
+    for topic, several in list(by_topic.items())[:_TOPICS]:
+        all_of_topic = [each for each in all_remains if each.topic == topic]
+        is_one = len({each.partition for each in all_of_topic}) == len(all_of_topic)
+        sources = [()] if is_one else [("--source", name) for name in dict.fromkeys(each.source for each in several)]
+        for source in sources:
+            yield escape_controls(f"to extract what is not restored of {topic}: {extracting(root, topic, *source)}")
+    if len(by_topic) > _TOPICS:
+        yield f"and {counted(len(by_topic) - _TOPICS, 'more topic')} likewise"
 
 
 def _damage(all_remains: Sequence[Remains]) -> Iterator[str]:

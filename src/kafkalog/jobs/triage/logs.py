@@ -48,6 +48,7 @@ from kafkalog.recovery.broker.node.sentences import (
     sentence_of_consequence,
 )
 from kafkalog.recovery.broker.node_start import node_start
+from kafkalog.recovery.checks.deleted_beyond_end import DeletedBeyondEnd, beyond_end_in
 from kafkalog.recovery.facts.recovery_request import Recovery, Rules, settled
 from kafkalog.recovery.facts.survey import LINKED_DIRECTORY, Survey, survey
 from kafkalog.recovery.facts.unreadable import unreadable_directories, why_not_predicted
@@ -100,6 +101,8 @@ class BrokerDisks(Struct, kw_only=True):
     """what its start removes from deleted, stray or future directories, or begins again empty, and which logs are
     older than the metadata; in sentences
     """
+    deleted: dict[Key, DeletedBeyondEnd] = {}
+    """deleted segments, which its start removes, with records at or beyond the end of their log"""
     online: list[LogDir] = []
     """directories that its start does not take offline"""
     refusal: str | None = None
@@ -251,6 +254,8 @@ def _read(disks: BrokerDisks, log_dir: LogDir, rules: Rules, workers: Workers, f
                 disks.futures[os.path.join(listed.root, partition.name)] = key, log
             else:
                 disks.logs[key] = log
+                deleted = beyond_end_in(listed.tree(), partition.name)
+                disks.deleted |= {} if deleted is None else {key: deleted}
 
 
 def _surveyed(path: str, workers: Workers) -> Survey:

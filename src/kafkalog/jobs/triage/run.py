@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import permutations
 from math import factorial
@@ -175,11 +175,27 @@ def triage(
         unclean_election=memory.unclean_election,
         lost_by_start=[
             *(sentence for disk in disks.values() for sentence in disk.lost_by_start),
+            *_removed_by_start(disks, wanted),
             *_older_metadata(memory, disks, known),
         ],
         unknown=unknown_partitions(shelf.log_dirs, memory, disks, select),
         findings=_distinct([*findings, *_without_disks(memory, disks)]),
     )
+
+
+def _removed_by_start(disks: Mapping[int, BrokerDisks], keys: Collection[Key]) -> Iterator[str]:
+    """Yield a sentence about each partition of `keys` of which a broker's start removes deleted segments with offsets
+    that no log here reaches.
+    """
+    for disk in disks.values():
+        for key, deleted in disk.deleted.items():
+            end = max((other.logs[key].end for other in disks.values() if key in other.logs), default=0)
+            if key in keys and deleted.last_offset >= end and disk.is_up:
+                yield (
+                    f"broker {disk.node}: its start removes {counted(deleted.records, 'record')} of "
+                    f"{deleted.directory} in deleted segments ({deleted.offsets_text}), which a truncation removed, "
+                    f"and no log here reaches offset {deleted.last_offset}: `kafkalog plan` says how to keep them"
+                )
 
 
 def _named_partitions(shelf: Shelf) -> list[Key]:

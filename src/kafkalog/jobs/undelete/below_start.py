@@ -34,7 +34,7 @@ from kafkalog.jobs.undelete.remains import (
 )
 from kafkalog.log.storage.java import TooLargeError
 from kafkalog.recovery.broker.manager import topic_id_or_none
-from kafkalog.recovery.decide.deleted_data import records_in
+from kafkalog.recovery.checks.deleted_beyond_end import records_in
 from kafkalog.recovery.facts.survey import Survey
 
 __all__ = ["below_start_in"]

@@ -24,12 +24,12 @@ from kafkalog.jobs.undelete.remains import (
     RemainsKind,
     files_by_directory,
     fitting_segments,
+    live_log,
     remains_in,
     why_not_fitting,
 )
 from kafkalog.jobs.undelete.request import Undelete
 from kafkalog.jobs.undelete.results import PutBack, UndeletePlan
-from kafkalog.log.directories.deleted import first_base_after_swaps
 from kafkalog.recovery.broker.manager import topic_id_or_none
 from kafkalog.recovery.decide.actions import ActionKind, RecoveryAction, difference, marker_first
 from kafkalog.recovery.decide.losses import first_names
@@ -225,12 +225,12 @@ class _Making:
             self.points.log_starts.pop((name.topic, name.partition), None)
 
     def segments(self, remains: Remains) -> None:
-        first_live = first_base_after_swaps(self.files[remains.directory])
-        fitting = fitting_segments(first_live, remains.segments)
+        live = live_log(self.found, remains.directory, self.files[remains.directory])
+        fitting = fitting_segments(live, remains.segments)
         bases = {remains_segment.base_offset for remains_segment in fitting}
         left = [segment for segment in remains.segments if segment.base_offset not in bases]
         self.left += [
-            why_not_fitting(first_live, remains_segment)
+            why_not_fitting(live, remains_segment)
             or Sentence(f"{remains_segment.path} overlaps the one before it: extract it with ", Ask.UNDELETE_INTO)
             for remains_segment in left
         ]

@@ -33,11 +33,12 @@ from kafkalog.recovery.act.history import RunState, list_runs, root_of_runs
 from kafkalog.recovery.act.operations import FILES
 from kafkalog.recovery.act.quarantine import Runs
 from kafkalog.recovery.broker.manager import topic_id_or_none
+from kafkalog.recovery.checks.deleted_beyond_end import log_end_in, records_in
 from kafkalog.recovery.damage.soundness import with_next
-from kafkalog.recovery.decide.deleted_data import records_in
 from kafkalog.recovery.facts.survey import Survey, survey
 
 __all__ = [
+    "LiveLog",
     "OnUnreadable",
     "Remains",
     "RemainsKind",
@@ -46,6 +47,7 @@ __all__ = [
     "files_by_directory",
     "fitting_segments",
     "is_empty_log",
+    "live_log",
     "remains_in",
     "status_in",
     "why_not_fitting",
@@ -124,6 +126,11 @@ class Remains(Struct, frozen=True, kw_only=True):
     def path(self) -> str:
         """Absolute path of the directory."""
         return os.path.join(self.place, self.directory)
+
+    @property
+    def source(self) -> str:
+        """Name of its place in a request: id of the execution that keeps it, else name of the directory."""
+        return self.run_id or self.directory
 
     @property
     def name_is_cut(self) -> bool:
@@ -345,7 +352,7 @@ def _judged(
         outcome, why_not = _of_directory(found, files, str(name))
     else:
         kind = RemainsKind.SEGMENTS
-        outcome, why_not = _of_segments(files[directory], segments)
+        outcome, why_not = _of_segments(live_log(found, directory, files[directory]), segments)
     return Remains(
         topic=name.topic,
         partition=name.partition,
@@ -378,26 +385,39 @@ def _of_directory(surveyed: Survey, files: Mapping[str, Sequence[str]], live: st
     return "", Sentence(own_data, Ask.UNDELETE_INTO, ", or name another topic with ", Ask.AS_TOPIC)
 
 
-def _of_segments(names: Sequence[str], segments: Sequence[RemainsSegment]) -> tuple[str, str | None]:
-    """Return the effect of restoring deleted segments of a live log, as (description, None). If no segment fits, return
-    ("", reason). Segments fit if they end below the first live segment and are sound (`fitting_segments`). `names` are
-    the files in the directory.
+class LiveLog(Struct, frozen=True):
+    """Offsets of the live segments of a partition; None if there is no live segment."""
+
+    first: int | None
+    """base offset of the first segment, as a start leaves it"""
+    end: int | None
+    """log end offset, up to the first damage of the last segment"""
+
+
+def live_log(found: Survey, directory: str, names: Sequence[str]) -> LiveLog:
+    """Return the offsets of the live segments in a directory of the survey. `names` are its files. Reads the headers of
+    the last segment; raises `StorageError` if it cannot.
     """
-    first = first_base_after_swaps(names)
-    fitting = fitting_segments(first, segments)
+    return LiveLog(first_base_after_swaps(names), log_end_in(found.tree(), directory))
+
+
+def _of_segments(live: LiveLog, segments: Sequence[RemainsSegment]) -> tuple[str, str | None]:
+    """Return the effect of restoring deleted segments of a live log, as (description, None). If no segment fits, return
+    ("", reason). Segments fit if they end below the first live segment and are sound (`fitting_segments`).
+    """
+    fitting = fitting_segments(live, segments)
     if not fitting:
-        return "", why_not_fitting(first, segments[0])
+        return "", why_not_fitting(live, segments[0])
     return f"the log begins at {fitting[0].base_offset} again", None
 
 
-def fitting_segments(first_live: int | None, segments: Sequence[RemainsSegment]) -> list[RemainsSegment]:
-    """Return the segments that can be restored, in order: undamaged, not empty, completely below `first_live`, and
-    beginning after the last offset of the segment chosen before. `first_live` is the base offset of the first live
-    segment, None if there is none.
+def fitting_segments(live: LiveLog, segments: Sequence[RemainsSegment]) -> list[RemainsSegment]:
+    """Return the segments that can be restored, in order: undamaged, not empty, completely below the first live
+    segment, and beginning after the last offset of the segment chosen before.
     """
     fitting: list[RemainsSegment] = []
     for segment in segments:
-        if why_not_fitting(first_live, segment) is not None:
+        if why_not_fitting(live, segment) is not None:
             continue
         before = fitting[-1].last_offset if fitting else None
         if before is None or before < segment.base_offset:
@@ -405,19 +425,25 @@ def fitting_segments(first_live: int | None, segments: Sequence[RemainsSegment])
     return fitting
 
 
-def why_not_fitting(first_live: int | None, segment: RemainsSegment) -> str | None:
+def why_not_fitting(live: LiveLog, segment: RemainsSegment) -> str | None:
     """Return the reason why a deleted segment cannot be restored, as a sentence; None if it can. The reasons: it is
-    damaged, it is empty, or it reaches `first_live`, the base offset of the first live segment (None: there is none).
+    damaged, it is empty, or it reaches the first live segment.
     """
     if segment.damage is not None:
         return Sentence(f"{segment.path} is damaged ({segment.damage}): extract what is sound with ", Ask.UNDELETE_INTO)
-    if segment.last_offset is None:
+    if segment.last_offset is None or segment.first_offset is None:
         return f"{segment.path} holds no record"
-    if first_live is not None and segment.last_offset >= first_live:
+    if live.first is None or segment.last_offset < live.first:
+        return None
+    holds = f"{segment.path} holds offsets {segment.first_offset} to {segment.last_offset}"
+    if live.end is not None and segment.last_offset >= live.end:
+        rest = "" if segment.first_offset >= live.end else ", and the log has other records of those below"
         return Sentence(
-            f"{segment.path} holds offsets {segment.first_offset} to {segment.last_offset}, and the log begins at "
-            f"{first_live}: there are other records of these offsets, or compaction or a truncation removed them; "
-            "extract it with ",
+            f"{holds}, and the log ends at {live.end}: a truncation removed them{rest}; extract it with ",
             Ask.UNDELETE_INTO,
         )
-    return None
+    return Sentence(
+        f"{holds}, and the log begins at {live.first}: there are other records of these offsets, or compaction "
+        "removed them; extract it with ",
+        Ask.UNDELETE_INTO,
+    )

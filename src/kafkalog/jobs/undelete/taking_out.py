@@ -111,8 +111,10 @@ def _chosen(
             raise error
         raise wanted.nothing_in(f"{places[0][0].root} or in a quarantine of its runs")
     for number, several in sorted(by_partition.items()):
+        named = [each for each in several if wanted.source is not None and wanted.is_source(each[1].source)]
+        several[:] = named or several  # the name of a live directory is also that of its copy in a quarantine
         _refuse_several_brokers(wanted, number, [survey.root for survey, _remains in several])
-        wanted.refuse_several(number, [remains.run_id or remains.directory for _survey, remains in several])
+        wanted.refuse_several(number, [remains.source for _survey, remains in several])
     return [several[0] for _number, several in sorted(by_partition.items())]
 
 

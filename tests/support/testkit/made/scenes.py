@@ -169,6 +169,29 @@ def _deleted_segments(data: Path, count: int, *, into_next: int) -> None:
     checkpoint.write_text("\n".join(["0", str(len(starts)), *starts, ""]))
 
 
+def started_too_early(directory: Path) -> None:
+    """A start has cut a log before its last two segments, and was killed; a copy has the first of them."""
+    data = _stopped(directory)
+    partition, copy = data / "stock-41-0", directory / "backup"
+    shutil.copytree(data, copy)
+    logs = sorted(partition.glob("*.log"))
+    for path in (copy / "stock-41-0").glob(f"{logs[-1].stem}.*"):
+        path.unlink()
+    for log in logs[-2:]:
+        for path in partition.glob(f"{log.stem}.*"):
+            path.rename(partition / f"{path.name}.deleted")
+    end = int(logs[-2].stem)
+    for snapshot in partition.glob("*.snapshot"):
+        if int(snapshot.stem) > end:
+            snapshot.unlink()
+    (partition / "leader-epoch-checkpoint").write_text(f"0\n2\n0 0\n1 {end}\n")
+    (data / ".kafka_cleanshutdown").unlink(missing_ok=True)
+    for name in ("recovery-point-offset-checkpoint", "replication-offset-checkpoint"):
+        others = [line for line in (data / name).read_text().splitlines()[2:] if not line.startswith("stock-41 0 ")]
+        lines = [*others, f"stock-41 0 {end}"]
+        (data / name).write_text("\n".join(["0", str(len(lines)), *lines, ""]))
+
+
 def staging_cluster(directory: Path) -> None:
     """A snapshot of a volume that was taken while the broker ran."""
     _killed(directory).rename(directory / "snapshot")
@@ -374,6 +397,7 @@ SCENES: dict[str, Callable[[Path], None]] = {
     "poison-record": poison_record,
     "retention-mistake": retention_mistake,
     "deleted-records": deleted_records,
+    "started-too-early": started_too_early,
     "ephemeral-quarantine": power_loss,
     "staging-cluster": staging_cluster,
     "offsets-before": offsets_before,

@@ -1,0 +1,86 @@
+"""Name copies whose log goes on beyond the end of a log that is merely short, so that no way of recovery uses them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from kafkalog.codec.common.shell import shell_line
+from kafkalog.codec.common.wording import first_of
+from kafkalog.codec.names import CLUSTER_METADATA_TOPIC, DirectoryState, parse_partition_directory, parse_segment_file
+from kafkalog.codec.plain.scanner import Scanner
+from kafkalog.log.disk.files import FileSource, scan_directory
+from kafkalog.recovery.broker.manager import LoadedPartition
+from kafkalog.recovery.checks.missing_partitions import topic_id_in
+from kafkalog.recovery.decide.aftermath import LossConsequence
+
+__all__ = ["longer_copies"]
+
+_NAMED = 3
+"""Most partitions that a sentence names."""
+
+
+class _Longer(NamedTuple):
+    """A copy of a partition, and the first and last offset that it has at or beyond the end of the log here."""
+
+    partition: str
+    first: int
+    last: int
+
+
+def longer_copies(
+    root: str, copies: Sequence[str], results: Iterable[LoadedPartition], merged: Collection[str]
+) -> Iterator[LossConsequence]:
+    """Yield a `copy_has_more` consequence for each topic and each log directory among `copies` in which partitions of
+    the topic have offsets at or beyond the end of the log in `root`. `results` are the partitions as the plan leaves
+    them. Left out are the metadata log, partitions in `merged`, which the recommended way merges with the copies, and
+    copies with another topic id. Reads the last segments of the copies; raises `StorageError` if it cannot.
+    """
+    if not copies:
+        return
+    from kafkalog.recovery.decide.merge_in_place import copies_of  # merges: most plans know no other copy
+
+    longer: dict[tuple[str, str], list[_Longer]] = {}
+    for result in results:
+        name = parse_partition_directory(result.name)
+        is_served = name is not None and name.state is DirectoryState.LIVE and result.stray is None
+        if name is None or not is_served or name.topic == CLUSTER_METADATA_TOPIC or result.name in merged:
+            continue
+        own_id = topic_id_in(os.path.join(root, result.name))
+        for path in copies_of(name.topic, name.partition, root, copies):
+            first, end = _offsets_of(path)
+            if end > result.log_end_offset and topic_id_in(path) == own_id:
+                had = _Longer(result.name, max(first, result.log_end_offset), end - 1)
+                longer.setdefault((name.topic, os.path.dirname(path)), []).append(had)
+    for (_topic, directory), several in longer.items():
+        only = several[0].partition if len(several) == 1 else ""
+        paths = [os.path.join(path, only) if only else path for path in (root, directory)]
+        compares = f"kafkalog compare {shell_line(paths)}"
+        yield LossConsequence(
+            kind="copy_has_more", partition=several[0].partition, detail=f"{_sentence(several)}: {compares}"
+        )
+
+
+def _sentence(several: Sequence[_Longer]) -> str:
+    if len(several) == 1:
+        (copy,) = several
+        return f"a copy of {copy.partition} has offsets {copy.first} to {copy.last}, which this log lacks"
+    places = [f"{copy.partition}: offsets {copy.first} to {copy.last}" for copy in several]
+    return f"copies have offsets that the logs here lack ({first_of(places, _NAMED)})"
+
+
+def _offsets_of(directory: str) -> tuple[int, int]:
+    """Return the first base offset of the live segments in a partition directory, and the offset after the last sound
+    batch of the last segment; (0, 0) without a segment. Raises `StorageError` if a file cannot be read.
+    """
+    logs = [
+        (parsed.base_offset, entry.path)
+        for entry in scan_directory(directory)
+        if (parsed := parse_segment_file(entry.name)) is not None and parsed.is_live_log
+    ]
+    if not logs:
+        return 0, 0
+    (base, path) = max(logs)
+    with FileSource(path) as source:
+        return min(logs)[0], max((batch.last_offset + 1 for batch in Scanner(source)), default=base)
