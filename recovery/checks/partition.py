@@ -230,6 +230,8 @@ class _PartitionVerifier:
         self._compare_snapshots()
         self._without_snapshot()
         self._snapshot_beyond_end()
+        if self._is_live:
+            self.report.open_transactions = self._opened
         told = {finding.file for finding in self.partition.findings if finding.code is FindingCode.TEMPORARY_FILE}
         for path in self.partition.unfinished:
             if path in told:

@@ -525,7 +525,8 @@ def _of_transactions(
 
 
 def _forgotten_of(opened: ProducerEntry, name: PartitionName, coordinators: Coordinators, rules: Rules) -> str | None:
-    return coordinators.id_without_transaction(opened, name, rules.facts, resumes=rules.resumes)
+    number, epoch = opened.producer_id, opened.producer_epoch
+    return coordinators.id_without_transaction(number, epoch, name, rules.facts, resumes=rules.resumes)
 
 
 def _staying_open(directory: str, name: PartitionName, opened: ProducerEntry, owner: str) -> LossConsequence:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from kafkalog.cluster.groups.share_lost import Initialized
     from kafkalog.cluster.records.coordinator_records import CoordinatorRecord
     from kafkalog.cluster.transactions.transactions import TransactionalIds
-    from kafkalog.codec.model import ProducerEntry, Record
+    from kafkalog.codec.model import Record
     from kafkalog.codec.names import PartitionName
     from kafkalog.log.directories.partition import Partition
     from kafkalog.recovery.facts.topic_facts import TopicFacts
@@ -141,17 +141,18 @@ class Coordinators:
             return None
 
     def id_without_transaction(
-        self, opened: ProducerEntry, partition: PartitionName, facts: TopicFacts, *, resumes: bool = False
+        self, number: int, epoch: int | None, partition: PartitionName, facts: TopicFacts, *, resumes: bool = False
     ) -> str | None:
         """Return the transactional id of a transaction that is open at the end of `partition` and that its coordinator
         will not end, because its log does not have it; empty if no id has this producer id now. None if the coordinator
         will end it, if another broker or a partition that is not here may know more, or if `__transaction_state` is
-        missing, unreadable or too large. With `resumes`, logs keep what is behind their damage.
+        missing, unreadable or too large. `number` is the producer id, `epoch` its epoch, None if unknown. With
+        `resumes`, logs keep what is behind their damage.
 
         A coordinator ends what it loads as ongoing or prepared, up to the first damage. Its marker is refused if the
         partition has a newer epoch; an abort after the timeout raises the epoch by one (`TransactionCoordinator`).
         """
-        known, number = self.transactions, opened.producer_id
+        known = self.transactions
         if known is None:
             return None
         owners = [each for each in known.ids
@@ -159,7 +160,7 @@ class Coordinators:
         for owner in owners:
             newest = owner.producer_epoch + (owner.status == _ONGOING)
             is_listed = (partition.topic, partition.partition) in owner.partitions
-            if owner.is_undecided and is_listed and newest >= opened.producer_epoch:
+            if owner.is_undecided and is_listed and (epoch is None or newest >= epoch):
                 return None
         logs = known.logs
         asked = {owner.log_partition for owner in owners} or set(logs.read)

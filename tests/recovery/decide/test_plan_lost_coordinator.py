@@ -95,6 +95,9 @@ def test_a_coordinators_log_without_its_end_has_lost_an_open_transaction(is_torn
     recovered = " ".join(kafkalog("recover", "--yes", root).out.split())
     assert "keep op-1 stopped" in recovered
     assert told(root) == found
+    hanging = [line for line in kafkalog("verify", root).err.splitlines() if "transaction_hanging" in line]
+    assert {place for place in found for line in hanging if f"{place}, offset" in line} == set(found)
+    assert len(hanging) == 2
     assert "keep op-1 stopped" in " ".join(kafkalog("report", "--format", "text", "-o", "-", root).out.split())
 
 
@@ -111,3 +114,4 @@ def test_what_the_coordinator_will_end_is_not_named(root: Path) -> None:
     """At 100 the state is that op-1 is to be aborted in both partitions, and the coordinator writes these markers."""
     cut_state(root, 100, is_torn=False)
     assert told(root) == {}
+    assert "transaction_hanging" not in kafkalog("verify", root).err
