@@ -230,7 +230,7 @@ class _PartitionVerifier:
         self._compare_snapshots()
         self._without_snapshot()
         self._snapshot_beyond_end()
-        if self._is_live:
+        if self._is_live and self.report.offset_reached is not None:
             self.report.open_transactions = self._opened
         told = {finding.file for finding in self.partition.findings if finding.code is FindingCode.TEMPORARY_FILE}
         for path in self.partition.unfinished:

@@ -89,8 +89,11 @@ def total_for_good(facts: ReportFacts) -> Measured:
 
 
 def lost_for_good(facts: ReportFacts, planned: Planned) -> Measured:
-    """Loss of the recommended way of one directory, without what earlier recoveries have lost."""
-    return total(_for_good(facts, planned).values())
+    """Loss of the recommended way of one directory, without what earlier recoveries have lost; nothing if none is
+    recommended.
+    """
+    best, parts = recommended_of(planned), _for_good(facts, planned)
+    return best.measured if best and len(parts) == len(_by_recommended(planned)) else total(parts.values())
 
 
 def total_by_start(facts: ReportFacts) -> Measured | None:
