@@ -808,7 +808,13 @@ SPECS: Mapping[FindingCode, FindingSpec] = {
         FindingSpec(FindingCode.PARTITION_OWNED_TWICE, Severity.WARNING, Family.CLUSTER),
         FindingSpec(FindingCode.PAST_REMOVED, Severity.WARNING, Family.CLUSTER, traits=Trait.HIDES_NAMES),
         FindingSpec(FindingCode.OFFSET_BEYOND_LOG_END, Severity.WARNING, Family.CLUSTER),
-        FindingSpec(FindingCode.TRANSACTION_HANGING, Severity.WARNING, Family.CLUSTER),
+        FindingSpec(
+            FindingCode.TRANSACTION_HANGING,
+            Severity.WARNING,
+            Family.CLUSTER,
+            advice="Keep its producer stopped, whose next commit may commit its records: `kafkalog transactions` tells "
+            "how to end it.",
+        ),
         FindingSpec(
             FindingCode.METADATA_INCONSISTENT,
             Severity.WARNING,

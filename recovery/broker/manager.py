@@ -88,7 +88,8 @@ class LoadedPartition(Struct, frozen=True, kw_only=True):
     """log file and position of the batch that made the loader empty its segment; None if it emptied none"""
     stray: str | None = None
     refuses_appends: bool = False
-    """whether an index of the active segment has an entry at or above the log end, so that appends fail at it"""
+    """whether an index of the active segment has an entry at or above the log end, so that appends fail when they add
+    an entry; appends before that are acknowledged, up to `index.interval.bytes` and one more"""
 
 
 class BrokerResult(Struct, kw_only=True):

@@ -64,7 +64,7 @@ class AsListed:
         from kafkalog.recovery.checks import broker_start  # the whole model of the broker
 
         self._log_dir = log_dir
-        self._facts = facts
+        self.facts = facts
         self._asked = asked
         self._start = broker_start
         self._survey = broker_start.surveyed(log_dir.path)
@@ -80,7 +80,7 @@ class AsListed:
         `tables` has headers of logs that were read meanwhile; `jobs` partitions are loaded at a time.
         """
         outside = batches_outside(self._log_dir, ends_at)
-        loaded = self._start.loading(self._survey, tables, jobs=jobs, facts=self._facts)
+        loaded = self._start.loading(self._survey, tables, jobs=jobs, facts=self.facts)
         moments = different_moments(self._log_dir, reached)
         return loaded, [*self._findings, *outside, *moments]
 
@@ -88,7 +88,7 @@ class AsListed:
         """Return the forecast of a broker's start on the directory, and the findings about it. `loadings` are the
         results of `checked` for all directories, by path.
         """
-        return self._start.broker_start(self._log_dir.path, loadings, self._facts, self._asked)
+        return self._start.broker_start(self._log_dir.path, loadings, self.facts, self._asked)
 
 
 def beside_of(log_dir: LogDir, log_dirs: Sequence[LogDir] = (), facts: TopicFacts | None = None) -> Beside:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -43,6 +43,9 @@ class PartitionReport(Struct, kw_only=True):
     findings: list[Finding] = []
     local_start: LocalStart | None = None
     """where the local part of a tiered log begins; None if the log is not known to be tiered"""
+    open_transactions: Mapping[int, int] = {}
+    """first offsets of the transactions that are open at the end of a live log, by producer id; empty if an error or
+    damage at the log's end may hide their markers"""
 
     @property
     def is_log_read(self) -> bool:

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 from kafkalog.codec.common.arguments import Count
 from kafkalog.codec.common.errors import StorageError
-from kafkalog.codec.common.findings import Finding
+from kafkalog.codec.common.findings import Finding, FindingCode, Severity
 from kafkalog.codec.common.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.headers.header_tables import HeaderTables
-from kafkalog.codec.names import META_PROPERTIES
+from kafkalog.codec.names import META_PROPERTIES, parse_partition_directory
 from kafkalog.log.directories.inventory import lost_directories, open_all
 from kafkalog.log.directories.partition import Partition
 from kafkalog.log.directories.selection import ALL, Selection
@@ -30,6 +30,8 @@ from kafkalog.recovery.checks.lost_and_found import known_ends
 from kafkalog.recovery.checks.lost_directories import with_what_was_there
 from kafkalog.recovery.checks.report import IN_USE, BrokerStart, DirectoryReport, PartitionReport, VerifyReport
 from kafkalog.recovery.facts.brokers import facts_of_each
+from kafkalog.recovery.facts.coordinators import Coordinators
+from kafkalog.recovery.facts.topic_facts import TopicFacts
 
 if TYPE_CHECKING:
     from kafkalog.recovery.checks.broker_start import Loading
@@ -198,12 +200,29 @@ def _ask(
 ) -> None:
     """Set in each report the forecast of the node's start, after the logs of all its directories were loaded. Findings
     about the start are inserted after the first findings of the directory; each item of `unasked` has a report and the
-    number of these first findings.
+    number of these first findings. Findings about transactions that hang are added to the partitions.
     """
     for directory, own in unasked:
         directory.broker, of_start = listed[directory.path].started(loadings)
         findings = directory.directory_findings
         directory.directory_findings = [*findings[:own], *of_start, *findings[own:]]
+        _hanging(directory, listed[directory.path].facts)
+
+
+def _hanging(directory: DirectoryReport, facts: TopicFacts) -> None:
+    """Add a TRANSACTION_HANGING finding about each transaction that is open at the end of a log and that its
+    coordinator, by its log in the broker's directories, will not end. `facts` come from the broker's metadata log.
+    """
+    coordinators = Coordinators([directory.path, *facts.roots])
+    for report in directory.partitions:
+        name = parse_partition_directory(os.path.basename(report.path))
+        for number, first in report.open_transactions.items() if name is not None else ():
+            if name is not None and coordinators.id_without_transaction(number, None, name, facts) is not None:
+                from kafkalog.cluster.transactions.transactions import WITHOUT_COORDINATOR  # seldom needed
+
+                detail = f"producer {number} holds a transaction open from offset {first} on{WITHOUT_COORDINATOR}"
+                code = FindingCode.TRANSACTION_HANGING
+                report.findings.append(Finding(code, Severity.WARNING, None, first, detail, report.path))
 
 
 def _among(findings: Sequence[Finding], files: Sequence[str]) -> list[Finding]:

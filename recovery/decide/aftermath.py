@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from msgspec import Struct
 
@@ -50,11 +50,17 @@ from kafkalog.recovery.facts.coordinators import Coordinators
 from kafkalog.recovery.facts.recovery_request import Rules
 from kafkalog.recovery.safe.normalize import Checkpoints, read_high_watermarks
 
+if TYPE_CHECKING:
+    from kafkalog.cluster.transactions.lost_markers import Listed
+    from kafkalog.cluster.transactions.transactions import TransactionalId
+
 __all__ = [
     "LossConsequence", "consequences", "ends_going_back", "held_back", "of_earlier_ends",
     "of_log_starts", "of_look_ups", "of_missing", "of_overlaps", "of_transaction_indexes", "transactions_staying_open",
 ]  # fmt: skip
 
+_RAISES_EPOCH = 2
+"""transaction version since which each transaction has its own epoch"""
 _NAMED = 3
 """Most groups or partitions that a sentence names."""
 _GROUPS = 8
@@ -77,10 +83,11 @@ class LossConsequence(Struct, frozen=True, kw_only=True):
     """`groups_beyond_end`: groups have offsets beyond the log's end; `marker_lost`: the marker of a transaction that
     has ended is lost; `older_values_return`: a compacted topic has lost records; `retention`: retention deletes
     segments soon after the start, by a known limit; `end_goes_back`: a log without records will end below the offset at
-    which it began; `transaction_stays_open`: the coordinator of an open transaction has lost its log;
-    `aborted_records`: readers of committed data get aborted records from an overlapping segment, or by a transaction
-    index that differs from the log, which may also hide committed ones; `deleted_records_return`: consumers get deleted
-    records again, because the log start offset was not in its checkpoint before a kill; `records_skipped`: consumers
+    which it began; `transaction_stays_open`: the coordinator of an open transaction has lost its log, or its
+    record of the transaction; `aborted_records`: readers of committed data get aborted records from an overlapping
+    segment, or by a transaction index that differs from the log, which may also hide committed ones;
+    `deleted_records_return`: consumers get deleted records again, because the log start offset was not in its
+    checkpoint before a kill; `records_skipped`: consumers
     may skip records, by an offset index that differs from the log; `wrong_times`: look-ups and retention by time go
     wrong, by a time index that differs from the log; `wrong_log_start`: the log start offset in its checkpoint is
     beyond the log's end, and other files contradict it; `copy_has_more`: another copy has offsets beyond the end of
@@ -120,7 +127,7 @@ def consequences(
         is_hurt = counts is not None and bool(counts.lost or counts.markers_out_of_reach)
         if is_hurt or coordinators.has_few_commits:
             yield from _of_groups(result.name, result.log_end_offset, name, coordinators)
-        yield from _of_transactions(before, after, result, name, coordinators, is_hurt=is_hurt)
+        yield from _of_transactions(before, after, result, name, coordinators, rules, is_hurt=is_hurt)
         if is_hurt and counts is not None:
             has_state = name.topic == SHARE_GROUP_STATE_TOPIC or topics.is_compacted(name.topic)
             if counts.records_kept == 0 and name.topic in _STATE_LOST:
@@ -310,12 +317,13 @@ def ends_going_back(
 
 
 def transactions_staying_open(
-    after: Tree, results: Iterable[LoadedPartition], coordinators: Coordinators
+    after: Tree, results: Iterable[LoadedPartition], coordinators: Coordinators, rules: Rules
 ) -> Iterator[LossConsequence]:
     """Yield a `transaction_stays_open` consequence for each transaction that is open at the end of a live log and that
-    no coordinator will end. This is so if no log directory of the broker has `__transaction_state` partitions that can
-    be read, or if they do not know its producer. `after` and `results` are as in `consequences`. Raises `StorageError`
-    if a file cannot be read.
+    no coordinator will end if a partition of `__transaction_state` is lost. This is so if no log directory of the
+    broker has partitions of it that can be read, or if they do not know its producer. Transactions that `consequences`
+    names in any case are left out. `after`, `results` and `rules` are as in `consequences`. Raises `StorageError` if a
+    file cannot be read.
     """
     for result in results:
         name = parse_partition_directory(result.name)
@@ -325,21 +333,11 @@ def transactions_staying_open(
         opened = _open_at_end(after, path)
         if not opened:
             continue
-        from kafkalog.cluster.transactions.abort_command import abort_command_at  # most logs have nothing open
-
         known = coordinators.transactions
         ids = {transactional_id.producer_id for transactional_id in known.ids} if known is not None else set()
         for entry in opened:
-            if entry.producer_id in ids:
-                continue
-            first = entry.current_txn_first_offset
-            detail = (
-                f"read_committed consumers stop at offset {first} of {result.name}: nothing ends the transaction of "
-                f"producer {entry.producer_id}; if it was not committed (runbook: lost-marker), abort it after the "
-                "start: "
-                f"{abort_command_at(name.topic, name.partition, first)}"
-            )
-            yield LossConsequence(kind="transaction_stays_open", partition=result.name, detail=detail)
+            if entry.producer_id not in ids and _forgotten_of(entry, name, coordinators, rules) is None:
+                yield _staying_open(result.name, name, entry, "")
 
 
 class _Segment(NamedTuple):
@@ -501,13 +499,18 @@ def _of_transactions(
     result: LoadedPartition,
     name: PartitionName,
     coordinators: Coordinators,
+    rules: Rules,
     *,
     is_hurt: bool,
 ) -> Iterator[LossConsequence]:
     """Yield a `marker_lost` consequence for each open transaction whose end marker is lost; `_stops` finds them and
-    describes the arguments. Raises `StorageError` if the producer snapshot cannot be read.
+    describes the arguments. Then yield a `transaction_stays_open` consequence for each other open transaction that its
+    coordinator does not know (`Coordinators.id_without_transaction`). Raises `StorageError` if the producer snapshot
+    cannot be read.
     """
+    ended = set()
     for stop in _stops(before, after, result, name, coordinators, is_hurt=is_hurt):
+        ended.add(stop.producer_id)
         whose = f" ({stop.transactional_id})" if stop.transactional_id is not None else ""
         where = "lost" if is_hurt else "missing"
         detail = (
@@ -515,6 +518,38 @@ def _of_transactions(
             f"{stop.producer_id}{whose} {stop.ended}, but its end marker is {where}{_way_out(stop)}"
         )
         yield LossConsequence(kind="marker_lost", partition=result.name, detail=detail)
+    path = f"{result.name}/{segment_file(result.log_end_offset, FileKind.PRODUCER_SNAPSHOT)}"
+    for entry in _open_at_end(after, path):
+        owner = None if entry.producer_id in ended else _forgotten_of(entry, name, coordinators, rules)
+        if owner is not None:
+            yield _staying_open(result.name, name, entry, owner)
+
+
+def _forgotten_of(opened: ProducerEntry, name: PartitionName, coordinators: Coordinators, rules: Rules) -> str | None:
+    number, epoch = opened.producer_id, opened.producer_epoch
+    return coordinators.id_without_transaction(number, epoch, name, rules.facts, resumes=rules.resumes)
+
+
+def _staying_open(directory: str, name: PartitionName, opened: ProducerEntry, owner: str) -> LossConsequence:
+    """Return the `transaction_stays_open` consequence of an open transaction. `owner` is the transactional id whose
+    next commit ends it; empty if there is none.
+    """
+    first = opened.current_txn_first_offset
+    if owner:
+        what = (
+            f"keep {owner} stopped, whose next commit there commits the records of an open transaction that its "
+            "coordinator has lost; after the start abort it with what `kafkalog transactions` prints, if it was not "
+            "committed (runbook: lost-marker)"
+        )
+    else:
+        from kafkalog.cluster.transactions.abort_command import abort_command_at  # most logs have nothing open
+
+        what = (
+            f"nothing ends the transaction of producer {opened.producer_id}; if it was not committed (runbook: "
+            f"lost-marker), abort it after the start: {abort_command_at(name.topic, name.partition, first)}"
+        )
+    detail = f"read_committed consumers stop at offset {first} of {directory}: {what}"
+    return LossConsequence(kind="transaction_stays_open", partition=directory, detail=detail)
 
 
 def _way_out(stop: _Stop) -> str:
@@ -565,9 +600,9 @@ def _stops(
     has ended: its coordinator has committed or aborted it and its producer has no undecided one, or the last producer
     snapshot of `before`, if it can be parsed, lies above its first offset and does not list it.
 
-    If the log loses nothing (`is_hurt` is False), snapshots of `before` do not count, and the coordinator counts only
-    if it lists this partition for the producer, and the transaction was not written to after that entry. Raises
-    `StorageError` if a snapshot cannot be read.
+    The coordinator does not count if the transaction began after its decision, or if its log lacks its end. If the log
+    here loses nothing (`is_hurt` is False), snapshots of `before` do not count, and the coordinator counts only if it
+    lists this partition for the producer. Raises `StorageError` if a snapshot cannot be read.
     """
     path = f"{result.name}/{segment_file(result.log_end_offset, FileKind.PRODUCER_SNAPSHOT)}"
     opened = _open_at_end(after, path)
@@ -618,12 +653,14 @@ def _decided(
     for opened_here in opened:
         producer_id = opened_here.producer_id
         listed = known.listed.get((producer_id, (name.topic, name.partition)))
-        if not is_hurt and (listed is None or opened_here.timestamp > listed.timestamp):
+        if not is_hurt and listed is None:
             continue
         ids = [transactional_id for transactional_id in known.ids if transactional_id.producer_id == producer_id]
         state = listed.status if listed is not None else ids[0].status if ids else None
         ended = None if state is None else decided_by(state)
         if ended is None or any(transactional_id.is_undecided for transactional_id in ids):
+            continue
+        if _began_later(opened_here, listed, ids) or (ids and not known.logs.is_whole(ids[0].log_partition)):
             continue
         whose = str(ids[0].transactional_id) if ids else None
         yield _Stop(
@@ -633,6 +670,18 @@ def _decided(
             ended=f"was {ended.word}",
             is_committed=ended is Decided.COMMIT,
         )
+
+
+def _began_later(opened: ProducerEntry, listed: Listed | None, ids: Sequence[TransactionalId]) -> bool:
+    """Whether an open transaction began after the decision in `listed`, else in the state of the first of `ids`. Since
+    KIP-890 (version 2) a decision has an epoch above the one of its transaction.
+    """
+    if listed is not None:
+        epoch, decided_at = listed.producer_epoch, listed.timestamp
+    else:
+        epoch, decided_at = ids[0].producer_epoch, ids[0].last_update_timestamp
+    is_raised = bool(ids) and ids[0].client_transaction_version >= _RAISES_EPOCH
+    return opened.timestamp > decided_at or opened.producer_epoch + is_raised > epoch
 
 
 def _open_at_end(after: Tree, path: str) -> Sequence[ProducerEntry]:

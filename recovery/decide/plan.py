@@ -135,7 +135,8 @@ class BrokerForecast:
     strays: tuple[str, ...] = ()
     """partition directories that the start would rename to `-stray`, because the metadata does not place them here"""
     refusing: tuple[str, ...] = ()
-    """partition directories whose log the start ends too low, below an index entry, so that appends are refused"""
+    """partition directories whose log the start ends too low, below an index entry: the first appends are
+    acknowledged, perhaps at offsets that are in use, and later ones are refused"""
     node: NodeStart | None = None
     """forecast of the whole node's start; None if it was not requested"""
 
@@ -445,7 +446,7 @@ def plan_of(
     lost_by_best = best.measured.lost if best is not None else [each for one in lost.values() for each in one.lost]
     in_deleted = lost_in_deleted(survey, lost_by_best)
     gone, beyond = deleted_partitions(survey), deleted_beyond_end(survey, ends)
-    open_ones = tuple(transactions_staying_open(result.tree, result.partitions.values(), directory.coordinators))
+    open_ones = tuple(transactions_staying_open(result.tree, result.partitions.values(), directory.coordinators, rules))
     is_emptied = _empties_coordinator(lost, rules.facts)
     plan = replace(
         plan,

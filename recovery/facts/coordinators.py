@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from kafkalog.cluster.records.coordinator_records import CoordinatorRecord
     from kafkalog.cluster.transactions.transactions import TransactionalIds
     from kafkalog.codec.model import Record
+    from kafkalog.codec.names import PartitionName
     from kafkalog.log.directories.partition import Partition
+    from kafkalog.recovery.facts.topic_facts import TopicFacts
 
 __all__ = ["Coordinators"]
 
@@ -30,6 +32,9 @@ _MOST_BYTES = 256 << 20
 """Most bytes of logs of one coordinator's topic that are read."""
 _MOST_FOR_SOUND_LOGS = 16 << 20
 """most bytes that are read if no log loses anything, as they rarely matter then"""
+
+_ONGOING = 1
+"""number of the state of a transaction that has not ended (`TransactionState`)"""
 
 TopicPartition = tuple[str, int]
 
@@ -134,6 +139,43 @@ class Coordinators:
             return read_transactions(partitions) if partitions else None
         except KafkaLogError:
             return None
+
+    def id_without_transaction(
+        self, number: int, epoch: int | None, partition: PartitionName, facts: TopicFacts, *, resumes: bool = False
+    ) -> str | None:
+        """Return the transactional id of a transaction that is open at the end of `partition` and that its coordinator
+        will not end, because its log does not have it; empty if no id has this producer id now. None if the coordinator
+        will end it, if another broker or a partition that is not here may know more, or if `__transaction_state` is
+        missing, unreadable or too large. `number` is the producer id, `epoch` its epoch, None if unknown. With
+        `resumes`, logs keep what is behind their damage.
+
+        A coordinator ends what it loads as ongoing or prepared, up to the first damage. Its marker is refused if the
+        partition has a newer epoch; an abort after the timeout raises the epoch by one (`TransactionCoordinator`).
+        """
+        known = self.transactions
+        if known is None:
+            return None
+        owners = [each for each in known.ids
+                  if number in (each.producer_id, each.previous_producer_id, each.next_producer_id)]  # fmt: skip
+        for owner in owners:
+            newest = owner.producer_epoch + (owner.status == _ONGOING)
+            is_listed = (partition.topic, partition.partition) in owner.partitions
+            if owner.is_undecided and is_listed and (epoch is None or newest >= epoch):
+                return None
+        logs = known.logs
+        asked = {owner.log_partition for owner in owners} or set(logs.read)
+        if not owners and (logs.lost or not (known.are_all or (logs.count and asked.issuperset(range(logs.count))))):
+            return None
+        for asked_partition in asked:
+            replicas = facts.replicas.get((TRANSACTION_STATE_TOPIC, asked_partition))
+            is_read = logs.is_whole(asked_partition) and asked_partition in logs.watermarked
+            if not is_read if replicas is None else replicas != (facts.node_id,):
+                return None
+        since = max((owner.log_offset for owner in owners), default=-1)
+        later = ((offset, producer[0]) for each in asked for offset, _id, producer in self.epochs_in(each))
+        if resumes and any(offset > since and producer_id == number for offset, producer_id in later):
+            return None
+        return next((owner.transactional_id for owner in owners if owner.producer_id == number), "")
 
     def share_groups_in(self, directories: Collection[str]) -> list[str]:
         """Return the share groups, sorted, whose state for an initialized partition was in one of these partition

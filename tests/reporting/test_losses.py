@@ -135,6 +135,27 @@ def test_after_a_salvage_each_run_says_what_it_lost(volumes: list[Path]) -> None
     assert "an earlier recovery has lost 3 records" in markdown(*volumes), "what was undone is not lost"
 
 
+def test_what_a_recovery_has_lost_is_not_lost_again_by_a_start(tmp_path: Path) -> None:
+    """The high watermark in the checkpoint shows the loss again after the recovery; a start then changes nothing."""
+    root = log_directory(tmp_path / "one", "orders", 4, 15)
+    (root / "replication-offset-checkpoint").write_text("0\n1\norders 0 15\n")
+    before = markdown(root)
+    assert "by the way that is recommended (safe): orders-0: offsets 12 to 14" in before
+    assert "- By a simple start: " in before
+    assert kafkalog("recover", "--yes", root).code == 2
+    text = markdown(root)
+    assert "an earlier recovery has lost 3 records." in text.split("\n")[2]
+    assert "cannot be had back" not in text
+    assert "- Lost: nothing more, as far as the logs themselves tell\n- Lost before: 3 records, by run " in text
+    assert "- By a simple start: " not in text
+    assert len([line for line in text.splitlines() if line.startswith("| orders-0 |")]) == 1
+    shutil.rmtree(tmp_path / "one.recovery")
+    text = markdown(root)
+    assert "- Lost: 3 offsets or more" in text
+    assert "- By a simple start: " not in text
+    assert re.search(r"\| orders-0 \| 3\+ offsets \(offsets 12 to 14.*\) \| none \| after ", text)
+
+
 def test_a_recovery_of_an_earlier_version_did_not_note_what_it_lost(volumes: list[Path]) -> None:
     path = volumes[0]
     assert kafkalog("recover", "--mode", "salvage", "--yes", path).code == 2

@@ -11,6 +11,7 @@ import os
 from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from kafkalog.codec.common.findings import FindingCode, Unread
 from kafkalog.codec.common.wording import counted
@@ -27,6 +28,7 @@ __all__ = [
     "LossRow",
     "loss_of_run",
     "loss_rows",
+    "lost_for_good",
     "places_elsewhere",
     "recommended_of",
     "records_text",
@@ -82,24 +84,36 @@ def recommended_of(planned: Planned) -> RecoveryWay | None:
 
 
 def total_for_good(facts: ReportFacts) -> Measured:
-    """Total loss of the recommended ways."""
-    return total(measured for planned in facts.planned for measured in _for_good(planned).values())
+    """Total loss of the recommended ways, without what earlier recoveries have lost."""
+    return total(measured for planned in facts.planned for measured in _for_good(facts, planned).values())
+
+
+def lost_for_good(facts: ReportFacts, planned: Planned) -> Measured:
+    """Loss of the recommended way of one directory, without what earlier recoveries have lost; nothing if none is
+    recommended.
+    """
+    best, parts = recommended_of(planned), _for_good(facts, planned)
+    return best.measured if best and len(parts) == len(_by_recommended(planned)) else total(parts.values())
 
 
 def total_by_start(facts: ReportFacts) -> Measured | None:
-    """Return the total loss if Kafka is simply started on all directories. Return None if there are no plans, or if
-    Kafka would not load one of the directories or the outcome for one is unknown.
+    """Return the total loss if Kafka is simply started on all directories, without what is lost already. Return None if
+    there are no plans, or if Kafka would not load one of the directories or the outcome for one is unknown.
     """
     if not facts.planned or any(
         planned_directory.forecast is None or planned_directory.forecast.outcome != "loaded"
         for planned_directory in facts.planned
     ):
         return None
-    return total(
-        planned_directory
-        for planned in facts.planned
-        for planned_directory in planned.choice.kafka_by_partition.values()
-    )
+    return total(measured for planned in facts.planned for measured in _by_start(planned).values())
+
+
+def _by_start(planned: Planned) -> dict[str, Measured]:
+    """Return the loss of Kafka's own start by partition directory. Offsets that are gone already are not lost by it."""
+    return {
+        name: replace(measured, records_lost=0, lost=[], is_exact=True) if measured.is_lost_before else measured
+        for name, measured in planned.choice.kafka_by_partition.items()
+    }
 
 
 def total_before(facts: ReportFacts) -> Measured:
@@ -132,10 +146,31 @@ def _of_run(run: RunInfo) -> dict[str, Measured]:
     }
 
 
-def _for_good(planned: Planned) -> dict[str, Measured]:
+def _for_good(facts: ReportFacts, planned: Planned) -> dict[str, Measured]:
     """Return the loss of the recommended way by partition directory; empty if no way is recommended. Partitions that
-    lose the same in every way are included.
+    lose the same in every way are included. Left out are partitions of which all that is lost was lost before, by
+    earlier recoveries.
     """
+    runs = [run for root, run in runs_that_lost(facts) if os.path.realpath(root) == os.path.realpath(planned.root)]
+    return {name: measured for name, measured in _by_recommended(planned).items()
+            if not (measured.is_lost_before and _is_lost_by(runs, name, measured.lost))}  # fmt: skip
+
+
+def _is_lost_by(runs: Sequence[RunInfo], name: str, ranges: Sequence[LostRange]) -> bool:
+    """Whether executions have lost all these ranges of a partition. An open end may follow what they have lost: what a
+    log had beyond the last known offset is unknown.
+    """
+    lost = [lost_range for run in runs for lost_range in _of_run(run).get(name, Measured()).lost]
+
+    def holds(by_run: LostRange, lost_range: LostRange) -> bool:
+        end = by_run.last if lost_range.last is not None or by_run.last is None else by_run.last + 1
+        last = lost_range.first if lost_range.last is None else lost_range.last
+        return by_run.first <= lost_range.first and (end is None or last <= end)
+
+    return all(any(holds(by_run, lost_range) for by_run in lost) for lost_range in ranges)
+
+
+def _by_recommended(planned: Planned) -> dict[str, Measured]:
     best = recommended_of(planned)
     if best is None:
         return {}
@@ -169,7 +204,7 @@ def _rows(facts: ReportFacts) -> Iterator[LossRow]:
     starts = total_by_start(facts) is not None
     for planned in facts.planned:
         where = f" in {planned.path}" if several else ""
-        for_good, by_start = _for_good(planned), planned.choice.kafka_by_partition if starts else {}
+        for_good, by_start = _for_good(facts, planned), _by_start(planned) if starts else {}
         for name in sorted({*for_good, *by_start}, key=natural_order):
             lost, at_start = for_good.get(name), by_start.get(name)
             if _is_any(lost) or _is_any(at_start):

@@ -14,6 +14,7 @@ from kafkalog.recovery.decide.choice import ranges_text
 from kafkalog.recovery.decide.losses import lost_beside
 from kafkalog.reporting.losses import (
     loss_of_run,
+    lost_for_good,
     recommended_of,
     records_text,
     runs_that_lost,
@@ -75,7 +76,9 @@ def _losses(facts: ReportFacts) -> Iterator[tuple[str, str]]:
     a simple start of Kafka, and by earlier recoveries. Unknown losses and refused recoveries get a pair too, and so
     does the case that nothing is lost.
     """
-    told = [(planned, way) for planned in facts.planned if (way := recommended_of(planned)) is not None]
+    told = [(planned, way, lost_for_good(facts, planned)) for planned in facts.planned
+            if (way := recommended_of(planned)) is not None]
+    told = [each for each in told if each[2].may_lose]  # fmt: skip
     unknown = [each for each in facts.planned if each.forecast is None]
     hurt = [name for planned in facts.planned for name in partitions_that_lose(planned.choice)]
     renamed = [paths for planned in facts.planned for paths in planned.choice.renamed]
@@ -98,13 +101,13 @@ def _losses(facts: ReportFacts) -> Iterator[tuple[str, str]]:
             nothing = f"{nothing} but those that cannot be read"
         told_by = f"{nothing}{old}, as far as the logs themselves tell"
         yield "Lost", "unknown: no plan could be made" if unknown else told_by
-    for planned, way in told:
+    for planned, way, measured in told:
         where = f" in {planned.path}" if len(facts.planned) > 1 else ""
-        if way.measured.records_lost is None:
+        if measured.records_lost is None:
             yield f"Lost{where}", f"unknown, by the way that is recommended ({label_of(way)})"
             continue
-        ranges = ranges_text(way.measured.lost, _NAMED, named=True)
-        lost = with_skipped(records_text(way.measured), way.measured)
+        ranges = ranges_text(measured.lost, _NAMED, named=True)
+        lost = with_skipped(records_text(measured), measured)
         words = f"{lost}, by the way that is recommended ({label_of(way)})"
         yield f"Lost{where}", f"{words}: {ranges}" if ranges else words
     for_good, by_start = total_for_good(facts), total_by_start(facts)

@@ -67,6 +67,8 @@ _SHOWN = 24
 _NAMED = 3
 _STOPS = ("marker_lost", "transaction_stays_open")
 """kinds of loss consequences of transactions at which readers of committed data stop"""
+_STOP_AT = "read_committed consumers stop at "
+_REFUSING = "first writes may be lost though acknowledged, later ones refused"
 _OUT = (ConsequenceKind.STRAY, ConsequenceKind.DELETED)
 
 NEEDS_ROOM: Final = "but a start writes files, for which its file system has no space"
@@ -287,23 +289,32 @@ def _ways(outlooks: Sequence[Outlook]) -> list[tuple[RecoveryWay, Measured]]:
 def consequence_sentences(consequences: Iterable[LossConsequence]) -> list[str]:
     """Return the details of consequences so that each kind is shown early, because a screen has room for few: first one
     of each kind, then the second of each, and so on. The first kinds are log start offsets beyond the end of a log,
-    copies that have more, consumer groups, and transactions. Details about consumer groups that differ only in the
-    partition of a topic are one sentence.
+    copies that have more, transactions, and consumer groups. Details about consumer groups that differ only in the
+    partition of a topic are one sentence, and so are details about transactions that differ only in the partition and
+    the offset.
     """
-    first_kinds = ("wrong_log_start", "copy_has_more", "groups_beyond_end", "transaction_stays_open", "marker_lost")
+    first_kinds = ("wrong_log_start", "copy_has_more", "transaction_stays_open", "groups_beyond_end", "marker_lost")
     by_kind: dict[str, list[str]] = {kind: [] for kind in first_kinds}
     alike: dict[tuple[str, str, str], list[str]] = {}
+    stops: dict[str, list[str]] = {}
     for consequence in consequences:
         place = f" of {consequence.partition} ("  # a group's name may have the partition's in it, but later
         before, _, after = consequence.detail.partition(place)
         if consequence.kind == "groups_beyond_end" and after:
             topic = consequence.partition.rpartition("-")[0]
             alike.setdefault((topic, before, after), []).append(consequence.partition)
+        elif consequence.kind == "transaction_stays_open" and consequence.detail.startswith(_STOP_AT):
+            stop, _, after = consequence.detail.removeprefix(_STOP_AT).partition(": ")
+            stops.setdefault(after, []).append(stop)
         else:
             by_kind.setdefault(consequence.kind, []).append(consequence.detail)
     by_kind["groups_beyond_end"] += [
         f"{before} of {first_of(sorted(set(names), key=natural_order), _NAMED)} ({after}"
         for (_topic, before, after), names in alike.items()
+    ]
+    by_kind["transaction_stays_open"] += [
+        f"{_STOP_AT}{first_of(sorted(set(places), key=natural_order), _NAMED)}: {after}"
+        for after, places in stops.items()
     ]
     return [detail for details in zip_longest(*by_kind.values()) for detail in details if detail is not None]
 
@@ -482,8 +493,9 @@ def topics_of(several: Sequence[DeletedBeyondEnd]) -> list[str]:
 
 
 def _where_consumers_stop(outlooks: Sequence[Outlook]) -> str:
-    """Return a clause that names the partitions in which, after a start of the broker, writes are refused, records are
-    or may be skipped, or consumers stop at damage or at a transaction without end. Empty if there are none.
+    """Return a clause that names the partitions in which, after a start of the broker, writes may be lost and are
+    refused, records are or may be skipped, or consumers stop at damage or at a transaction without end. Empty if there
+    are none.
     """
     at_damage = [name for outlook in outlooks for name, measured in outlook.choice.kafka_by_partition.items()
                  if measured.damage_left > measured.damage_passed]  # fmt: skip
@@ -494,8 +506,8 @@ def _where_consumers_stop(outlooks: Sequence[Outlook]) -> str:
                for name, measured in outlook.choice.kafka_by_partition.items() if measured.records_hidden}  # fmt: skip
     perhaps = {each.partition for outlook in outlooks for each in _skipping(outlook)} - skipped
     places = (
-        ("writes are refused and records skipped in", refusing & skipped),
-        ("writes are refused in", refusing - skipped),
+        (f"{_REFUSING}, and records skipped in", refusing & skipped),
+        (f"{_REFUSING} in", refusing - skipped),
         ("records are skipped in", skipped - refusing),
         ("records may be skipped in", perhaps),
         ("consumers stop at damage in", at_damage),

@@ -23,7 +23,10 @@ from kafkalog.codec.common.findings import Finding, FindingCode, Severity
 from kafkalog.codec.common.limits import DEFAULT_LIMITS, Limits
 from kafkalog.log.directories.partition import Partition
 
-__all__ = ["OpenTransaction", "TransactionState", "TransactionalId", "open_transactions", "read_transactions"]
+__all__ = [
+    "WITHOUT_COORDINATOR", "OpenTransaction", "TransactionState", "TransactionalId", "open_transactions",
+    "read_transactions",
+]  # fmt: skip
 
 TopicPartition = tuple[str, int]
 
@@ -46,6 +49,10 @@ class TransactionState(enum.IntEnum):
         return "".join(word.capitalize() for word in self.name.split("_"))
 
 
+WITHOUT_COORDINATOR = (
+    ", and its coordinator has none: consumers of committed data stop there. If the log was cut or put back, it may "
+    "have been committed (runbook: lost-marker)"
+)
 _DEFAULT_PARTITIONS = 50
 """default of `transaction.state.log.num.partitions`"""
 _MOST_TRIED = 1000
@@ -216,10 +223,7 @@ class OpenTransaction(Struct, frozen=True, kw_only=True):
         producer = self.producer
         text = f"producer {producer.producer_id} holds a transaction open from offset {producer.transaction_start} on"
         if self.decision is None:
-            return (
-                f"{text}, and its coordinator has none: consumers of committed data stop there. If the log was cut or "
-                "put back, it may have been committed (runbook: lost-marker)"
-            )
+            return f"{text}{WITHOUT_COORDINATOR}"
         decided, source = self.decision.decided, self.decision.source
         name = "COMMIT" if decided is Decided.COMMIT else "ABORT"
         text = (
