@@ -466,20 +466,19 @@ def plan_of(
     return replace(plan, findings=[*plan.findings, *unseen], needs_full=needs_full)
 
 
-def with_findings_of_segments(plan: Plan) -> Plan:
+def with_findings_of_segments(plan: Plan, forecasts: Forecasts, rules: Rules) -> Plan:
     """Return the plan with the findings about whole segments (`_of_segments`) before its other findings, and with the
-    consequences of overlapping segments and wrong indexes that it does not change. Raises `StorageError` if a log
-    cannot be read.
+    consequences of overlapping segments and wrong indexes that it does not change. `forecasts` and `rules` are those
+    that the plan was made from. Raises `StorageError` if a log cannot be read, `UsageError` as `plan_of` does.
     """
     known = list(plan.findings)
     findings = [*(finding for finding in _of_segments(plan) if finding not in known), *known]
     changed = {action.path for action in plan.actions}
-    tree = plan.survey.tree()
-    ends = {partition.name: partition.log_end_offset for partition in plan.partitions}
+    result = forecasts.kafka if forecasts.own is None else forecasts.own
     left = (
         *of_overlaps(findings, changed),
         *of_transaction_indexes(findings, changed),
-        *of_look_ups(findings, changed, tree, ends),
+        *of_look_ups(findings, changed, result.tree, result.partitions, rules),
     )
     return replace(plan, findings=findings, consequences=(*plan.consequences, *left))
 
