@@ -281,8 +281,8 @@ def _indexed(segment: Segment) -> int | None:
 
 def _other_age(segment: Segment, by_index: int, by_records: int) -> Finding:
     detail = (
-        f"the last entry is of {moment_text(by_index)}, the newest record of {moment_text(by_records)}: a broker goes by "
-        "the index until a full recovery (`kafkalog recover --full`) makes it again"
+        f"the last entry is of {moment_text(by_index)}, the newest record of {moment_text(by_records)}: a broker goes "
+        "by the index until a full recovery (`kafkalog recover --full`) makes it again"
     )
     path = segment.files[FileKind.TIME_INDEX]
     return Finding(FindingCode.INDEX_ENTRY_MISMATCH, Severity.ERROR, detail=detail, file=path)
