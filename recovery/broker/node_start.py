@@ -75,6 +75,7 @@ from kafkalog.recovery.broker.node.quorum import (
     StateFile,
     Voters,
     read_control_records,
+    refuse_last_epoch,
     refuse_voters,
     state_of_start,
     static_voters,
@@ -794,6 +795,8 @@ class _Start:
                 raise _other_voters(stated, state)
             is_voter = node in members
         self._leads = is_voter and len(members) == 1 and self.role is not Role.BROKER
+        if self._leads:
+            refuse_last_epoch(state, node)
         if self.role is Role.BROKER:
             self.condition = "from this broker's own copy of the metadata, if its controllers have the same"
         elif not self._leads and members:

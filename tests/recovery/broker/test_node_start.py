@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import shutil
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -234,6 +236,33 @@ def test_a_partition_metadata_that_cannot_be_read_is_said_in_java_s_words_and_ma
     assert found.outcome is StartOutcome.FAILS
     assert (found.message or "").endswith(words)
     assert not found.strays
+
+
+@pytest.mark.parametrize(("leader", "voted"), [(-1, -1), (3, -1), (-1, 2)])
+def test_the_only_voter_cannot_be_elected_after_the_last_epoch(leader: int, voted: int, node: Path) -> None:
+    """Brokers 3.6.2, 3.9.1, 4.1.1 and 4.3.0 ended so, with and without a leader in the file; 4.1.1 led in this epoch if
+    it had voted for itself.
+    """
+    path = node / METADATA / "quorum-state"
+    state = json.loads(path.read_text())
+    path.chmod(0o600)
+    path.write_text(json.dumps({**state, "leaderId": leader, "leaderEpoch": 2**31 - 1, "votedId": voted}))
+    found = answer(node)
+    assert (found.outcome, found.exception) == (StartOutcome.FAILS, "java.lang.IllegalArgumentException")
+    assert found.message == "Received invalid partition leader epoch entry"
+    assert found.faults[-1].part is Part.QUORUM_STATE
+    lines = [line.strip() for line in kafkalog("plan", node).out.splitlines()]
+    (command,) = {line for line in lines if line.startswith("mv ")}
+    subprocess.run(command, shell=True, check=True)
+    assert answer(node).outcome is StartOutcome.STARTS
+
+
+def test_the_only_voter_that_has_voted_for_itself_leads_in_the_last_epoch(node: Path) -> None:
+    path = node / METADATA / "quorum-state"
+    state = json.loads(path.read_text())
+    path.chmod(0o600)
+    path.write_text(json.dumps({**state, "leaderId": -1, "leaderEpoch": 2**31 - 1, "votedId": 3}))
+    assert answer(node).outcome is StartOutcome.STARTS
 
 
 def test_quorum_state_that_cannot_be_read_is_thrown_away_before_3_8(node: Path) -> None:
