@@ -5,9 +5,11 @@ from __future__ import annotations
 import errno
 import json
 import os
+import shlex
 import shutil
 import subprocess
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -236,6 +238,20 @@ def test_a_partition_metadata_that_cannot_be_read_is_said_in_java_s_words_and_ma
     assert found.outcome is StartOutcome.FAILS
     assert (found.message or "").endswith(words)
     assert not found.strays
+
+
+def test_a_metadata_log_that_is_cut_says_since_when_changes_are_undone(node: Path) -> None:
+    """A real 4.1.1, the only voter, began with the settings from before the torn batch, without a word in its log."""
+    path = max((node / METADATA).glob("*.log"))
+    path.chmod(0o600)
+    os.truncate(path, path.stat().st_size - 10)
+    with FileSource(path) as source:
+        *_, last = Scanner(source)
+    (cut,) = [each for each in answer(node).consequences if each.kind is ConsequenceKind.METADATA_LOG_CUT]
+    moment = datetime.fromtimestamp(last.header.max_timestamp // 1000, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+    assert f"what was created, changed or deleted since {moment} may be undone" in cut.detail
+    command = cut.detail.partition("`kafkalog ")[2].partition("`")[0]
+    assert "settings that count" in kafkalog(*shlex.split(command)).out
 
 
 @pytest.mark.parametrize(("leader", "voted"), [(-1, -1), (3, -1), (-1, 2)])
