@@ -747,16 +747,18 @@ class _Start:
 
     def _note_undone(self, loaded: LoadedMetadata) -> None:
         """Add to the consequence of a metadata log that is cut, if there is one, since when changes may be undone: no
-        other controller has them.
+        other controller has them. Nothing is added if a batch without a time, or no batch, is left.
         """
         kept: list[MetaBatch] = []
         with suppress(ReaderError):
             kept += loaded.batches(0)
-        since = f" since {moment_text(kept[-1].timestamp)}" if kept and kept[-1].timestamp >= 0 else ""
+        if not kept or kept[-1].timestamp < 0:
+            return
+        since = moment_text(kept[-1].timestamp)
         path = shell_word(os.path.dirname(loaded.directory))
         undone = (
-            f"what was created, changed or deleted{since} may be undone; check the settings of topics before the start "
-            f"(`kafkalog metadata --effective {path}`)"
+            f"what was created, changed or deleted since {since} may be undone; before the start, check the settings "
+            f"that are left (`kafkalog metadata {path}`)"
         )
         for number, consequence in enumerate(self.consequences):
             if consequence.kind is ConsequenceKind.METADATA_LOG_CUT:
