@@ -79,14 +79,15 @@ def _plan_survey(surveyed: Survey, workers: Workers, rules: Rules, *, compare: b
             if is_in_order is no_checks:
                 left = left_in_place(plan.actions, plan.findings, readable, tiering, plan.choice.by_partition)
             else:
-                plan, _ = plan_of_directory(SurveyedDirectory(readable, rules, copies=rules.copies), at_work)
-                left = left_by(plan.actions, plan.findings, readable, tiering, forecasts.checked)
+                checked = forecasts.checked
+                plan, forecasts = plan_of_directory(SurveyedDirectory(readable, rules, copies=rules.copies), at_work)
+                left = left_by(plan.actions, plan.findings, readable, tiering, checked)
             if compare:
                 remaining = list(left)
                 needs_full = rules.may_need_full and any(problem.needs_full for problem in remaining)
                 findings = [*plan.findings, *(problem.finding for problem in remaining)]
                 plan = replace(plan, findings=findings, needs_full=needs_full)
-        return with_findings_of_segments(plan) if compare else plan
+        return with_findings_of_segments(plan, forecasts, rules) if compare else plan
 
     whole = around_unreadable(surveyed.without(rules.lacking), make, workers)
     return whole if with_beginnings is None else with_beginnings(whole)

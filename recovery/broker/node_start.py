@@ -10,11 +10,14 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
 from msgspec import Struct, field, structs
 
 from kafkalog.cluster.kraft.metadata_image import MetadataImage, PartitionImage, TopicImage
 from kafkalog.codec.common.errors import KafkaLogError, StorageError
+from kafkalog.codec.common.shell import shell_word
+from kafkalog.codec.common.wording import moment_text
 from kafkalog.codec.files.text import MetaProperties
 from kafkalog.codec.model import ProducerEntry
 from kafkalog.codec.names import (
@@ -75,11 +78,12 @@ from kafkalog.recovery.broker.node.quorum import (
     StateFile,
     Voters,
     read_control_records,
+    refuse_last_epoch,
     refuse_voters,
     state_of_start,
     static_voters,
 )
-from kafkalog.recovery.broker.node.reading import ReaderError
+from kafkalog.recovery.broker.node.reading import MetaBatch, ReaderError
 from kafkalog.recovery.broker.node.releases import NEWEST, Release, asked_release, groups_from, release_of
 from kafkalog.recovery.broker.node.replay import (
     Contradiction,
@@ -599,6 +603,8 @@ class _Start:
         waits = self._election(identity, voters, state)
         if waits is not None:
             return waits
+        if self._leads:
+            self._note_undone(loaded)
         leader = self._leader(voters, state)
         if leader is not None and (self._is_of_another_cluster() or self._is_begun_anew(loaded, leader)):
             return self._done()
@@ -739,6 +745,25 @@ class _Start:
         self.consequences += consequences
         self.faults += faults
 
+    def _note_undone(self, loaded: LoadedMetadata) -> None:
+        """Add to the consequence of a metadata log that is cut, if there is one, since when changes may be undone: no
+        other controller has them. Nothing is added if a batch without a time, or no batch, is left.
+        """
+        kept: list[MetaBatch] = []
+        with suppress(ReaderError):
+            kept += loaded.batches(0)
+        if not kept or kept[-1].timestamp < 0:
+            return
+        since = moment_text(kept[-1].timestamp)
+        path = shell_word(os.path.dirname(loaded.directory))
+        undone = (
+            f"what was created, changed or deleted since {since} may be undone; before the start, check the settings "
+            f"that are left (`kafkalog metadata {path}`)"
+        )
+        for number, consequence in enumerate(self.consequences):
+            if consequence.kind is ConsequenceKind.METADATA_LOG_CUT:
+                self.consequences[number] = structs.replace(consequence, detail=f"{consequence.detail}: {undone}")
+
     def _is_without_metadata(self) -> bool:
         """Whether the metadata log may be outside the given directories. True if its directory is missing, and the node
         is a broker or has no role in the properties. If True, also sets `condition` to a sentence about it.
@@ -794,6 +819,8 @@ class _Start:
                 raise _other_voters(stated, state)
             is_voter = node in members
         self._leads = is_voter and len(members) == 1 and self.role is not Role.BROKER
+        if self._leads:
+            refuse_last_epoch(state, node)
         if self.role is Role.BROKER:
             self.condition = "from this broker's own copy of the metadata, if its controllers have the same"
         elif not self._leads and members:

@@ -11,7 +11,7 @@ from kafkalog.codec.common.findings import Finding, FindingCode
 from kafkalog.codec.common.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.headers.header_tables import HeaderTables
 from kafkalog.codec.names import DirectoryState
-from kafkalog.log.directories.checkpoint_findings import checkpoint_findings, too_high_end
+from kafkalog.log.directories.checkpoint_findings import checkpoint_findings, epoch_findings, too_high_end
 from kafkalog.log.directories.directory import LogDir, Offsets
 from kafkalog.log.directories.missing_segments import missing_segments
 from kafkalog.log.directories.partition import Partition
@@ -37,12 +37,15 @@ class Told(Struct, frozen=True, kw_only=True):
     """where the log begins; also None if not computed because nothing of its start is lost"""
     was_closed: bool = False
     """whether the log directory has a clean-shutdown marker"""
+    leader_epoch: int | None = None
+    """leader epoch in the metadata; None if unknown"""
 
     def findings(self, partition: Partition, report: PartitionReport) -> Iterator[Finding]:
         """Yield findings about contradictions between these offsets and `report`, the report of the same partition.
-        They are about a log end that is too low (`checkpoint_findings`) or too high (`too_high_end`), lost offsets
-        below the first segment, and blanks in the directory name. Yields nothing for a partition without a name, or if
-        one of its logs could not be read. Raises `StorageError` if a file cannot be read.
+        They are about a log end that is too low (`checkpoint_findings`) or too high (`too_high_end`), leader epochs
+        beyond it (`epoch_findings`), lost offsets below the first segment, and blanks in the directory name. Yields
+        nothing for a partition without a name, or if one of its logs could not be read. Raises `StorageError` if a file
+        cannot be read.
         """
         if partition.name is None or not report.is_log_read:
             return
@@ -52,6 +55,7 @@ class Told(Struct, frozen=True, kw_only=True):
         end, behind = report.log_end_offset, report.end_behind_damage
         yield from checkpoint_findings(partition, end, self.log_start, self.high_watermark, end_behind=behind)
         yield from too_high_end(logs_of(partition.segments), partition.snapshots, max(end, behind), self.closed_at)
+        yield from epoch_findings(partition.leader_epochs, max(end, behind), self.leader_epoch, partition.path)
         local_start = self.local_start
         if local_start is None or local_start.lost is None:
             return
@@ -75,16 +79,21 @@ class Beside(Struct, frozen=True, kw_only=True):
     """whether the log directory has a clean-shutdown marker"""
     tiering: Tiering = NO_TIERING
     """with the names and the checkpoint of the log directory"""
+    leader_epochs: Offsets = {}
+    """leader epochs in the metadata; empty if it is not known"""
 
     @classmethod
-    def of(cls, log_dir: LogDir, tiering: Tiering = NO_TIERING) -> Self:
-        """Return the facts of a log directory, with the evidence of tiering that the caller has."""
+    def of(cls, log_dir: LogDir, tiering: Tiering = NO_TIERING, leader_epochs: Offsets | None = None) -> Self:
+        """Return the facts of a log directory, with the evidence of tiering and the leader epochs in the metadata that
+        the caller has.
+        """
         return cls(
             log_starts=log_dir.log_start_offsets,
             high_watermarks=log_dir.high_watermarks,
             closed_at=log_dir.closed_at,
             was_closed=log_dir.clean_shutdown is not None,
             tiering=tiering,
+            leader_epochs=leader_epochs or {},
         )
 
     def local_start(self, partition: Partition, end: int) -> LocalStart | None:
@@ -117,6 +126,7 @@ class Beside(Struct, frozen=True, kw_only=True):
             closed_at=self.closed_at.get(key),
             local_start=found,
             was_closed=self.was_closed,
+            leader_epoch=self.leader_epochs.get(key),
         )
 
 

@@ -102,7 +102,8 @@ def beside_of(log_dir: LogDir, log_dirs: Sequence[LogDir] = (), facts: TopicFact
     if begin_late and facts is None:
         facts = read_topic_facts(brothers_of(log_dir.path, [each.path for each in log_dirs]))
     tiering = facts.tiering if begin_late and facts is not None else NO_TIERING
-    return Beside.of(log_dir, tiering.with_checkpoint(names, log_dir.log_start_offsets))
+    tiering = tiering.with_checkpoint(names, log_dir.log_start_offsets)
+    return Beside.of(log_dir, tiering, None if facts is None else facts.leader_epochs)
 
 
 def lost_starts(broker: Sequence[LogDir]) -> Mapping[str, LocalStart]:

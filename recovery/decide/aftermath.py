@@ -19,7 +19,6 @@ from kafkalog.codec.common.findings import Finding, FindingCode, Severity
 from kafkalog.codec.common.shell import shell_word
 from kafkalog.codec.common.source import Source
 from kafkalog.codec.common.wording import counted, first_of, moment_text
-from kafkalog.codec.files.index_files import TIME_ENTRY
 from kafkalog.codec.files.text import LeaderEpoch, decode_leader_epochs
 from kafkalog.codec.model import ProducerEntry
 from kafkalog.codec.names import (
@@ -37,7 +36,8 @@ from kafkalog.codec.names import (
 )
 from kafkalog.log.directories.returning_records import records_are_back, returning_records
 from kafkalog.log.storage import retention
-from kafkalog.log.storage.java import TooLargeError
+from kafkalog.log.storage.java import JavaError, TooLargeError
+from kafkalog.log.storage.log_file import LogFile
 from kafkalog.log.storage.producers.snapshots import snapshot_entries, snapshot_offsets
 from kafkalog.log.storage.tree import Tree
 from kafkalog.log.walk.lookup import start_position
@@ -217,12 +217,17 @@ def of_transaction_indexes(findings: Iterable[Finding], changed: Container[str])
 
 
 def of_look_ups(
-    findings: Iterable[Finding], changed: Container[str], tree: Tree, ends: Mapping[str, int | None]
+    findings: Iterable[Finding],
+    changed: Container[str],
+    tree: Tree,
+    results: Mapping[str, LoadedPartition],
+    rules: Rules,
 ) -> Iterator[LossConsequence]:
     """Yield a `records_skipped` consequence for each offset index with an entry that leads to the wrong place, and a
-    `wrong_times` consequence for each partition with such time indexes. Indexes in `changed` are left out. Paths are
-    relative to the log directory. `tree` are its files, `ends` the log end offset by partition directory, None if it is
-    not known.
+    `wrong_times` consequence for each partition with such time indexes, which also says if retention deletes another
+    number of segments once they are rebuilt. Indexes in `changed` are left out. Paths are relative to the log
+    directory. `tree` are its files after the plan, `results` its partitions then, by directory. Raises `StorageError`
+    if a file cannot be read, `UsageError` for a setting of retention or of the cleaner that Kafka would refuse.
     """
     of_times: dict[str, list[str]] = {}
     for finding in findings:
@@ -235,7 +240,8 @@ def of_look_ups(
             of_times.setdefault(partition, []).append(name)
             continue
         bases = [base for base, _log in tree.logs(partition)]
-        end = min((base for base in bases if base > first), default=ends.get(partition))
+        result = results.get(partition)
+        end = min((base for base in bases if base > first), default=None if result is None else result.log_end_offset)
         many = f"up to {counted(end - first, 'record')}" if end is not None and end > first else "records"
         detail = (
             f"{partition}: consumers whose fetch begins at offset {first} or after it may skip {many}, without an "
@@ -244,7 +250,31 @@ def of_look_ups(
         yield LossConsequence(kind="records_skipped", partition=partition, detail=detail)
     for partition, names in of_times.items():
         detail = f"{partition}: look-ups by time and retention by time go wrong until {_rebuilt(names)}"
+        detail += _deleted_after_full(tree, results.get(partition), names, rules)
         yield LossConsequence(kind="wrong_times", partition=partition, detail=detail)
+
+
+def _deleted_after_full(tree: Tree, result: LoadedPartition | None, names: Sequence[str], rules: Rules) -> str:
+    """Return what follows the sentence about the wrong time indexes `names` of a partition directory if retention
+    deletes another number of segments once they are rebuilt; empty if the number is the same, no limit is known, or a
+    log cannot be read to its end. Raises `StorageError` if a file cannot be read.
+    """
+    name = None if result is None else parse_partition_directory(result.name)
+    limits = None if name is None else _limits(name.topic, rules)
+    if result is None or limits is None:
+        return ""
+    segments = list(_segments(tree, result.name))
+    rebuilt = []
+    for segment, (base, log) in zip(segments, tree.logs(result.name), strict=True):
+        newest = segment.largest_timestamp
+        if segment_file(base, FileKind.TIME_INDEX) in names:
+            try:
+                newest = LogFile(tree.source(log), tree.headers(log)).largest_timestamp_after(0)[0]
+            except JavaError:
+                return ""
+        rebuilt.append(segment._replace(largest_timestamp=newest if newest >= 0 else tree.modified_ms(log)))
+    count, then = (limits.deleted(each, result.log_start_offset, rules.now_ms) for each in (segments, rebuilt))
+    return "" if count == then else f": retention deletes {counted(count, 'segment')} before that, {then} after it"
 
 
 def _rebuilt(names: Sequence[str]) -> str:
@@ -346,6 +376,35 @@ class _Segment(NamedTuple):
     largest_timestamp: int
 
 
+class _Limits(NamedTuple):
+    """Limits of retention by age (ms) and by size; -1 for one that is not known."""
+
+    ms: int
+    bytes: int
+
+    def deleted(self, segments: Sequence[_Segment], start: int, now_ms: int) -> int:
+        """Return how many of the oldest segments of a log that starts at offset `start` a broker deletes."""
+        count = retention.below_start(segments, start)
+        count += retention.beyond_size(segments[count:], self.bytes)
+        return count + retention.too_old(segments[count:], self.ms, now_ms)
+
+
+def _limits(topic: str, rules: Rules) -> _Limits | None:
+    """Return the limits of a topic that are known, as `_of_retention` describes; None if no segment is deleted by them.
+    Raises `UsageError` for a setting that Kafka would refuse.
+    """
+    known = known_settings({**rules.server, **rules.config})
+    is_set = {*known, *rules.facts.cleaner_broker_configs, *rules.facts.cleaner_configs.get(topic, {})}
+    is_set |= {"retention.ms"} if rules.server else set()  # the default of `log.retention.hours` is the broker's then
+    settings = rules.facts.cleaner_config(topic, known)
+    limits = _Limits(
+        settings.retention_ms if "retention.ms" in is_set else -1,
+        settings.retention_bytes if "retention.bytes" in is_set else -1,
+    )
+    is_deleted = topic != CLUSTER_METADATA_TOPIC and settings.deletes_old and max(limits) >= 0
+    return limits if is_deleted else None
+
+
 def _of_retention(after: Tree, result: LoadedPartition, name: PartitionName, rules: Rules) -> Iterator[LossConsequence]:
     """Yield one `retention` consequence if a broker deletes segments soon after its start. It deletes segments below
     the log start offset, and segments beyond the limits for size or age. A limit is known if it is set explicitly, or
@@ -356,24 +415,17 @@ def _of_retention(after: Tree, result: LoadedPartition, name: PartitionName, rul
     time of the log (`LogSegment.largestTimestamp`). Age is counted up to `rules.now_ms`. Raises `StorageError` if a
     time index cannot be read, `UsageError` for a setting of retention or of the cleaner that Kafka would refuse.
     """
-    known = known_settings({**rules.server, **rules.config})
-    is_set = {*known, *rules.facts.cleaner_broker_configs, *rules.facts.cleaner_configs.get(name.topic, {})}
-    is_set |= {"retention.ms"} if rules.server else set()  # the default of `log.retention.hours` is the broker's then
-    settings = rules.facts.cleaner_config(name.topic, known)
-    most_bytes = settings.retention_bytes if "retention.bytes" in is_set else -1
-    most_ms = settings.retention_ms if "retention.ms" in is_set else -1
-    if name.topic == CLUSTER_METADATA_TOPIC or not settings.deletes_old or max(most_bytes, most_ms) < 0:
+    limits = _limits(name.topic, rules)
+    if limits is None:
         return
     segments = list(_segments(after, result.name))
-    count = retention.below_start(segments, result.log_start_offset)
-    count += retention.beyond_size(segments[count:], most_bytes)
-    count += retention.too_old(segments[count:], most_ms, rules.now_ms)
+    count = limits.deleted(segments, result.log_start_offset, rules.now_ms)
     if count and any(segment.size for segment in segments[:count]):
         end = segments[count].base_offset if count < len(segments) else result.log_end_offset
-        limits = f"retention.ms={most_ms}, retention.bytes={most_bytes}"
         detail = (
             f"retention deletes {count} of {counted(len(segments), 'segment')} of {result.name}, up to offset {end}, "
-            f"soon after the start ({limits}): `kafkalog retention` lists all"
+            f"soon after the start (retention.ms={limits.ms}, retention.bytes={limits.bytes}): `kafkalog retention` "
+            "lists all"
         )
         yield LossConsequence(kind="retention", partition=result.name, detail=detail)
 
@@ -385,10 +437,8 @@ def _segments(after: Tree, directory: str) -> Iterator[_Segment]:
     """
     for base, log in after.logs(directory):
         index = f"{directory}/{segment_file(base, FileKind.TIME_INDEX)}"
-        length = after.source(index).size if index in after.files else 0
-        last = length - length % TIME_ENTRY.size - TIME_ENTRY.size
-        newest = TIME_ENTRY.struct.unpack(after.source(index).read(last, TIME_ENTRY.size))[0] if last >= 0 else 0
-        yield _Segment(base, after.source(log).size, newest if newest > 0 else after.modified_ms(log))
+        newest = retention.last_indexed_timestamp(after.source(index)) if index in after.files else None
+        yield _Segment(base, after.source(log).size, after.modified_ms(log) if newest is None else newest)
 
 
 def of_missing(names: Iterable[str], coordinators: Coordinators) -> Iterator[LossConsequence]:

@@ -147,6 +147,7 @@ class TopicPartitions:
 
     def __init__(self, tree: Tree, rules: Rules) -> None:
         self._points, self._watermarks = Checkpoints.read(tree), read_high_watermarks(tree)
+        self._leader_epochs = rules.facts.leader_epochs
         self._tiering = rules.facts.tiering.with_checkpoint(tree.directories, self._points.log_starts)
         self._directories: dict[tuple[str, int, str], list[str]] = {}
         self._keys: dict[str, tuple[str, int, str]] = {}
@@ -198,7 +199,7 @@ class TopicPartitions:
             directories=tuple(sorted(directories, key=len)),
             log_start=0 if topic == CLUSTER_METADATA_TOPIC else max(self._points.log_starts.get(named, 0), 0),
             high_watermark=self._watermarks.get(named),
-            written=written(tree, directories, named, self._points, self._tiering),
+            written=written(tree, directories, named, self._points, self._tiering, self._leader_epochs.get(named)),
         )
 
 

@@ -32,7 +32,7 @@ from kafkalog.codec.names import (
     segment_file,
 )
 from kafkalog.codec.plain.insides import Insides
-from kafkalog.log.directories.checkpoint_findings import too_high_end
+from kafkalog.log.directories.checkpoint_findings import epoch_findings, too_high_end
 from kafkalog.log.directories.partition import read_partition
 from kafkalog.log.disk.pointer import half_done, partitions_kept_by_runs
 from kafkalog.log.storage.content import Content, Literal
@@ -96,6 +96,7 @@ from kafkalog.recovery.decide.refusals import (
 )
 from kafkalog.recovery.decide.ways import Measured, RecoveryWay, recommended
 from kafkalog.recovery.decide.ways_json import way_json
+from kafkalog.recovery.decide.written_end import epochs_of
 from kafkalog.recovery.facts.own_identity import BY_HAND, directories_that_name
 from kafkalog.recovery.facts.recovery_request import Recovery, Rules
 from kafkalog.recovery.facts.survey import LINKED_DIRECTORY, Survey
@@ -392,6 +393,7 @@ def plan_of(
         if own is not None and not survey.is_partial:
             findings += _of_different_moments(survey, ends, [*choice.damaged, *own_findings])
             findings += _too_high_ends(survey, ends)
+            findings += _of_epochs(survey, ends, rules.facts)
     declined = {**({} if own is None else own.refusals), **sentences_of_unreadable(survey)}
     refused = refusal_of(
         Decision(
@@ -482,20 +484,19 @@ def _merged(choice: RecoveryChoice) -> set[str]:
     return {name for name, ways in choice.by_partition.items() if any(way.spec.help is Help.COPIES for way in ways)}
 
 
-def with_findings_of_segments(plan: Plan) -> Plan:
+def with_findings_of_segments(plan: Plan, forecasts: Forecasts, rules: Rules) -> Plan:
     """Return the plan with the findings about whole segments (`_of_segments`) before its other findings, and with the
-    consequences of overlapping segments and wrong indexes that it does not change. Raises `StorageError` if a log
-    cannot be read.
+    consequences of overlapping segments and wrong indexes that it does not change. `forecasts` and `rules` are those
+    that the plan was made from. Raises `StorageError` if a log cannot be read, `UsageError` as `plan_of` does.
     """
     known = list(plan.findings)
     findings = [*(finding for finding in _of_segments(plan) if finding not in known), *known]
     changed = {action.path for action in plan.actions}
-    tree = plan.survey.tree()
-    ends = {partition.name: partition.log_end_offset for partition in plan.partitions}
+    result = forecasts.kafka if forecasts.own is None else forecasts.own
     left = (
         *of_overlaps(findings, changed),
         *of_transaction_indexes(findings, changed),
-        *of_look_ups(findings, changed, tree, ends),
+        *of_look_ups(findings, changed, result.tree, result.partitions, rules),
     )
     return replace(plan, findings=findings, consequences=(*plan.consequences, *left))
 
@@ -730,6 +731,19 @@ def _too_high_ends(survey: Survey, ends: Mapping[str, int]) -> Iterator[Finding]
         point = closed_at.get((name.topic, name.partition))
         for finding in too_high_end(logs, snapshots.get(directory, ()), end, point):
             yield finding.in_file(os.path.relpath(finding.file or survey.root, survey.root))
+
+
+def _of_epochs(survey: Survey, ends: Mapping[str, int], topics: TopicFacts) -> Iterator[Finding]:
+    """Yield a finding for each live partition with a leader epoch that begins beyond its log's end and is not believed
+    (`epoch_findings`). Paths are relative to the log directory. `ends` are log end offsets by partition directory.
+    Raises `StorageError` while iterating if a file cannot be read.
+    """
+    tree = survey.tree()
+    for directory, end in ends.items():
+        name = parse_partition_directory(directory)
+        if name is not None and name.state is DirectoryState.LIVE:
+            known = topics.leader_epochs.get((name.topic, name.partition))
+            yield from epoch_findings(epochs_of(tree, directory), end, known, directory)
 
 
 def _of_own_files(survey: Survey, topics: TopicFacts) -> list[Finding]:

@@ -7,20 +7,21 @@ below these has lost its end. Whether its start is lost follows from `tiering`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from msgspec import Struct, field
 
 from kafkalog.codec.files.index_files import OFFSET_ENTRY, each_slot, offset_entry_increases
+from kafkalog.codec.files.text import LeaderEpoch
 from kafkalog.codec.names import CLEAN_SHUTDOWN_FILE, LEADER_EPOCH_CHECKPOINT, FileKind
 from kafkalog.log.storage.java import JavaError
-from kafkalog.log.storage.leader_epochs import LeaderEpochCheckpointFile
+from kafkalog.log.storage.leader_epochs import LeaderEpochCheckpointFile, doubtful_epochs
 from kafkalog.log.storage.producers.snapshots import snapshot_offsets, within_reach
 from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.safe.normalize import Checkpoints
 from kafkalog.tiers.tiering import LocalStart, Tiering
 
-__all__ = ["Written", "indexed_end", "start_of_empty_log", "written"]
+__all__ = ["Written", "epochs_of", "indexed_end", "start_of_empty_log", "written"]
 
 
 class Written(Struct, kw_only=True):
@@ -39,12 +40,18 @@ class Written(Struct, kw_only=True):
 
 
 def written(
-    tree: Tree, directories: Iterable[str], key: tuple[str, int], points: Checkpoints, tiering: Tiering
+    tree: Tree,
+    directories: Iterable[str],
+    key: tuple[str, int],
+    points: Checkpoints,
+    tiering: Tiering,
+    known_epoch: int | None = None,
 ) -> Written:
     """Return the offsets that a topic-partition's log must have had: its end, its first segment, and lost offsets
     before that. They are derived from the files in its directories, the checkpoints and the tiering. `key` is topic and
     partition number. After a clean stop a recovery point that is not below the last segment is the log's end, and later
-    leader epochs are ignored. Unreadable epoch checkpoints count as empty.
+    leader epochs are ignored, and so are `doubtful_epochs`: `known_epoch` is the leader epoch in the metadata, None if
+    that is not known. Unreadable epoch checkpoints count as empty.
 
     If there are several directories, the highest end and the highest first segment count, the lost offsets of all, and
     the local start of the last. A directory without a log gives only its first leader epoch. If no directory has a log,
@@ -58,7 +65,9 @@ def written(
         if not bases:
             continue
         last, begins = max(bases), min(bases)
-        epochs = list(_epoch_starts(tree, directory))
+        entries = epochs_of(tree, directory)
+        doubtful = doubtful_epochs(entries, known_epoch)
+        epochs = [entry.start_offset for entry in entries if entry not in doubtful]
         point = points.recovery_points.get(key, 0)
         if CLEAN_SHUTDOWN_FILE in tree.files and point >= last:  # that of a clean stop is the log's end
             epochs = [epoch for epoch in epochs if epoch <= point]
@@ -80,7 +89,7 @@ def start_of_empty_log(tree: Tree, directory: str) -> int:
     """
     if any(tree.source(path).size for _base, path in tree.logs(directory)):
         return 0
-    return min(_epoch_starts(tree, directory), default=0)
+    return min((entry.start_offset for entry in epochs_of(tree, directory)), default=0)
 
 
 def indexed_end(tree: Tree, directories: Iterable[str]) -> int:
@@ -106,10 +115,13 @@ def _end_by_index(tree: Tree, directory: str) -> int:
     return 0 if last is None else base + last[0] + 1
 
 
-def _epoch_starts(tree: Tree, directory: str) -> Iterator[int]:
+def epochs_of(tree: Tree, directory: str) -> list[LeaderEpoch]:
+    """Return the entries of a partition directory's `leader-epoch-checkpoint`; empty if it is missing or invalid.
+    Raises `StorageError` if it cannot be read.
+    """
     if f"{directory}/{LEADER_EPOCH_CHECKPOINT}" not in tree.files:
-        return
+        return []
     try:
-        yield from (entry.start_offset for entry in LeaderEpochCheckpointFile(tree, directory).read())
+        return LeaderEpochCheckpointFile(tree, directory).read()
     except JavaError:
-        return
+        return []

@@ -65,6 +65,8 @@ class TopicFacts:
     """(topic, partition) -> broker ids"""
     in_sync: Mapping[tuple[str, int], tuple[int, ...]] = field(default_factory=dict)
     """(topic, partition) -> broker ids that were in sync when the metadata was written"""
+    leader_epochs: Mapping[tuple[str, int], int] = field(default_factory=dict)
+    """(topic, partition) -> leader epoch; empty if the metadata log is damaged"""
     compacted: frozenset[str] = frozenset()
     """topics whose settings in the metadata make them compacted"""
     assigned: Mapping[tuple[str, int], str] = field(default_factory=dict)
@@ -214,6 +216,7 @@ def _read(root: str, path: str, roots: Sequence[str]) -> TopicFacts:
     registered = None if node_id is None else image.brokers.get(node_id)
     broker = dynamic_of_broker(image.configs, node_id)
     configs = {name: image.configs.get(f"topic:{name}", {}) for name in image.topics}
+    problem = _problem(path, state)
     placed = {
         (name, number): dict(zip(partition.replicas, partition.directories, strict=False)).get(node_id, MIGRATING)
         for name, topic in image.topics.items()
@@ -236,6 +239,12 @@ def _read(root: str, path: str, roots: Sequence[str]) -> TopicFacts:
             for name, topic in image.topics.items()
             for number, partition in topic.partitions.items()
         },
+        leader_epochs={
+            (name, number): partition.leader_epoch
+            for name, topic in image.topics.items()
+            for number, partition in topic.partitions.items()
+            if problem is None
+        },
         assigned={key: directory for key, directory in placed.items() if directory not in (MIGRATING, UNASSIGNED)},
         unassigned=frozenset(key for key, directory in placed.items() if directory in (MIGRATING, UNASSIGNED)),
         compacted=frozenset(
@@ -248,7 +257,7 @@ def _read(root: str, path: str, roots: Sequence[str]) -> TopicFacts:
         voter_directory=None if node_id is None else voters.get(node_id),
         source=path,
         roots=tuple(roots),
-        problem=_problem(path, state),
+        problem=problem,
     )
 
 

@@ -13,6 +13,8 @@ from msgspec import structs
 
 from kafkalog import Log, LogConfig, NewRecord, UsageError
 from kafkalog.cli.looking.retention import _held
+from kafkalog.codec.common.findings import FindingCode
+from kafkalog.codec.files.index_files import TIME_ENTRY
 from kafkalog.inspect.retention import PartitionRetention, SegmentRetention, foresee_retention
 from kafkalog.log import open_log_dir
 from kafkalog.recovery.facts.topic_facts import NO_FACTS, read_topic_facts
@@ -72,6 +74,38 @@ def test_a_record_of_the_future_holds_what_comes_after_it(tmp_path: Path) -> Non
     assert [each.held_by for each in found.segments] == [None, None, 1, 1]
     assert [each.base_offset for each in found.going] == [0]
     assert found.next_at == found.last_at == START + 1010 * HOUR + 1
+
+
+@pytest.mark.parametrize(
+    ("recovery_point", "is_marked", "held"),
+    [
+        (2, False, [None, None, None]),
+        (1, False, [None, None, 1]),
+        (3, True, [None, None, None]),
+    ],
+)
+def test_the_age_of_a_segment_that_is_not_recovered_is_that_of_its_time_index(
+    recovery_point: int, is_marked: bool, held: list[int | None], tmp_path: Path
+) -> None:
+    """A real 4.1.1 deleted segments below its recovery point by stale time indexes, in spite of a record of 2100."""
+    folder = written(tmp_path, [START, START + 1000 * HOUR, START + 1])
+    (folder / "recovery-point-offset-checkpoint").write_text(f"0\n1\nt 0 {recovery_point}\n")
+    if not is_marked:
+        (folder / ".kafka_cleanshutdown").unlink()
+    (folder / "t-0" / f"{1:020}.timeindex").write_bytes(TIME_ENTRY.struct.pack(START, 0))
+    found = foreseen(folder, START + 20 * HOUR, retention_ms=10 * HOUR)
+    assert [each.held_by for each in found.segments] == held
+    is_stale = held[2] is None
+    assert [each.base_offset for each in found.going] == ([0, 1, 2] if is_stale else [0])
+    assert [each.code for each in found.findings] == [FindingCode.INDEX_ENTRY_MISMATCH] * is_stale
+    if is_marked:
+        return  # a plan makes the index again
+    properties = tmp_path / "server.properties"
+    properties.write_text(f"log.dirs={folder}\nlog.retention.ms={10 * HOUR}\n")
+    planned = kafkalog("plan", "--server-properties", properties, "--at", START + 20 * HOUR)
+    said = " ".join(planned.out.split())
+    assert f"retention deletes {len(found.going)} of 3 segments of t-0" in said
+    assert ("retention deletes 3 segments before that, 1 after it" in said) == is_stale
 
 
 @pytest.mark.parametrize(

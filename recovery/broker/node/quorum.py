@@ -17,17 +17,21 @@ from kafkalog.codec.model import ControlType
 from kafkalog.codec.names import QUORUM_STATE
 from kafkalog.codec.parsing.json_line import json_of_first_line, short_of
 from kafkalog.log.disk.files import FileSource
-from kafkalog.recovery.broker.node.answer import ConsequenceKind, Fault, Part, Role, StartConsequence
+from kafkalog.recovery.broker.node.answer import LAST_EPOCH, ConsequenceKind, Fault, Part, Role, StartConsequence
 from kafkalog.recovery.broker.node.ending import RUNTIME, ends
 from kafkalog.recovery.broker.node.metadata_log import LoadedMetadata
 from kafkalog.recovery.broker.node.node_files import NodeFiles
 from kafkalog.recovery.broker.node.reading import PARSE, MetaBatch, ReaderError
 from kafkalog.recovery.broker.node.releases import Release
 
-__all__ = ["StateFile", "Voters", "read_control_records", "refuse_voters", "state_of_start", "static_voters"]
+__all__ = [
+    "StateFile", "Voters", "read_control_records", "refuse_last_epoch", "refuse_voters", "state_of_start",
+    "static_voters",
+]  # fmt: skip
 
 _UNCHECKED = "java.io.UncheckedIOException"
 _MOST = 1 << 20
+_LAST_EPOCH = 2**31 - 1
 _NO_NUMBERS = ("currentVoters", "clusterId", "votedDirectoryId")
 _FIRST_READ_BY = {("RegisterBrokerRecord", 4): "4.3", ("BrokerRegistrationChangeRecord", 3): "4.3"}
 """record and version, with cordoned directories -> the first release that reads it"""
@@ -177,6 +181,21 @@ def state_of_start(loaded: LoadedMetadata, release: Release) -> StateFile:
     return StateFile(
         path=path, is_there=False, consequences=(forgotten,),
         faults=(Fault(part=Part.QUORUM_STATE, kind=kind, file=path, detail=forgotten.detail),),
+    )  # fmt: skip
+
+
+def refuse_last_epoch(state: StateFile, node_id: int | None) -> None:
+    """Raise `StartEndsError` if the only voter, node `node_id`, would begin an election after the last epoch that there
+    is (`KafkaRaftClient.initialize`): the next one is negative. A candidate that has voted for itself leads in the
+    epoch of `quorum-state`.
+    """
+    if state.epoch != _LAST_EPOCH or (state.voted == node_id and state.leader < 0):
+        return
+    raise ends(
+        Part.QUORUM_STATE, LAST_EPOCH, state.path, "java.lang.IllegalArgumentException",
+        "Received invalid partition leader epoch entry",  # releases write the entry in different ways
+        detail=f"quorum-state names epoch {_LAST_EPOCH}, which is damage, as no cluster has had so many elections",
+        cure="move this damaged file away: the epoch is then that of the log",
     )  # fmt: skip
 
 

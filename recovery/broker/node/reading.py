@@ -16,7 +16,7 @@ from kafkalog.codec.common.errors import FormatError, PortableError
 from kafkalog.codec.common.findings import FindingCode
 from kafkalog.codec.common.limits import DEFAULT_LIMITS
 from kafkalog.codec.common.source import Bytes, Source
-from kafkalog.codec.model import BATCH, LOG_OVERHEAD, MESSAGE_V0, BatchHeader, ControlType
+from kafkalog.codec.model import BATCH, LOG_OVERHEAD, MESSAGE_V0, NO_TIMESTAMP, BatchHeader, ControlType
 from kafkalog.codec.plain.control import parse_control_key
 from kafkalog.codec.plain.crc32c import crc32c
 from kafkalog.codec.plain.records import decode_batch
@@ -62,6 +62,8 @@ class MetaBatch(Struct, frozen=True, kw_only=True):
     """in a control batch with the type in their key"""
     position: int = 0
     """in its file, or in the whole log"""
+    timestamp: int = NO_TIMESTAMP
+    """largest timestamp in ms since 1970; -1 if it has none"""
 
     def control(self, kind: ControlType) -> Iterator[dict[str, Any]]:
         """Yield the fields of each control record of that type; nothing if this is not a control batch."""
@@ -149,6 +151,7 @@ def _batch(source: Source, position: int, size: int, checks_crc: bool, begins_at
         is_control=header.is_control,
         records=tuple(records),
         position=begins_at + position,
+        timestamp=header.max_timestamp,
     )
 
 

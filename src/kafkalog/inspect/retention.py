@@ -3,13 +3,18 @@
 The rules are those of `UnifiedLog.deleteOldSegments` (`log.storage.retention`): by the log start offset, by size, by
 age, always the oldest segment first, so that a segment is deleted only if every older one may be. Nothing above the
 high watermark is deleted, but that follows the end of a log within moments, so everything is assumed to be below it.
+
+A broker takes the age of a segment from the last entry of its time index. It makes the indexes of a segment again only
+if it recovers the segment: after a crash, if it ends beyond the recovery point.
 """
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import zip_longest
 from typing import Annotated
 
 from msgspec import Struct
@@ -17,12 +22,14 @@ from msgspec import Struct
 from kafkalog.cluster.rules.internal_topics import INTERNAL_TOPIC_SETTINGS
 from kafkalog.codec.common.arguments import TIMES, Bounds
 from kafkalog.codec.common.errors import UsageError
-from kafkalog.codec.common.findings import Finding
+from kafkalog.codec.common.findings import Finding, FindingCode, Severity
+from kafkalog.codec.common.wording import moment_text
 from kafkalog.codec.names import CLUSTER_METADATA_TOPIC, DELETED, FileKind
 from kafkalog.log import LogDir, Partition, open_all
 from kafkalog.log.directories.selection import ALL, Selection, unreadable_names
-from kafkalog.log.disk.files import PathLike
-from kafkalog.log.storage.retention import below_start, beyond_size
+from kafkalog.log.disk.files import FileSource, PathLike
+from kafkalog.log.storage.retention import below_start, beyond_size, last_indexed_timestamp
+from kafkalog.log.walk.segment import Segment
 from kafkalog.log.walk.summary import summarize
 from kafkalog.recovery.facts.brokers import facts_of_each
 from kafkalog.recovery.facts.cleaner_settings import CleanerConfig, known_settings
@@ -41,7 +48,9 @@ class SegmentRetention(Struct, frozen=True, kw_only=True):
     size: int
     """bytes of its log"""
     largest_timestamp: int
-    """ms since 1970; without timestamps the time of the last change"""
+    """ms since 1970, as a broker takes it: by the time index, or by the records if a start makes the index again;
+    without timestamps the time of the last change
+    """
     goes_at: int | None
     """when a running broker may delete it, in ms since 1970; null if never by these settings"""
     reason: str | None
@@ -180,7 +189,9 @@ def foresee_retention(
             continue  # snapshots decide what goes of the metadata log
         for partition in log_dir.live(topic, number):
             settings, origins = _settings(topic, facts, given or {}, instead or {})
-            yield _of(partition, topic, number, settings, origins, at)
+            point = log_dir.recovery_points.get((topic, number), 0)
+            is_kept = partial(_keeps_indexes, recovery_point=NEVER if log_dir.clean_shutdown is not None else point)
+            yield _of(partition, topic, number, settings, origins, at, is_kept)
 
 
 def _settings(
@@ -221,15 +232,19 @@ def _of(
     settings: CleanerConfig,
     origins: Mapping[str, str],
     at: int,
+    keeps_indexes: Callable[[Segment, Segment | None], bool],
 ) -> PartitionRetention:
     findings: list[Finding] = []
     facts: list[_Facts] = []
-    for segment in partition.segments:
+    for segment, following in zip_longest(partition.segments, partition.segments[1:]):
         seen = summarize(segment)
         findings += seen.findings
-        largest = -1 if seen.last_timestamp is None else seen.last_timestamp
-        newest = largest if largest >= 0 else segment.modified_ns // 1_000_000
-        facts.append(_Facts(segment.base_offset, segment.size, newest))
+        by_records = seen.last_timestamp
+        newest = _indexed(segment) if keeps_indexes(segment, following) else by_records
+        if by_records is not None and newest is not None and newest != by_records:
+            findings.append(_other_age(segment, newest, by_records))
+        modified = segment.modified_ns // 1_000_000
+        facts.append(_Facts(segment.base_offset, segment.size, modified if newest is None else newest))
     policies = {"compact": settings.is_compacted, "delete": settings.deletes_old}
     return PartitionRetention(
         path=partition.path,
@@ -243,6 +258,34 @@ def _of(
         segments=_foreseen(facts, settings, partition.log_start_offset, at),
         findings=findings,
     )
+
+
+def _keeps_indexes(segment: Segment, following: Segment | None, *, recovery_point: int) -> bool:
+    """Whether a start keeps the indexes of a segment: the next one begins at or below the recovery point, or the point
+    is `NEVER` because the broker stopped in order. A segment without offset index is recovered in any case.
+    """
+    is_below = recovery_point == NEVER or (following is not None and following.base_offset <= recovery_point)
+    return is_below and FileKind.OFFSET_INDEX in segment.files
+
+
+def _indexed(segment: Segment) -> int | None:
+    """Return the timestamp (ms) of the last entry of a segment's time index; None if a broker takes the modification
+    time of the log instead. Raises `StorageError` if the index cannot be read.
+    """
+    path = segment.files.get(FileKind.TIME_INDEX)
+    if path is None:
+        return None
+    with FileSource(path) as index:
+        return last_indexed_timestamp(index)
+
+
+def _other_age(segment: Segment, by_index: int, by_records: int) -> Finding:
+    detail = (
+        f"the last entry is of {moment_text(by_index)}, the newest record of {moment_text(by_records)}: a broker goes "
+        "by the index until a full recovery (`kafkalog recover --full`) makes it again"
+    )
+    path = segment.files[FileKind.TIME_INDEX]
+    return Finding(FindingCode.INDEX_ENTRY_MISMATCH, Severity.ERROR, detail=detail, file=path)
 
 
 def _foreseen(facts: Sequence[_Facts], settings: CleanerConfig, log_start: int, at: int) -> list[SegmentRetention]:

@@ -8,9 +8,10 @@ from typing import NamedTuple
 
 from kafkalog.codec.common.errors import UsageError
 from kafkalog.codec.common.shell import shell_line, shell_word
-from kafkalog.codec.names import CLUSTER_METADATA_DIRECTORY, PARTITION_METADATA
+from kafkalog.codec.names import CLUSTER_METADATA_DIRECTORY, PARTITION_METADATA, QUORUM_STATE
 from kafkalog.recovery.broker.node.answer import (
     DISPLACED,
+    LAST_EPOCH,
     NEWER_FILES,
     OTHER_TOPIC_ID,
     READ_ONLY,
@@ -89,6 +90,13 @@ def mends(start: NodeStart | None, recovered: Iterable[str] = (), words: Sequenc
             "controllers, so move it away, out of the log directory",
             f"mv {away}",
             never,
+        )
+    elif fault.kind == LAST_EPOCH:
+        yield Mend(
+            "recover does not change the quorum's files (runbook: kraft-files); this controller is the only voter, so "
+            "move its quorum-state away",
+            f"mv {shell_line([fault.file, f'{root}.{QUORUM_STATE}'])}",
+            never or bool(kinds & _LOSING_METADATA),
         )
     elif fault.part in _OF_QUORUM and not _is_log_lost(root):
         yield Mend(

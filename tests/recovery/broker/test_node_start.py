@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
+import shlex
 import shutil
+import subprocess
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -234,6 +238,50 @@ def test_a_partition_metadata_that_cannot_be_read_is_said_in_java_s_words_and_ma
     assert found.outcome is StartOutcome.FAILS
     assert (found.message or "").endswith(words)
     assert not found.strays
+
+
+def test_a_metadata_log_that_is_cut_says_since_when_changes_are_undone(node: Path) -> None:
+    """A real 4.1.1, the only voter, began with the settings from before the torn batch, without a word in its log."""
+    path = max((node / METADATA).glob("*.log"))
+    path.chmod(0o600)
+    os.truncate(path, path.stat().st_size - 10)
+    with_snapshot = {each.kind: each.detail for each in answer(node).consequences}
+    assert "undone" not in with_snapshot[ConsequenceKind.METADATA_LOG_CUT]  # the snapshot has what was cut
+    snapshot(node).unlink()
+    with FileSource(path) as source:
+        *_, last = Scanner(source)
+    (cut,) = [each for each in answer(node).consequences if each.kind is ConsequenceKind.METADATA_LOG_CUT]
+    moment = datetime.fromtimestamp(last.header.max_timestamp // 1000, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+    assert f"what was created, changed or deleted since {moment} may be undone" in cut.detail
+    command = cut.detail.partition("`kafkalog ")[2].partition("`")[0]
+    assert "configurations" in kafkalog(*shlex.split(command)).out
+
+
+@pytest.mark.parametrize(("leader", "voted"), [(-1, -1), (3, -1), (-1, 2)])
+def test_the_only_voter_cannot_be_elected_after_the_last_epoch(leader: int, voted: int, node: Path) -> None:
+    """Brokers 3.6.2, 3.9.1, 4.1.1 and 4.3.0 ended so, with and without a leader in the file; 4.1.1 led in this epoch if
+    it had voted for itself.
+    """
+    path = node / METADATA / "quorum-state"
+    state = json.loads(path.read_text())
+    path.chmod(0o600)
+    path.write_text(json.dumps({**state, "leaderId": leader, "leaderEpoch": 2**31 - 1, "votedId": voted}))
+    found = answer(node)
+    assert (found.outcome, found.exception) == (StartOutcome.FAILS, "java.lang.IllegalArgumentException")
+    assert found.message == "Received invalid partition leader epoch entry"
+    assert found.faults[-1].part is Part.QUORUM_STATE
+    lines = [line.strip() for line in kafkalog("plan", node).out.splitlines()]
+    (command,) = {line for line in lines if line.startswith("mv ")}
+    subprocess.run(command, shell=True, check=True)
+    assert answer(node).outcome is StartOutcome.STARTS
+
+
+def test_the_only_voter_that_has_voted_for_itself_leads_in_the_last_epoch(node: Path) -> None:
+    path = node / METADATA / "quorum-state"
+    state = json.loads(path.read_text())
+    path.chmod(0o600)
+    path.write_text(json.dumps({**state, "leaderId": -1, "leaderEpoch": 2**31 - 1, "votedId": 3}))
+    assert answer(node).outcome is StartOutcome.STARTS
 
 
 def test_quorum_state_that_cannot_be_read_is_thrown_away_before_3_8(node: Path) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import kafkalog
-from kafkalog import RecoveryRefused
+from kafkalog import RecoveryRefused, verify
 from kafkalog.codec.encode import build_batch, build_end_transaction_marker
 from kafkalog.codec.encode.batch import ProducerState
 from kafkalog.codec.files.index_files import encode_producer_snapshot
@@ -249,6 +249,33 @@ def test_the_high_watermark_of_a_broker_that_was_killed_is_a_lower_bound(closed:
     assert [(each.first, each.last) for each in own.lost] == ranges
     text = "2000 offsets, at most as many records" if closed else "2000 offsets or more, an unknown number of records"
     assert records_text(own) == text
+
+
+@pytest.mark.parametrize(
+    ("epochs", "has_metadata", "reason"),
+    [
+        ("0 0\n2 25\n7 99999", True, "which the metadata does not know (leader epoch 5): the file is wrong, or the"),
+        ("0 0\n3 99999\n4 38", True, "which a later line contradicts: the file is wrong"),
+        ("0 0\n2 25\n7 99999", False, None),
+        ("0 0\n2 25\n5 99999", True, None),
+    ],
+)
+def test_a_leader_epoch_that_something_contradicts_proves_no_loss(
+    epochs: str, has_metadata: bool, reason: str | None, tmp_path: Path
+) -> None:
+    """A real 4.1.1 removed such an epoch at its start; its log, of which it was the only replica, had lost nothing."""
+    root = own_copy(brokers("4.1.1/segments")[0], tmp_path / "data")
+    (root / ".kafka_cleanshutdown").unlink()
+    if not has_metadata:
+        shutil.rmtree(root / "__cluster_metadata-0")
+    path = root / "clicks-42-0" / "leader-epoch-checkpoint"
+    path.write_text(f"0\n3\n{epochs}\n")
+    (planned,) = plan(root)
+    named = [each.detail for each in planned.findings if each.file == "clicks-42-0/leader-epoch-checkpoint"]
+    verified = [each.detail for each in verify(root).findings if each.file == str(path)]
+    assert (planned.choice.own.records_lost == 0) == (reason is not None)
+    assert len(named) == len(verified) == (reason is not None)
+    assert all(detail.startswith("epoch ") and (reason or "") in detail for detail in [*named, *verified])
 
 
 @pytest.mark.parametrize(

@@ -6,13 +6,16 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 
 from kafkalog.codec.common.findings import Finding, FindingCode, Severity
+from kafkalog.codec.files.text import LeaderEpoch
 from kafkalog.codec.model import RecordBatch
+from kafkalog.codec.names import LEADER_EPOCH_CHECKPOINT
 from kafkalog.codec.plain.scanner import Scanner
 from kafkalog.log.directories.partition import Partition
 from kafkalog.log.disk.files import FileSource
+from kafkalog.log.storage.leader_epochs import doubtful_epochs
 from kafkalog.log.storage.producers.snapshots import snapshot_offsets
 
-__all__ = ["checkpoint_findings", "too_high_end"]
+__all__ = ["checkpoint_findings", "epoch_findings", "too_high_end"]
 
 
 def checkpoint_findings(
@@ -35,6 +38,21 @@ def checkpoint_findings(
     if high_watermark is not None and end < high_watermark:
         detail = f"the log ends at {end}, the high watermark was {high_watermark}"
         yield Finding.of(FindingCode.LOG_END_BELOW_HIGH_WATERMARK, None, end, detail, partition.path)
+
+
+def epoch_findings(
+    entries: Sequence[LeaderEpoch], log_end_offset: int, known_epoch: int | None, directory: str
+) -> Iterator[Finding]:
+    """Yield a LEADER_EPOCH_MISMATCH finding for the first of the `doubtful_epochs` that begins beyond the log's end; no
+    offsets up to it count as lost. `entries` are the content of `leader-epoch-checkpoint` in the partition directory
+    `directory`. `known_epoch` is the partition's leader epoch in the metadata, None if that is not known.
+    """
+    for entry, reason in doubtful_epochs(entries, known_epoch).items():
+        if entry.start_offset > log_end_offset:
+            detail = f"epoch {entry.epoch} from offset {entry.start_offset}, beyond the log's end {log_end_offset}"
+            path = os.path.join(directory, LEADER_EPOCH_CHECKPOINT)
+            yield Finding.of(FindingCode.LEADER_EPOCH_MISMATCH, None, None, f"{detail}, {reason}", path)
+            return
 
 
 def too_high_end(

@@ -6,8 +6,9 @@ immediately.
 from __future__ import annotations
 
 import contextlib
+import math
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from kafkalog.codec.files.text import LeaderEpoch, encode_leader_epochs
 from kafkalog.codec.names import LEADER_EPOCH_CHECKPOINT, TEMPORARY
@@ -15,7 +16,7 @@ from kafkalog.log.storage.checkpoint_file import by_content, read_checkpoint
 from kafkalog.log.storage.disk import Disk
 from kafkalog.log.storage.java import IllegalArgumentError, JavaIOError, KafkaStorageError, parse_int, parse_long
 
-__all__ = ["LeaderEpochCheckpointFile", "LeaderEpochFileCache"]
+__all__ = ["LeaderEpochCheckpointFile", "LeaderEpochFileCache", "doubtful_epochs"]
 
 _SMALL_BYTES = 1024
 """Largest file whose parsed entries are cached."""
@@ -70,6 +71,27 @@ def _parse(path: str, data: bytes) -> list[LeaderEpoch]:
 def _parsed_before(path: str, data: bytes) -> tuple[LeaderEpoch, ...]:
     """Parse with a cache: every start of a broker, and every forecast of one, reads the file again."""
     return tuple(_parse(path, data))
+
+
+def doubtful_epochs(entries: Sequence[LeaderEpoch], known_epoch: int | None) -> dict[LeaderEpoch, str]:
+    """Return the entries of a checkpoint that do not prove where its log ended, last entry first, each with the reason,
+    as a clause to follow the entry: a later line contradicts the entry, so that a broker drops it, or its epoch is
+    above `known_epoch`, the partition's leader epoch in the metadata (None if that is not known). A controller records
+    an epoch before a broker leads in it.
+    """
+    doubtful: dict[LeaderEpoch, str] = {}
+    epoch, start = math.inf, math.inf  # the least of the later lines
+    for entry in reversed(entries):
+        is_dropped = entry.epoch > epoch or entry.start_offset >= start
+        epoch, start = min(epoch, entry.epoch), min(start, entry.start_offset)
+        if is_dropped:
+            doubtful[entry] = "which a later line contradicts: the file is wrong"
+        elif known_epoch is not None and entry.epoch > known_epoch:
+            doubtful[entry] = (
+                f"which the metadata does not know (leader epoch {known_epoch}): the file is wrong, or the metadata is "
+                "older than the log"
+            )
+    return doubtful
 
 
 class LeaderEpochFileCache:

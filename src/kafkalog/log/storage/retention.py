@@ -13,6 +13,8 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from kafkalog.codec.common.source import Source
+from kafkalog.codec.files.index_files import TIME_ENTRY
 from kafkalog.codec.names import FileKind, segment_file
 from kafkalog.log.disk.files import status_of
 from kafkalog.log.disk.remote_file import MissingFileError
@@ -24,6 +26,7 @@ __all__ = [
     "beyond_size",
     "by_file_time",
     "by_policy",
+    "last_indexed_timestamp",
     "too_old",
 ]
 
@@ -105,6 +108,16 @@ def _leading(segments: Sequence[SegmentFacts], may_go: Callable[[int, SegmentFac
             break
         count += 1
     return count
+
+
+def last_indexed_timestamp(index: Source) -> int | None:
+    """Return the timestamp (ms) of the last entry of a time index, which a broker takes as the largest of a segment
+    that it does not recover (`LogSegment.largestTimestamp`). None if there is no entry, or its timestamp is not
+    positive; the modification time of the log counts then. Raises `StorageError` if the index cannot be read.
+    """
+    last = index.size - index.size % TIME_ENTRY.size - TIME_ENTRY.size
+    timestamp: int = TIME_ENTRY.struct.unpack(index.read(last, TIME_ENTRY.size))[0] if last >= 0 else 0
+    return timestamp if timestamp > 0 else None
 
 
 def below_start(segments: Sequence[SegmentFacts], log_start_offset: int) -> int:
