@@ -73,7 +73,9 @@ class FindingCode(enum.StrEnum):
     LEADER_EPOCH_DECREASES = "leader_epoch_decreases"
     """a leader epoch below that of the batch before"""
     LEADER_EPOCH_MISMATCH = "leader_epoch_mismatch"
-    """a batch's leader epoch is not the one in leader-epoch-checkpoint"""
+    """a batch's leader epoch is not the one in leader-epoch-checkpoint; or an epoch there begins beyond the log's end,
+    and the metadata does not know it or a later line contradicts it, so that it proves no loss
+    """
     MAX_TIMESTAMP_MISMATCH = "max_timestamp_mismatch"
     """the largest timestamp in the header is not that of the records"""
 

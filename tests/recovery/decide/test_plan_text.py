@@ -316,7 +316,7 @@ def test_an_epoch_beyond_the_end_of_a_clean_stop_is_no_loss(tmp_path: Path) -> N
     """The recovery point of a clean stop is the log's end (`LogManager.shutdown`)."""
     data = own_copy(brokers("4.1.1/segments")[0], tmp_path / "data")
     end = plan(data)[0].broker.log_end_offsets["stock-41-0"]
-    (data / "stock-41-0" / "leader-epoch-checkpoint").write_text(f"0\n2\n0 0\n9 {end + 70}\n")
+    (data / "stock-41-0" / "leader-epoch-checkpoint").write_text(f"0\n2\n0 0\n5 {end + 70}\n")
     assert plan(data)[0].choice.own.records_lost == 0
     (data / ".kafka_cleanshutdown").unlink()
     assert plan(data)[0].choice.own.records_lost == 70
