@@ -632,8 +632,8 @@ def _lost(outlooks: Sequence[Outlook], *, are_alone: bool) -> str:
             return f"lost beside this plan: {'; '.join(beside)}{_mended(planned)}"
         stays = "; the metadata log stays damaged" if any(map(_leaves_metadata, nodes)) else ""
         stays += _mended(planned)
-        told = (consequence for outlook in planned for consequence in outlook.consequences)
-        if short := sorted({each.partition for each in told if each.kind == "groups_beyond_end"}):
+        known = (consequence for outlook in planned for consequence in outlook.consequences)
+        if short := sorted({each.partition for each in known if each.kind == "groups_beyond_end"}):
             stays = f"; before it perhaps the end of {first_names(short)}, where groups have committed{stays}"
         return f"lost with this plan: {others if is_part else nothing}{stays}"
     if unread and sentence_of_lost(own) == "nothing":
