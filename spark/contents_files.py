@@ -30,7 +30,9 @@ from kafkalog.recovery.checks.checkpoint_checks import Beside, Told
 from kafkalog.recovery.checks.log_directory import AsListed, in_no_log_directory, lost_starts
 from kafkalog.recovery.checks.partition import verify_partition
 from kafkalog.recovery.checks.report import PartitionReport
+from kafkalog.recovery.checks.verify import hanging_transactions
 from kafkalog.recovery.facts.brokers import controllers_beside, of_one_broker
+from kafkalog.recovery.facts.coordinators import Coordinators
 from kafkalog.recovery.facts.topic_facts import read_topic_facts
 from kafkalog.spark.contents_lines import UNREAD_NAMES, StateLine
 from kafkalog.spark.struct_columns import Row, as_columns
@@ -64,9 +66,9 @@ class Place(Struct, frozen=True, kw_only=True):
     told: Told | None = None
     """facts from its log directory for the findings of a live partition"""
     broker: tuple[str, ...] = ()
-    """all directories of the same broker, for findings of a log directory"""
+    """all directories of the same broker, for findings"""
     controllers: tuple[str, ...] = ()
-    """directories of other nodes with a metadata log, for findings of a log directory"""
+    """directories of other nodes with a metadata log, for findings"""
     known: tuple[Finding, ...] = ()
 
 
@@ -187,6 +189,8 @@ def finding_places(inventory: Inventory) -> list[Place]:
                     path=partition.path,
                     partition=partition,
                     told=beside.told_of(partition, lost.get(partition.path)),
+                    broker=tuple(broker),
+                    controllers=controllers,
                 )
                 for partition in log_dir.partitions
             ]
@@ -208,7 +212,12 @@ def finding_rows(place: Place) -> Iterator[Row]:
     partition = open_partition(place.path) if is_alone else reopened(place)
     report = verify_partition(partition, was_closed=place.told is not None and place.told.was_closed)
     told = () if place.told is None else place.told.findings(partition, report)
-    for finding in (*report.findings, *told):
+    hanging: Iterable[Finding] = ()
+    if place.broker and report.open_transactions:
+        facts = replace(read_topic_facts(place.broker), controllers=place.controllers)
+        coordinators = Coordinators([os.path.dirname(place.path), *facts.roots])
+        hanging = hanging_transactions(report, coordinators, facts)
+    for finding in (*report.findings, *told, *hanging):
         yield named(partition, place.path, _finding_row(finding))
 
 

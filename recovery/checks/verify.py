@@ -6,7 +6,7 @@ The results are `Finding`s with stable codes; nothing here raises for bad data.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -36,7 +36,7 @@ from kafkalog.recovery.facts.topic_facts import TopicFacts
 if TYPE_CHECKING:
     from kafkalog.recovery.checks.broker_start import Loading
 
-__all__ = ["verify"]
+__all__ = ["hanging_transactions", "verify"]
 
 
 def verify(
@@ -206,23 +206,24 @@ def _ask(
         directory.broker, of_start = listed[directory.path].started(loadings)
         findings = directory.directory_findings
         directory.directory_findings = [*findings[:own], *of_start, *findings[own:]]
-        _hanging(directory, listed[directory.path].facts)
+        facts = listed[directory.path].facts
+        coordinators = Coordinators([directory.path, *facts.roots])
+        for report in directory.partitions:
+            report.findings += hanging_transactions(report, coordinators, facts)
 
 
-def _hanging(directory: DirectoryReport, facts: TopicFacts) -> None:
-    """Add a TRANSACTION_HANGING finding about each transaction that is open at the end of a log and that its
+def hanging_transactions(report: PartitionReport, coordinators: Coordinators, facts: TopicFacts) -> Iterator[Finding]:
+    """Yield a TRANSACTION_HANGING finding about each transaction that is open at the end of a log and that its
     coordinator, by its log in the broker's directories, will not end. `facts` come from the broker's metadata log.
     """
-    coordinators = Coordinators([directory.path, *facts.roots])
-    for report in directory.partitions:
-        name = parse_partition_directory(os.path.basename(report.path))
-        for number, first in report.open_transactions.items() if name is not None else ():
-            if name is not None and coordinators.id_without_transaction(number, None, name, facts) is not None:
-                from kafkalog.cluster.transactions.transactions import WITHOUT_COORDINATOR  # seldom needed
+    name = parse_partition_directory(os.path.basename(report.path))
+    for number, first in report.open_transactions.items() if name is not None else ():
+        if name is not None and coordinators.id_without_transaction(number, None, name, facts) is not None:
+            from kafkalog.cluster.transactions.transactions import WITHOUT_COORDINATOR  # seldom needed
 
-                detail = f"producer {number} holds a transaction open from offset {first} on{WITHOUT_COORDINATOR}"
-                code = FindingCode.TRANSACTION_HANGING
-                report.findings.append(Finding(code, Severity.WARNING, None, first, detail, report.path))
+            detail = f"producer {number} holds a transaction open from offset {first} on{WITHOUT_COORDINATOR}"
+            code = FindingCode.TRANSACTION_HANGING
+            yield Finding(code, Severity.WARNING, None, first, detail, report.path)
 
 
 def _among(findings: Sequence[Finding], files: Sequence[str]) -> list[Finding]:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct, field, structs
 
+from kafkalog.codec.common.errors import KafkaLogError
 from kafkalog.codec.common.findings import Finding, Severity
 from kafkalog.codec.model import NO_END
 from kafkalog.codec.names import CLUSTER_METADATA_TOPIC, DirectoryState
@@ -225,13 +226,19 @@ class Comparer:
     def note_ends_of_copies(self, partition: CountedPartition, copies: Iterable[str]) -> None:
         """Note the brokers whose own copy of the partition is in `copies` (partition directories) and ends below the
         high watermark, or below this log's end if there is none. They cannot replace what this log loses
-        (`others`). Copies of unknown brokers are ignored. Raises `StorageError` if a copy cannot be read.
+        (`others`). Copies of unknown brokers, and copies that cannot be read, are ignored.
         """
         facts, original = partition.facts, partition.census
         needed = facts.high_watermark or (0 if original is None else original.end_offset)
         for path in copies:
             meta = meta_properties_of(os.path.dirname(path))
-            if meta is not None and meta.node_id is not None and open_partition(path).log_end_offset() < needed:
+            if meta is None or meta.node_id is None:
+                continue
+            try:
+                end = open_partition(path).log_end_offset()
+            except KafkaLogError:
+                continue
+            if end < needed:
                 self._with_less.setdefault(facts.name, set()).add(meta.node_id)
 
     def count(self, partitions: Iterable[PartitionFacts]) -> list[CountedPartition]:
