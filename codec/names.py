@@ -207,8 +207,8 @@ def without_surrogates(text: str | None) -> str | None:
 
 def parse_java_long(text: str, bits: int = 64) -> int | None:
     """Parse text as Java's `Long.parseLong` does (or `Integer.parseInt` if `bits` is 32). Return None if Java would
-    throw. Accepted are any number of leading zeros, and decimal digits of any script up to U+FFFF, as by
-    `Character.digit(char)`.
+    throw. Accepted are a leading `+` or `-`, any number of leading zeros, and decimal digits of any script up to
+    U+FFFF, as by `Character.digit(char)`.
     """
     if len(text) <= _OFFSET_DIGITS and text.isdigit() and text.isascii():
         value = int(text)

@@ -46,9 +46,10 @@ def plan(
     Returns a plan for each log directory, in the order in which they are named first. Partitions that cannot be read
     are left out and named in the plan's `declined`. Raises `UsageError` if a path is not a log directory, or if the
     request contradicts itself, names an unknown release or has settings that Kafka would refuse; `UnknownName` for a
-    selected topic or partition that does not exist, or if one of the log directories has no selected partition;
-    `RecoveryRefused` for a symbolic link to a partition directory, or if lost `meta.properties` cannot be
-    reconstructed; `StorageError` for I/O errors outside the partitions.
+    selected topic or partition that does not exist, or if one of the log directories has no selected partition
+    (`UsageError` if all of its partitions are excluded); `RecoveryRefused` for a symbolic link to a partition
+    directory, or if lost `meta.properties` cannot be reconstructed; `StorageError` for I/O errors outside the
+    partitions.
 
     * `request`: how to recover; may be left out for the defaults
     * `paths`: log directories, their parents, or partition directories; beside these, the data directories of

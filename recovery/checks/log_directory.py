@@ -93,9 +93,9 @@ class AsListed:
 
 def beside_of(log_dir: LogDir, log_dirs: Sequence[LogDir] = (), facts: TopicFacts | None = None) -> Beside:
     """Return the checkpointed offsets and the tiering of a log directory, for `verify_beside`. `log_dirs` may be other
-    log directories of its broker. `facts` come from the broker's metadata log; with None, the metadata log is read here
-    if the first segment of some partition does not begin at 0. If all begin at 0, the metadata is not needed. Raises
-    `StorageError` if the directory cannot be listed.
+    log directories of its broker. `facts` come from the broker's metadata log; with None they are read here. They
+    are used only if the first segment of some partition does not begin at 0. Raises `StorageError` if the directory
+    cannot be listed.
     """
     names = [entry.name for entry in scan_directory(log_dir.path)]
     begin_late = any(partition.segments and partition.segments[0].base_offset for partition in log_dir.partitions)

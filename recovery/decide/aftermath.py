@@ -478,10 +478,11 @@ def _of_lost_state(topic: str, directories: Sequence[str], coordinators: Coordin
 
 
 def _groups_of(lost: Sequence[LostRange], commits: Sequence[tuple[int, str, int]]) -> tuple[str, str]:
-    """Return the groups of a partition of `__consumer_offsets` that loses `lost`, as a subject: those with a commit
-    there that can still be read, and those whose later commits may be lost. Also return a clause in parentheses with
-    the time from which on commits may be lost, empty if unknown. `commits` are (offset, group, timestamp in ms) of all
-    that can be read in it.
+    """Return the subject and a clause of a sentence about commits that a partition of `__consumer_offsets` loses. The
+    subject names the groups with a commit that can still be read in `lost`, and the groups that may have later commits
+    there. It is "groups", without a clause, if `lost` or `commits` is empty. The clause in parentheses has the time of
+    the newest commit below `lost`; it is empty if there is none, or if all groups are of the first kind. `commits` are
+    (offset, group, timestamp in ms) of all commits in the partition that can be read.
     """
     if not lost or not commits:
         return "groups", ""

@@ -78,9 +78,10 @@ def merge_in_place(survey: Survey, tree: Tree, copies: Sequence[str], rules: Rul
     metadata log), and recover the result in mode safe. Return the result, in which `helped` names the merged
     partitions. Nothing on disk is changed.
 
-    A partition whose copies do not belong together, or whose merged log a broker would truncate, is left as it is; the
-    reason is in the result's `refusals`. Files of contributing copies are added to `survey.outside`. `recover` is
-    called again after each such refusal. Raises `StorageError` if a file cannot be read.
+    A partition whose copies do not belong together, whose other copies cannot be read, or whose merged log a broker
+    would truncate is left as it is; the reason is in the result's `refusals`. Each time a broker would truncate merged
+    logs, `recover` is called again without them. Files of contributing copies are added to `survey.outside`. Raises
+    `StorageError` if a file cannot be read.
     """
     refusals: dict[str, str] = {}
     merged: dict[str, _Merged] = {}

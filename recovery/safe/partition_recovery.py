@@ -313,9 +313,9 @@ class PartitionRecovery:
         return bool(sizes)
 
     def sound_part_of(self, theirs: BrokerResult, before: Tree, sound: SoundLog) -> SoundLog:
-        """Return the sound part, up to the first damage, of the logs as the broker's own start leaves them. `theirs` is
-        the result of that start, `before` the tree before it, and `sound` the sound part of `before`, which is returned
-        if the start changed no log. Raises `StorageError` if a log cannot be read.
+        """Return the part before the first damage of the logs that a broker's own start leaves. `theirs` is the result
+        of that start, `before` the tree before it, and `sound` the sound part of `before`; `sound` is returned if the
+        start neither renamed the directory nor changed a log. Raises `StorageError` if a log cannot be read.
         """
         directory = self.directory_of(theirs)
         if directory == self.directory:

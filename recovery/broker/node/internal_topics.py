@@ -221,10 +221,9 @@ def consequences_of_misplaced(
 def consequences_of_unserved(
     unserved: Iterable[Unserved], release: Release
 ) -> tuple[list[StartConsequence], list[Fault]]:
-    """Return consequences and faults of a start of `release`: one of each for every entry of `unserved` that counts, in
-    their order. An entry counts if it is a record that the coordinator cannot read, or a batch that it reads despite a
-    wrong checksum (UNFORESEEN). From 4.0 on, a record that the coordinator cannot apply counts too. Both lists are
-    empty if none counts.
+    """Return consequences and faults of a start of `release`, in the order of `unserved`: one of each for every record
+    that the coordinator cannot read and every batch that it reads despite a wrong checksum (UNFORESEEN), from 4.0 on
+    also for every record that it cannot apply. Other entries are skipped.
     """
     consequences, faults = [], []
     for entry in unserved:

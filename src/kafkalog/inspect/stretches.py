@@ -242,10 +242,10 @@ class _Drawing:
         return SegmentMap(self.segment, tuple(stretches)), self._is_behind
 
     def _named(self, findings: Sequence[Finding]) -> Iterator[Stretch]:
-        """Yield the stretches in order. A stretch of batches gets kind and description of the worst warning or error
-        with a position in it; without one it stays unchanged. A stretch without batches gets them from the finding at
-        its start; without one it is `Kind.CORRUPT` without a description. A stretch that could not be read stays
-        unchanged.
+        """Yield the stretches in order, with kind and description from the warnings and errors among the findings. In a
+        stretch of batches the worst finding counts, and the description has the number of the others; without a finding
+        the stretch is unchanged. For a stretch without batches, the finding at its start counts; without one it is
+        `Kind.CORRUPT` without a description. A stretch that could not be read is unchanged.
         """
         placed = sorted(
             (

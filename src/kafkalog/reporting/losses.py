@@ -147,8 +147,8 @@ def _of_run(run: RunInfo) -> dict[str, Measured]:
 
 
 def _for_good(facts: ReportFacts, planned: Planned) -> dict[str, Measured]:
-    """Return the loss of the recommended way by partition directory; empty if no way is recommended. Partitions that
-    lose the same in every way are included. Left out are partitions of which all that is lost was lost before, by
+    """Return the loss of the recommended way by partition directory; empty if no way is recommended. Partitions for
+    which all ways lose the same are included. Left out are partitions of which all that is lost was lost before, by
     earlier recoveries.
     """
     runs = [run for root, run in runs_that_lost(facts) if os.path.realpath(root) == os.path.realpath(planned.root)]

@@ -59,8 +59,9 @@ def timeline_section(facts: ReportFacts) -> Section | None:
 
 
 def _rows(series: Series) -> list[tuple[str, list[tuple[int, int]]]]:
-    """Return (topic, buckets) for at most `_ROWS` rows, in the order of `series`; a bucket is (records, bytes). If
-    there are more topics, the last row is the sum of the remaining ones, named `all others`.
+    """Return (topic, buckets) for at most `_ROWS` rows, in the order of `series`; a bucket is (records, bytes).
+    The topic with an empty name is called `other topics`. If there are more topics than rows, the last row is the sum
+    of the remaining ones, called `all others`.
     """
     found = [(name or "other topics", buckets) for name, buckets in series.topics.items()]
     if len(found) <= _ROWS:

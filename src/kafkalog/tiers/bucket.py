@@ -80,9 +80,10 @@ def _described(tier: RemoteTier, listed: ListedSegment) -> RemoteSegment | None:
 
 
 def _chosen(tier: RemoteTier, listed: Sequence[ListedSegment]) -> tuple[list[ListedSegment], tuple[LeaderEpoch, ...]]:
-    """Return one listed segment for each base offset, in ascending order, and the leader epochs of their log. Return
-    two empty results if no segment has a log. Left out are segments below the first or above the last base offset that
-    has a log, and last segments that contradict the epochs; see `segments_of`.
+    """Return one listed segment for each base offset, in ascending order, and the leader epochs of their log. Of
+    several at one base offset, the largest that agrees with the epochs is returned, or the largest if none agrees.
+    Return two empty results if no segment has a log file. Left out are segments below the first or above the last base
+    offset with a log file, and last base offsets where all segments contradict the epochs, but never the only one left.
 
     The epochs are read from the newest segment and from the segments at the last two base offsets. Of these lists, the
     one with the newest latest leader is used. Raises `StorageError` if the last offset of a segment must be read and

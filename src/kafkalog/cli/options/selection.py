@@ -79,8 +79,9 @@ def topic_names(items: Iterable[_Named]) -> list[tuple[str, int]]:
 
 
 def selected(chosen: Selection, items: Iterable[Item], unreadable: Iterable[Finding] = ()) -> list[Item]:
-    """Return the selected items in their order. Raises `UnknownName` if a named topic or partition is not among them.
-    Partitions that `unreadable` findings are about count as existing, although they cannot be read.
+    """Return the selected items in their order. Raises `UnknownName` if a named topic or partition is not among
+    them, `UsageError` if everything that was selected is excluded. Partitions that `unreadable` findings are about
+    count as existing, although they cannot be read.
     """
     found = list(items)
     chosen.check([*topic_names(found), *unreadable_names(unreadable)])

@@ -179,8 +179,8 @@ class Quorum(Struct, kw_only=True):
         """Say in one sentence which committed metadata may be missing in the best copy.
 
         The sentence tells whether the voters here are a majority, and at which offset and epoch the best copy ends. If
-        copies contradict each other, no node can start on any of them, or no voter set is known, it says instead why
-        nothing is certain.
+        no node can start on the best copy, it says this and where that copy ends. If copies contradict each other or
+        no voter set is known, it says why nothing is certain.
         """
         given = len({known_voter.node for known_voter in self.in_force if known_voter.is_given})
         best, total = self.best, len(self.in_force)

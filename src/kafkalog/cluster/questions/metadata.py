@@ -134,8 +134,8 @@ def metadata_history(
     """Return every change of a partition that the metadata log of a KRaft cluster still has. Reads only; damage becomes
     findings.
 
-    Raises `UsageError` if the paths do not hold exactly one metadata log, `UnknownName` for a topic or partition that
-    does not exist, `StorageError` for I/O.
+    Raises `UsageError` if the paths do not hold exactly one metadata log, or if everything selected is excluded;
+    `UnknownName` for a topic or partition that does not exist; `StorageError` for I/O.
 
     * `paths`: log directories
     * `select`: the partitions to return

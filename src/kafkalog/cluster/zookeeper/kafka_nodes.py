@@ -181,8 +181,8 @@ def shown_data(path: str, data: bytes | None) -> bytes | None:
     """Return the data of the node at `path` with secrets replaced by `[hidden]`: SCRAM credentials, passwords,
     delegation tokens.
 
-    Data without secrets, None and empty data are returned unchanged. A configuration that cannot be parsed is hidden
-    completely.
+    Data without secrets, None and empty data are returned unchanged. A delegation token, and a configuration that is
+    not a JSON object, are hidden completely.
     """
     if not data:
         return data

@@ -60,8 +60,9 @@ def plan_compaction(
     """Plan the compaction that `compact` would perform; return one plan per log directory, in order. Reads only.
 
     A partition that cannot be read is in the plan's `declined`. Raises `UsageError` for an impossible path or setting,
-    `UnknownName` if nothing is selected, `StorageError` if the log directory cannot be read, and `RecoveryRefused` if a
-    checkpoint cannot be parsed, a file is not safe to change, or an execution was interrupted.
+    `UnknownName` if a log directory has no selected partition (`UsageError` if all are excluded), `StorageError` if the
+    log directory cannot be read, and `RecoveryRefused` if a checkpoint cannot be parsed, a file is not safe to change,
+    or an execution was interrupted.
 
     * `request`: may be left out for the defaults
     * `paths`: log directories, their parents, or partition directories
@@ -101,9 +102,9 @@ def compact(
     that a broker's start would change, is left unchanged and named in the result's `done.declined`. A partition at
     which a broker's cleaner would fail is left as that broker leaves it, and has a `problem`.
 
-    Raises `UsageError` for an impossible path or setting, `UnknownName` if nothing is selected, `StorageError` if a log
-    directory cannot be read or written, and `RecoveryRefused`, with nothing changed, if a plan cannot be made or
-    carried out, or an execution was interrupted.
+    Raises `UsageError` for an impossible path or setting, `UnknownName` if a log directory has no selected partition
+    (`UsageError` if all are excluded), `StorageError` if a log directory cannot be read or written, and
+    `RecoveryRefused`, with nothing changed, if a plan cannot be made or carried out, or an execution was interrupted.
 
     * `request`: may be left out for the defaults
     * `paths`: log directories, their parents, or partition directories
@@ -129,9 +130,10 @@ def compact_into(
     result for the copy. Directories that cannot be read, or have links or special files in them, are not copied.
 
     Raises `UsageError` for several paths, a partition directory, an unsuitable `target` or an impossible setting;
-    `UnknownName` if nothing is selected; `RecoveryRefused` if the source is in use or directly contains special files
-    or links, or as `compact` does; `StorageError` if a file cannot be copied, read or written. If copying or compacting
-    fails, the copy is removed, unless an execution on it was interrupted.
+    `UnknownName` if no partition is selected (`UsageError` if all are excluded); `RecoveryRefused` if the source is in
+    use or directly contains special files or links, or as `compact` does; `StorageError` if a file
+    cannot be copied, read or written. If copying or compacting fails, the copy is removed, unless an execution on it
+    was interrupted.
 
     * `request`: may be left out for the defaults
     * `paths`: one log directory

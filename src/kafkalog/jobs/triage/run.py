@@ -223,9 +223,9 @@ def _unread(path: str, why: str) -> Finding:
 
 
 def _refuse_live(shelf: Shelf, findings: list[Finding]) -> dict[int, str]:
-    """Raise `RecoveryRefused` if a broker is running on one of the directories. Return broker id -> error text for each
-    directory whose lock cannot be examined, and append a finding for each to `findings`. Directories without a broker
-    id only get the finding.
+    """Raise `RecoveryRefused` if a broker is running on one of the directories. Append a finding to `findings` for each
+    directory whose lock cannot be examined, and return the error texts by broker id: one for each broker, the last if
+    it has several such directories. Directories without a broker id only get the finding.
     """
     unexamined = {}
     for log_dir in shelf.log_dirs:

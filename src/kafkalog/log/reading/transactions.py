@@ -226,8 +226,7 @@ class TransactionTracker:
         below an offset already reached are ignored too, because they repeat offsets. `segment` is the file in findings
         about unreadable markers.
 
-        A state that `begin` was given is used from its offset on: when this offset is reached, it replaces the state
-        derived so far.
+        If `begin` got a known state, it replaces the state derived so far when its offset is reached.
         """
         for part in (run,) if self._known is None else run.split_at_offset(self._known.offset):
             for batch in part.of_transactions():

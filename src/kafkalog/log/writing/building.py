@@ -243,11 +243,12 @@ def _by_key(
     taken: int,
 ) -> pa.Array:
     """Return the partition number of each record. It is the record's number in `given`, if that is not null. Otherwise
-    it depends on the key; records without a key get the partitions in turn, which advances the turn of `places`.
-    Missing partitions of the topics are created. `taken` is the number of records before this batch, for messages.
+    it depends on the key; records without a key get the partitions in turn. Each record without a key advances the
+    turn of `places`, even if it has a number in `given`. Missing partitions of the topics are created. `taken` is the
+    number of records before this batch, for messages.
 
-    Raises `UsageError` for a number that is not a partition of the topic, for a partition that existed before if
-    `append` is False, and the errors of `Log.open`, such as `FormatError` and `StorageError`.
+    Raises `UsageError` for a number that is not a partition of the topic, or for a partition that existed before if
+    `append` is False; also the errors of `Log.open`: `UsageError`, `FormatError`, `RecoveryRefused` and `StorageError`.
     """
     encoded = topics.dictionary_encode()
     partitions_of_topic = np.array([builder.begin_topic(topic) for topic in encoded.dictionary.to_pylist()], np.int64)

@@ -138,7 +138,8 @@ class FetchHandler:
         return self._computed(bare, connection, lambda: self._at_length(bare, work, connection))
 
     def _at_length(self, request: Request, work: _Work, connection: Connection) -> Answer:
-        """Answer a fetch of many partitions: return the response, or a promise of it while there are too few bytes.
+        """Answer a fetch of many partitions. Return the response if there are enough bytes, a partition has an error or
+        diverges, or the fetch has no wait time; otherwise return a promise of it.
 
         During the wait nothing is read; when it is over, a worker reads the partitions once more. If too many
         partitions of other fetches wait already, the response has only the data that exists now.

@@ -105,8 +105,8 @@ class MetadataHandler:
 
     def describe_topic_partitions(self, request: Request) -> Fields:
         """Answer `DescribeTopicPartitions`: the requested topics, or all if none is requested, sorted by name. A page
-        has at most 2000 partitions or the requested limit, if that is lower, but at least one. An unknown topic has an
-        error code.
+        has at most 2000 partitions or the requested limit, if that is lower, but at least one. An unknown or
+        forbidden topic has an error code.
 
         The page begins with the topic and partition in `cursor`. `next_cursor` is where the next page begins; None
         after the last one. If the cursor has a negative partition, or a topic that is not requested, each requested

@@ -63,7 +63,7 @@ class KcatSink:
 
 def kcat_format_of(request: Dump) -> KcatFormat:
     """Return the format in which to print records. It is the format of `-f`; without it, one is made from the
-    delimiters of `-D` and `-K`. With `-J` the key's delimiter is ignored. Binary data is made printable if standard
+    delimiters of `-D` and `-K`; with `-J` it is the delimiter of `-D` alone. Binary data is made printable if standard
     output is a terminal. Raises `UsageError` for an invalid format, delimiter or `-s`.
     """
     key_serdes, value_serdes = serdes(request.serdes)

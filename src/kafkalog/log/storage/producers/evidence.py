@@ -155,10 +155,10 @@ class _Claims:
         self.is_contradicted = False
 
     def batch(self, header: AnyHeader) -> None:
-        """Compare the claims with the next batch, and set `is_contradicted` if they contradict each other. There are
-        three cases: a claimed transaction should begin in the batch but cannot; the marker of a claim should be in the
-        batch, but it is not a control batch of the producer or the claim's `is_marker_there` is False; or the batch is
-        another marker of the producer, between first offset and marker of a claim.
+        """Compare the claims with the next batch, and set `is_contradicted` in three cases: a claim's first offset is
+        in the batch, but its transaction cannot begin there; a claim's marker offset is in the batch, but the batch is
+        not a control batch of its producer or `is_marker_there` is False; or the batch is another marker of a claim's
+        producer, between the claim's first offset and its marker.
         """
         if self._next_offset is not None and header.first_offset > self._next_offset:
             self._behind_gap = header.first_offset
