@@ -35,7 +35,8 @@ def check_place(target: str, examined: Sequence[str], *, overwrite: bool) -> Non
 
 def place(target: str, text: str, *, overwrite: bool) -> None:
     """Write a report to standard output (`target` `-`), or to a file, which is then complete or is not made. Raises
-    `UsageError` if `target` exists, unless `overwrite` is True and it is a regular file; `StorageError` if it cannot be written.
+    `UsageError` if `target` exists, unless `overwrite` is True and it is a regular file; `StorageError` if it cannot be
+    written.
     """
     if target == STANDARD_OUTPUT:
         with LineWriter() as writer:
