@@ -94,8 +94,7 @@ class _Deciding:
 
     def _reader(self, part: str, frames: dict[str | None, list[Framed]]) -> Schema:
         """Return the latest schema of the subject to which all frames of `part` (`key` or `value`) belong. Raises
-        `UsageError` if they belong to several subjects or to none, if the subject has no latest schema, or if there are
-        no frames.
+        `UsageError` if they belong to several subjects or to none, or if there are no frames.
         """
         registry = self._decoder.registry
         of = {topic: subjects_of(registry, topic, part, payloads) for topic, payloads in frames.items()}
