@@ -18,8 +18,8 @@ STANDARD_OUTPUT = "-"
 def check_place(target: str, examined: Sequence[str], *, overwrite: bool) -> None:
     """Check that a report can be written to `target`; `-` (standard output) always can. Raises `UsageError` if it is
     empty, a directory, another file that is not regular, or an existing file and `overwrite` is False. Raises
-    `UsageError` also if its directory does not exist, or if it is inside an examined directory or a log directory.
-    Creates nothing.
+    `UsageError` also if its directory does not exist, if its path has a NUL, or if it is inside an examined directory,
+    a log directory or a partition directory. Creates nothing.
     """
     if target == STANDARD_OUTPUT:
         return
