@@ -46,8 +46,8 @@ _COLUMNS = {
 
 
 def _has_raw_names(headers: pa.Array) -> bool:
-    """Whether the header keys of a `headers` column (lists of structs with a field `key`) are bytes, which may be
-    invalid UTF-8. False for a column of any other type.
+    """Whether a `headers` column is of lists of structs whose field `key` has the type binary, which may be invalid
+    UTF-8. False for any other type, also for large lists and large binary.
     """
     type = headers.type
     inner = type.value_type if pa.types.is_list(type) else None

@@ -106,7 +106,7 @@ def look_again(found: dict[str, list[Finding]], look: Look) -> dict[str, list[Fi
     changed. `look` is called with the paths of the directories to examine, and returns their findings by path.
 
     A warning or error persists if each pass has one with the same code, file, position and offset; the first pass's is
-    returned. Infos of the first pass are always kept. A directory without a warning or error is not examined again. If
+    returned. Infos of the first pass are kept. A directory without a warning or error is not examined again. If
     `look` does not return a directory, it was deleted, and its value is None.
     """
     left: dict[str, list[Finding] | None] = dict(found)

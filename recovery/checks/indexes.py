@@ -184,8 +184,8 @@ class TimeIndexCheck(_EntryCheck):
         """largest timestamp of a batch so far"""
 
     def _batch(self, batch: RecordBatch, last_offset_before: int) -> None:
-        """Compare the next entry with `batch`, the next batch of the log, if its offset is not below the last offset of
-        the batch: a later timestamp in the batch is a mismatch. Entries with offsets up to `last_offset_before`, the
+        """Compare `batch`, the next batch of the log, with the next index entry. A later timestamp in the batch is a
+        mismatch, unless the batch ends after the entry's offset. Entries with offsets up to `last_offset_before`, the
         highest offset before `batch`, are skipped first; an entry that does not increase adds a finding. Only the first
         mismatch of the index becomes a finding. Updates the latest timestamp of the log.
         """

@@ -142,8 +142,8 @@ def consequences(
 def _older_values(
     directory: str, name: PartitionName, lost: Sequence[LostRange], coordinators: Coordinators
 ) -> str:
-    """Return a sentence about the keys of a compacted partition, or one of `__share_group_state`, whose newest records
-    are among what it loses.
+    """Return a sentence about the effect of losing newest records of keys in a partition that is compacted, or of
+    `__share_group_state`; never empty.
     """
     if name.topic == CONSUMER_OFFSETS_TOPIC:
         groups, after = _groups_of(lost, coordinators.commits_in(name.partition))

@@ -206,10 +206,11 @@ def left_in_place(
     tiering: Tiering,
     directories: Collection[str],
 ) -> Iterator[Left]:
-    """Yield the problems that a plan leaves (see `left_by`) after a start without a clean-shutdown marker: what a full
-    recovery repairs, in all partitions, and in these partition directories also a log start beyond the log's end and
-    each problem at a file position that no finding of the plan names. Yields nothing if there are more logs than a plan
-    examines. Raises `StorageError` while iterating if a checkpoint cannot be read.
+    """Yield some of the problems that a plan leaves (see `left_by`), for a start without a clean-shutdown marker. These
+    are the problems that a full recovery repairs, in all partitions. For the partition directories `directories`, these
+    are also a log start beyond the log's end, and each problem at a file position that `findings` do not name. Yields
+    nothing if there are more logs than a plan examines. Raises `StorageError` while iterating if a checkpoint cannot be
+    read.
     """
     reported = {(finding.file, finding.position) for finding in findings}
     for left in left_by(actions, findings, survey, tiering, _NOTHING):

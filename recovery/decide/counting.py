@@ -447,7 +447,7 @@ class Comparer:
 
     def is_fetched_again(self, partition: CountedPartition) -> bool:
         """Whether a broker's start leaves nothing wrong in the partition and loses records only from its new end on,
-        which a follower fetches again. True also if nothing is wrong. False if the broker does not start or the
+        which a follower fetches again. True also if nothing is lost. False if the broker does not start or the
         partition becomes stray. Gaps and damage below the recovery point stay, because a start does not look there
         (`LogLoader.recoverLog`).
         """

@@ -109,8 +109,8 @@ def _directory_id(root: str, facts: TopicFacts, taken: set[str | None], *, is_la
 
 
 def _in_damaged_file(root: str) -> frozenset[str]:
-    """Return the directory ids in complete lines of a `meta.properties` that cannot be parsed; empty if there are none,
-    or the file is missing, unreadable or too large.
+    """Return the directory ids in complete lines of `meta.properties`, whose other content may be damaged; empty if
+    there are none, or the file is missing, unreadable or too large.
     """
     try:
         data = read_small(os.path.join(root, META_PROPERTIES), DEFAULT_LIMITS.checkpoint_bytes)

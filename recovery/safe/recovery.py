@@ -155,8 +155,9 @@ class SafeRecovery:
 
     def _recover(self, tree: Tree, directory: str, start: BrokerResult | None) -> RecoveredPartition:
         """Recover one directory; `tree` has all directories of its topic-partition and is changed by the clean-up.
-        Return the result, which has a refusal if the directory is declined or cannot be recovered. `start` is the
-        broker's result on the unchanged directory, if known. Raises `StorageError` if a file cannot be read.
+        Return the result. It has a refusal if the directory is declined, or if it cannot be recovered and may not stay
+        unchanged either (`_as_it_is`). `start` is the broker's result on the unchanged directory, if known. Raises
+        `StorageError` if a file cannot be read.
         """
         name = self._names[directory]
         if directory in self._declined:

@@ -259,7 +259,7 @@ def _ids_going_back(
     partitions: Collection[int],
 ) -> list[tuple[str, int | None]]:
     """Return the transactional ids, sorted, in these partitions of `__transaction_state` whose producer has a later
-    epoch in the producer snapshots of live logs, each with the number of epochs in between. Raises `StorageError` if a
+    epoch in the producer snapshots of live logs, each with the difference of the two epochs. Raises `StorageError` if a
     snapshot cannot be read.
     """
     epochs: dict[int, int] = {}

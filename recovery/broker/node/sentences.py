@@ -120,8 +120,8 @@ def sentence_of_answer(answer: NodeAnswer, how: str = "") -> str:
 
 
 def _statements(answer: NodeAnswer, how: str) -> list[str]:
-    """Return the parts of `sentence_of_answer`: one, or for a start that neither fails nor is unknown one for each
-    grave consequence (`_GRAVE`).
+    """Return the parts of `sentence_of_answer`: one for each grave consequence (`_GRAVE`) of a start. There is only one
+    part if there are none, or if the start fails or is unknown.
     """
     condition = "" if answer.condition is None else f" ({answer.condition})"
     if answer.outcome is StartOutcome.FAILS:

@@ -15,8 +15,8 @@ _MOST = 100
 
 
 def comparison_section(facts: ReportFacts) -> Section | None:
-    """Return the section about partitions with several copies or with missing ones. The first `_MOST` partitions whose
-    copies differ are described in full. If the comparison failed, the section has only the reason. None if nothing was
+    """Return the section about partitions with several or missing copies. The first `_MOST` partitions whose copies
+    differ are described in full. If the comparison failed, the section has only the reason. None if nothing was
     compared.
     """
     if facts.comparison_problem is not None:

@@ -123,9 +123,8 @@ class Catalog:
 
     def _unread(self, inventory: Inventory) -> list[Partition]:
         """Return the served partitions that are missing in the new listing `inventory` but still exist; they are served
-        as before. Something could not be read in this case, so the result is empty if everything could be read. The
-        number of these partitions and the first error are reported, but the same message only once. Raises
-        `StorageError` if a path cannot be examined.
+        as before. Empty if everything could be read. The number of these partitions and the first error are reported,
+        but the same message only once. Raises `StorageError` if a path cannot be examined.
         """
         if not inventory.all_unreadable:
             return []

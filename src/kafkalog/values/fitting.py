@@ -22,7 +22,8 @@ def fitting(
 ) -> tuple[pa.Array, list[int]]:
     """Convert values to one array of the type `type`. A value that does not fit becomes null. Return the array, and the
     row numbers of these values in ascending order. `make` converts a sequence of values to an array. If it raises one
-    of `misfits`, the values are split in halves and converted separately, down to single values.
+    of `misfits`, the values are split in halves and converted separately, down to single values. Other errors of `make`
+    are passed on.
     """
     try:
         return make(values), []

@@ -428,8 +428,8 @@ def quorum_of(
     """Rank the copies of one cluster, best first, and compare each with the best; return them with voters and findings.
 
     The records that a copy lacks, or has beyond the best one, are read from disk and counted. `logs` must not be empty.
-    `beside` are further log directories of these nodes, whose partitions are compared with the metadata. Raises
-    `StorageError` if files cannot be read.
+    If the copies are a majority, the partitions in all their log directories are compared with the metadata; `beside`
+    are further log directories of these nodes. Raises `StorageError` if files cannot be read.
     """
     survivors = _beside_the_first(best_first(logs))
     if any(each.contradicts is not None for each in survivors):

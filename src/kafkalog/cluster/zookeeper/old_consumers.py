@@ -63,8 +63,8 @@ class OldGroup(Struct, frozen=True, kw_only=True):
 
     def assigned(self, assignor: str, consumers: Iterable[OldConsumer] | None = None) -> Owners | None:
         """Compute which threads own the group's partitions: by range if `assignor` is `range`, else by round robin;
-        `consumers` None stands for the group's own. Return the thread by (topic, partition). Return None if the topics
-        of a consumer are unknown, because its registration cannot be read, or if there are more than a million threads.
+        `consumers` None stands for the group's own. Return the thread by (topic, partition). Return None if the
+        topics of any consumer of the group are unknown (not `resolved`), or if there are more than a million threads.
         Up to 0.9, Kafka refused round robin for some groups; this is not checked (see `conditions`).
         """
         if not self.resolved:

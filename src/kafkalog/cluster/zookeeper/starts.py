@@ -21,7 +21,8 @@ def leaders_in_order(
     there may be none. `unclean` allows unclean elections.
 
     `removed` are the brokers that are missing when the first one starts, in the order in which they are removed from
-    the ISRs (`removal_order`). The last one of the ISR stays in it. If `removed` is None, any of them may be the last.
+    the ISRs (`removal_order`). The last one of the ISR stays in it. If `removed` is None, any broker of `isr` may be
+    the last.
     """
     if not order:
         return frozenset({NO_LEADER})

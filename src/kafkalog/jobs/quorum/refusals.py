@@ -223,9 +223,10 @@ def is_settled(log: QuorumLog) -> bool:
 def needless(
     quorum: Quorum, targets: Sequence[QuorumLog], voters: Sequence[VoterNode], wanted: QuorumRecovery
 ) -> str | None:
-    """Return a sentence if nothing has to be done; None if something has. Nothing has to be done if a majority of the
-    voters is given, undamaged and up to date, with the requested voters and endpoints. None also for a new controller,
-    for a change to dynamic voters, and if a recovery has written the voter set and no start followed.
+    """Return a sentence if nothing has to be done; None if something has. Nothing has to be done if all voters (or
+    a majority, if the given ones start together) are given, undamaged and up to date, with the requested voters and
+    endpoints. None also for a new controller, for a change to dynamic voters, and if a recovery has written the voter
+    set and no start followed.
     """
     best = quorum.best
     becomes_dynamic = wanted.becomes_dynamic and best.is_static

@@ -152,9 +152,9 @@ def _lines(survey: Survey, name: str) -> dict[Key, int]:
 
 
 def _actions(survey: Survey, begun: Beginning) -> list[RecoveryAction]:
-    """Return the actions that replace one log by its beginning, in order. Old segment files are removed, last segment
-    first. Then the directory is created if it is missing. Then the new files are written, the log first: a broker that
-    starts between two actions still continues at the right offset.
+    """Return the actions that replace one log by its beginning, in order. Old segment files that are not rewritten are
+    removed, last segment first. Then the directory is created if it is missing. Then the new files are written, the log
+    first: a broker that starts between two actions still continues at the right offset.
     """
     inside = [path for path in survey.files if path.partition("/")[0] == begun.name]
     gone = [path for path in inside if parse_segment_file(path.rpartition("/")[2]) is not None]

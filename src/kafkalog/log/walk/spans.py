@@ -84,12 +84,12 @@ def likely_spans(
     source: FileSource, segment: Segment, position: int, end: int, step: int, rows: int, next_base: int | None = None
 ) -> Iterator[Span]:
     """Yield consecutive spans from the batch at byte `position` to `end` (exclusive). Each is determined only when it
-    is requested. They have about `step` bytes, or fewer so that they hold at most about `rows` offsets. The first span
-    gets the segment's base offset as its first offset, whatever `position` is.
+    is requested. The first span gets the segment's base offset as its first offset, whatever `position` is.
 
     Cuts come from the offset index and the headers at its positions. They are not proven: if the index is wrong, so are
-    they. After the last index entry, or from an entry that does not fit the log, all headers are read instead
-    (`joined_spans`). Raises `StorageError` if the log cannot be read.
+    they. Such spans have about `step` bytes, or fewer so that they hold at most about `rows` offsets. After the last
+    index entry, or from an entry that does not fit the log, all headers are read instead, and spans have at least
+    `step` bytes with any number of offsets (`joined_spans`). Raises `StorageError` if the log cannot be read.
     """
     offset = segment.base_offset
     for cut, expected in _likely_cuts(source, segment, position, end, step, rows, next_base):
