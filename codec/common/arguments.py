@@ -51,7 +51,7 @@ def byte_view(data: Any) -> memoryview:
 
 def shown(value: Any) -> str:
     """Return the `repr` and the type of a value as short text for a message; a long `repr` is cut and ends with `...`.
-    If `repr` raises, "a value" stands in its place.
+    If `repr` raises, the text begins with "a value".
     """
     try:
         text = repr(value)

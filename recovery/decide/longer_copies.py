@@ -6,6 +6,7 @@ import os
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from kafkalog.codec.common.errors import StorageError
 from kafkalog.codec.common.shell import shell_line
 from kafkalog.codec.common.wording import first_of
 from kafkalog.codec.names import CLUSTER_METADATA_TOPIC, DirectoryState, parse_partition_directory, parse_segment_file
@@ -35,7 +36,8 @@ def longer_copies(
     """Yield a `copy_has_more` consequence for each topic and each log directory among `copies` in which partitions of
     the topic have offsets at or beyond the end of the log in `root`. `results` are the partitions as the plan leaves
     them. Left out are the metadata log, partitions in `merged`, which the recommended way merges with the copies, and
-    copies with another topic id. Reads the last segments of the copies; raises `StorageError` if it cannot.
+    copies that have another topic id or cannot be read. Reads the last segments of the copies. Raises `StorageError` if
+    this partition's own topic id cannot be read.
     """
     if not copies:
         return
@@ -49,8 +51,11 @@ def longer_copies(
             continue
         own_id = topic_id_in(os.path.join(root, result.name))
         for path in copies_of(name.topic, name.partition, root, copies):
-            first, end = _offsets_of(path)
-            if end > result.log_end_offset and topic_id_in(path) == own_id:
+            try:
+                (first, end), its_id = _offsets_of(path), topic_id_in(path)
+            except StorageError:
+                continue
+            if end > result.log_end_offset and its_id == own_id:
                 had = _Longer(result.name, max(first, result.log_end_offset), end - 1)
                 longer.setdefault((name.topic, os.path.dirname(path)), []).append(had)
     for (_topic, directory), several in longer.items():
