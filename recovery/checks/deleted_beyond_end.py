@@ -140,8 +140,8 @@ def _beyond(
         before = records
         with source_of(path) as source:
             for batch in Scanner(source):
-                if batch.header.first_offset >= end and records_in(batch):
-                    records += records_in(batch)
+                if batch.header.first_offset >= end and (count := records_in(batch)):
+                    records += count
                     offsets += [batch.header.first_offset, batch.last_offset]
         if records > before:
             paths.append(path)

@@ -234,8 +234,8 @@ class _PartitionVerifier:
         if self._is_live:
             end = max(self.report.log_end_offset, self.report.end_behind_damage)
             self.report.findings += beyond_end_of(self.partition, end)
-        if self._is_live and self.report.offset_reached is not None:
-            self.report.open_transactions = self._opened
+            if self.report.offset_reached is not None:
+                self.report.open_transactions = self._opened
         told = {finding.file for finding in self.partition.findings if finding.code is FindingCode.TEMPORARY_FILE}
         for path in self.partition.unfinished:
             if path in told:

@@ -83,15 +83,14 @@ class LossConsequence(Struct, frozen=True, kw_only=True):
     """`groups_beyond_end`: groups have offsets beyond the log's end; `marker_lost`: the marker of a transaction that
     has ended is lost; `older_values_return`: a compacted topic has lost records; `retention`: retention deletes
     segments soon after the start, by a known limit; `end_goes_back`: a log without records will end below the offset at
-    which it began; `transaction_stays_open`: the coordinator of an open transaction has lost its log, or its
-    record of the transaction; `aborted_records`: readers of committed data get aborted records from an overlapping
-    segment, or by a transaction index that differs from the log, which may also hide committed ones;
-    `deleted_records_return`: consumers get deleted records again, because the log start offset was not in its
-    checkpoint before a kill; `records_skipped`: consumers
-    may skip records, by an offset index that differs from the log; `wrong_times`: look-ups and retention by time go
-    wrong, by a time index that differs from the log; `wrong_log_start`: the log start offset in its checkpoint is
-    beyond the log's end, and other files contradict it; `copy_has_more`: another copy has offsets beyond the end of
-    this one, and no recommended way merges them"""
+    which it began; `transaction_stays_open`: the coordinator of an open transaction has lost its log, or its record of
+    the transaction; `aborted_records`: readers of committed data get aborted records from an overlapping segment, or by
+    a transaction index that differs from the log, which may also hide committed ones; `deleted_records_return`:
+    consumers get deleted records again, because the log start offset was not in its checkpoint before a kill;
+    `records_skipped`: consumers may skip records, by an offset index that differs from the log; `wrong_times`: look-ups
+    and retention by time go wrong, by a time index that differs from the log; `wrong_log_start`: the log start offset
+    in its checkpoint is beyond the log's end, and other files contradict it; `copy_has_more`: another copy has offsets
+    beyond the end of this one, and no recommended way merges them"""
     partition: str
     """the partition directory"""
     detail: str
