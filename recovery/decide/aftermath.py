@@ -588,8 +588,8 @@ def _staying_open(directory: str, name: PartitionName, opened: ProducerEntry, ow
     if owner:
         what = (
             f"keep the producer of {owner} stopped: its next commit there commits the records of an open transaction "
-            "that its coordinator has lost; after the start abort it with what `kafkalog transactions` prints, if it was "
-            "not committed (runbook: lost-marker)"
+            "that its coordinator has lost; after the start abort it with what `kafkalog transactions` prints, if it "
+            "was not committed (runbook: lost-marker)"
         )
     else:
         from kafkalog.cluster.transactions.abort_command import abort_command_at  # most logs have nothing open
