@@ -241,9 +241,12 @@ def _installed_commit(name: str) -> Path:
         raise DevError(f"there is no commit {name}")
     tree = CACHE / "same" / found.stdout.strip()
     if not tree.is_dir():
-        tree.mkdir(parents=True)
         archive = subprocess.run(["git", "archive", found.stdout.strip()], cwd=ROOT, capture_output=True, check=True)
-        subprocess.run(["tar", "-x", "-C", str(tree)], input=archive.stdout, check=True)
+        part = tree.with_suffix(".part")
+        shutil.rmtree(part, ignore_errors=True)
+        part.mkdir(parents=True)
+        subprocess.run(["tar", "-x", "-C", str(part)], input=archive.stdout, check=True)
+        part.rename(tree)
     _call([sys.executable, str(tree / "dev.py"), "setup"])
     return tree
 

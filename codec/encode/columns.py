@@ -46,13 +46,13 @@ _COLUMNS = {
 
 
 def _has_raw_names(headers: pa.Array) -> bool:
-    """Whether a `headers` column is of lists of structs whose field `key` has the type binary, which may be invalid
-    UTF-8. False for any other type, also for large lists and large binary.
+    """Whether a `headers` column is of lists of structs whose field `key` has the type binary or large binary, which
+    may be invalid UTF-8. False for any other type, also for large lists.
     """
     type = headers.type
     inner = type.value_type if pa.types.is_list(type) else None
     return inner is not None and pa.types.is_struct(inner) and inner.get_field_index("key") >= 0 and (
-        pa.types.is_binary(inner.field("key").type)
+        pa.types.is_binary(inner.field("key").type) or pa.types.is_large_binary(inner.field("key").type)
     )  # fmt: skip
 
 

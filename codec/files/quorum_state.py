@@ -109,7 +109,8 @@ def decode_quorum_state(data: bytes, *, source: str | None = None, limits: Limit
 
 def encode_quorum_state(state: QuorumState) -> bytes:
     """Encode a `quorum-state` as one line of JSON (UTF-8) without a final newline. Fields that its version does not
-    have are omitted. Raises `UsageError` for a version other than 0 and 1.
+    have are omitted, and a lone surrogate is written as `?`, as Java does. Raises `UsageError` for a version other than
+    0 and 1.
     """
     if state.data_version not in _LAYOUTS:
         raise UsageError(f"quorum-state version {state.data_version}")
@@ -124,4 +125,4 @@ def encode_quorum_state(state: QuorumState) -> bytes:
         "data_version": state.data_version,
     }
     chosen = {name: values[name] for name in names_of(_LAYOUTS[state.data_version])}
-    return json.dumps(chosen, separators=(",", ":"), ensure_ascii=False).encode()
+    return json.dumps(chosen, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "replace")

@@ -354,7 +354,7 @@ class JsonObject(_TextFile):
             problem = _mismatch(leaf, obj[name])
             if problem is not None:
                 raise LayoutError(NOT_THAT, 0, problem, name)
-        stream.write(json.dumps(_plain(obj), separators=(",", ":"), ensure_ascii=False).encode())
+        stream.write(json.dumps(_plain(obj), separators=(",", ":"), ensure_ascii=False).encode("utf-8", "replace"))
         return obj
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from kafkalog.copies.cluster_memory import read_cluster_memory
+from kafkalog.log.directories.partition import open_partition
 from testkit.made.zookeeper_log import write_log
 
 STATE = b'{"controller_epoch":1,"leader":1,"version":1,"leader_epoch":3,"isr":[1,2]}'
@@ -33,3 +34,12 @@ def test_every_reason_is_told_if_nothing_is_known(tmp_path: Path) -> None:
     assert memory.source is None
     assert f"{nothing} cannot be read" in (memory.problem or "")
     assert f"{several} holds 2 Kafka clusters" in (memory.problem or "")
+
+
+def test_damage_of_the_first_batch_of_a_metadata_log_is_told(tmp_path: Path) -> None:
+    directory = tmp_path / "__cluster_metadata-0"
+    directory.mkdir()
+    (directory / f"{0:020d}.log").write_bytes(bytes(8) + (88).to_bytes(4) + bytes(4) + b"\2" + bytes(83))  # wrong CRC
+    memory = read_cluster_memory([open_partition(directory)], [])
+    assert memory.source is None
+    assert f"{directory} is damaged" in (memory.problem or "")

@@ -133,6 +133,8 @@ def read_cluster_memory(metadata: Iterable[Partition], zookeeper: Sequence[str])
             best = _KRaft(state.image, source, None if damage is None else f"{partition.path} is damaged: {damage}")
     if best is not None and furthest > 0:
         return best
+    if best is not None and best.problem is not None:
+        problems.append(best.problem)
     for path in zookeeper:
         try:
             memory = _from_zookeeper(path)

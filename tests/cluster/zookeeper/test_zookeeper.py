@@ -351,6 +351,7 @@ def test_what_is_hidden() -> None:
     hidden = shown_data("/config/brokers/1", b'{"config":{"ssl.keystore.password":"pw","a":"b"}}')
     assert hidden == b'{"config":{"ssl.keystore.password":"[hidden]","a":"b"}}'
     assert shown_data("/config/users/u", b"not json") == b"[hidden]"
+    assert shown_data("/config/users/u", b'{"config":["SCRAM-SHA-256=x"]}') == b"[hidden]"
     assert shown_data("/delegation_token/tokens/abc", b"{}") == b"[hidden]"
     assert shown_data("/brokers/ids/1", b"{}") == b"{}"
 

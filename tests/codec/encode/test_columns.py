@@ -200,3 +200,11 @@ def test_a_number_that_does_not_fit_the_header_is_refused(header: dict[str, Any]
         choose_execution(patch, 0 if kernel else 2**62)
         with pytest.raises(UsageError, match="does not fit"):
             list(build_batches(pa.RecordBatch.from_pydict({"value": [b"a"]}), **header))
+
+
+@pytest.mark.parametrize("kind", [pa.binary(), pa.large_binary()])
+def test_header_names_may_be_any_bytes(kind: pa.DataType) -> None:
+    headers = pa.list_(pa.struct([("key", kind), ("value", pa.binary())]))
+    rows = pa.array([[{"key": b"\xff", "value": b"1"}]], headers)
+    records = record_columns(pa.RecordBatch.from_pydict({"value": pa.array([b"v"]), "headers": rows}))
+    assert records["headers"].to_pylist() == [[{"key": b"\xff", "value": b"1"}]]

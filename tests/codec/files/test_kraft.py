@@ -260,3 +260,8 @@ def test_what_is_no_json_object(data: bytes) -> None:
 def test_only_known_versions_are_written() -> None:
     with pytest.raises(UsageError):
         encode_quorum_state(QuorumState(data_version=2, leader_id=1, leader_epoch=1))
+
+
+def test_half_a_surrogate_pair_is_written_as_java_does() -> None:
+    state = QuorumState(data_version=0, leader_id=1, leader_epoch=1, cluster_id="a\ud800")
+    assert b'"clusterId":"a?"' in encode_quorum_state(state)

@@ -473,3 +473,11 @@ def test_killed_anywhere_then_completed_and_undone(
         number += step
     assert number > 40
     measured("kills of a compaction, each then completed and undone", number // step)
+
+
+def test_an_unknown_topic_beside_a_known_one_is_refused(tmp_path: Path) -> None:
+    root = compactable(tmp_path / "data")
+    request = kafkalog.Compaction(select=Selection.of(["t", "tt"]))
+    for call in (kafkalog.plan_compaction, kafkalog.compact):
+        with pytest.raises(kafkalog.UnknownName, match="tt"):
+            call(request, root)

@@ -182,7 +182,7 @@ def shown_data(path: str, data: bytes | None) -> bytes | None:
     delegation tokens.
 
     Data without secrets, None and empty data are returned unchanged. A delegation token, and a configuration that is
-    not a JSON object, are hidden completely.
+    not a JSON object or has no JSON object as `config`, are hidden completely.
     """
     if not data:
         return data
@@ -192,8 +192,10 @@ def shown_data(path: str, data: bytes | None) -> bytes | None:
         return data
     fields = json_object(data)
     config = fields.get("config") if fields is not None else None
-    if fields is None or not isinstance(config, dict):
-        return data if fields is not None else HIDDEN.encode()
+    if fields is None or not isinstance(config, dict | None):
+        return HIDDEN.encode()
+    if config is None:
+        return data
     if not any(is_secret_config(name) for name in config):
         return data
     config = {name: HIDDEN if is_secret_config(name) else value for name, value in config.items()}

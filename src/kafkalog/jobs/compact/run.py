@@ -26,6 +26,7 @@ from kafkalog.recovery.facts.cleaner_settings import CleanerConfig
 from kafkalog.recovery.facts.places import (
     by_log_directory,
     chosen_directories,
+    holding,
     log_directories,
 )
 from kafkalog.recovery.facts.scratch import Scratch
@@ -71,6 +72,7 @@ def plan_compaction(
     """
     wanted, named = _asked(request, paths)
     CleanerConfig.from_names(wanted.config)
+    holding(named, wanted.select)
     places = [chosen_directories(group, wanted.select) for group in by_log_directory(log_directories(named))]
     facts = facts_of_each([root for root, _only in places])
     refuse_unfinished([root for root, _only in places], keeping_in(wanted.quarantine))
@@ -163,6 +165,7 @@ def _compact(
     on_plan: Callable[[CompactionPlan], None] | None,
 ) -> list[CompactionResult]:
     CleanerConfig.from_names(request.config)
+    holding(paths, request.select)
     places = [chosen_directories(group, request.select) for group in by_log_directory(log_directories(paths))]
     plans = by_root([root for root, _only in places], expected)
     return carry_out(_CompactionJob(places, request, lacking, plans, workers, on_plan))

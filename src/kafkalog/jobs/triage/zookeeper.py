@@ -225,7 +225,11 @@ def _servers(paths: Sequence[str], failed: list[StorageError | UsageError]) -> l
     snapshots = [server for server in servers if not server.logs]
     if len(logs) == len(snapshots) == 1:
         rest = [server for server in servers if server.snapshots and server.logs]
-        return [*rest, open_zookeeper(*snapshots[0].paths, *logs[0].paths)]
+        try:
+            return [*rest, open_zookeeper(*snapshots[0].paths, *logs[0].paths)]
+        except (StorageError, UsageError) as error:
+            failed.append(error)
+            return rest
     return servers
 
 

@@ -139,7 +139,10 @@ class Selection(Struct, frozen=True):
         parsed = {directory: name for directory in names if (name := parse_partition_directory(directory)) is not None}
         selected = frozenset(path for path, name in parsed.items() if self.takes(name.topic, name.partition))
         if not selected:
-            self.check((name.topic, name.partition) for name in parsed.values())
+            try:
+                self.check((name.topic, name.partition) for name in parsed.values())
+            except UnknownName as error:
+                raise UnknownName(f"{root}: {error}") from None
             raise UnknownName(f"{root} holds none of the requested partitions")
         return selected
 
