@@ -39,7 +39,8 @@ def test_every_reason_is_told_if_nothing_is_known(tmp_path: Path) -> None:
 def test_damage_of_the_first_batch_of_a_metadata_log_is_told(tmp_path: Path) -> None:
     directory = tmp_path / "__cluster_metadata-0"
     directory.mkdir()
-    (directory / f"{0:020d}.log").write_bytes(bytes(8) + (88).to_bytes(4) + bytes(4) + b"\2" + bytes(83))  # wrong CRC
+    batch = bytes(8) + (88).to_bytes(4, "big") + bytes(4) + b"\2" + bytes(82) + b"\1"  # its CRC is wrong
+    (directory / f"{0:020d}.log").write_bytes(batch)
     memory = read_cluster_memory([open_partition(directory)], [])
     assert memory.source is None
     assert f"{directory} is damaged" in (memory.problem or "")
