@@ -51,11 +51,11 @@ class ReportVerdict(Struct, frozen=True):
 
 
 def verdict_of(facts: ReportFacts) -> ReportVerdict:
-    """Return the verdict of a report; the worst finding determines it. Without any warning or error, copies that differ
-    or an interrupted execution still make it `findings`.
+    """Return the verdict of a report; the worst finding determines it. Without any warning or error, copies that differ,
+    an interrupted execution, or coordinators that know of more than the logs have, still make it `findings`.
     """
     code = exit_code_of_findings(facts.findings)
-    if code is ExitCode.CLEAN and (facts.copies_differ or facts.unfinished_runs):
+    if code is ExitCode.CLEAN and (facts.copies_differ or facts.unfinished_runs or _is_more_known(facts)):
         code = ExitCode.FINDINGS
     return ReportVerdict(code, _word(facts, code), _sentence(facts, code))
 
@@ -68,19 +68,17 @@ def _word(facts: ReportFacts, code: ExitCode) -> str:
     return "damaged" if facts.errors else "findings"
 
 
-def _agreement(facts: ReportFacts) -> str:
-    """Clause about what other files say of sound logs: that they agree, or that coordinators know of more."""
+def _is_more_known(facts: ReportFacts) -> bool:
+    """Whether groups or transactions know of offsets or markers that the logs do not have."""
     kinds = {consequence.kind for planned in facts.planned for consequence in planned.consequences}
-    if kinds & _KNOWN_BY_COORDINATORS:
-        return "but groups or transactions know of more than the logs have, as is said above"
-    return "and nothing that was compared contradicts anything else"
+    return not kinds.isdisjoint(_KNOWN_BY_COORDINATORS)
 
 
 def _sentence(facts: ReportFacts, code: ExitCode) -> str:
     examined = facts.examined
     partitions = counted(len(examined.partitions), "partition")
     if code is ExitCode.CLEAN:
-        agrees = _agreement(facts)
+        agrees = "and nothing that was compared contradicts anything else"
         before = _before(facts)
         ended = f"; {before}." if before else "."
         if not facts.deep:
@@ -97,6 +95,11 @@ def _sentence(facts: ReportFacts, code: ExitCode) -> str:
     elif facts.findings:
         where = f"{hurt} of {partitions}" if hurt else "the files beside the partitions"
         parts.append(f"{counted(len(facts.findings), 'finding')} in {where}, and every batch of the logs is sound")
+    elif _is_more_known(facts):
+        parts.append(
+            f"every batch of {partitions} is sound, but groups or transactions know of more than the logs have, as is "
+            "said above"
+        )
     if facts.copies_differ:
         parts.append(_copies(facts))
     if facts.unfinished_runs:

@@ -126,6 +126,11 @@ def test_groups_beyond_the_end_of_a_log_that_is_sound_are_named(tmp_path: Path) 
     assert "others" not in consequence.detail
     screen = " ".join(command("plan", root).out.partition("\n\n")[0].split())
     assert "nothing; before it perhaps the end of 1 partition (t-0), where groups have committed" in screen
+    kafkalog.recover(root)  # builds the indexes
+    report = command("report", "--format", "text", "-o", "-", root)
+    assert report.code == 1
+    assert report.out.startswith(f"findings: {root}\n")
+    assert "groups or transactions know of more than the logs have" in " ".join(report.out.split())
 
 
 def test_groups_of_many_partitions_of_a_topic_are_one_sentence(tmp_path: Path) -> None:

@@ -138,6 +138,8 @@ def command(
 ) -> int:
     """Check logs, records, indexes, snapshots, epochs and checkpoints; change nothing.
 
+    It does not compare logs with the offsets that groups have committed: `kafkalog plan` does.
+
     If only some partitions are chosen, it does not check a log directory as a whole: whether a broker would start on
     it, and which partitions are missing.  With --remote the remote segments of tiered logs are checked too, those that
     the events in PATH name, or all that are listed.
