@@ -51,8 +51,8 @@ class ReportVerdict(Struct, frozen=True):
 
 
 def verdict_of(facts: ReportFacts) -> ReportVerdict:
-    """Return the verdict of a report; the worst finding determines it. Without any warning or error, copies that differ,
-    an interrupted execution, or coordinators that know of more than the logs have, still make it `findings`.
+    """Return the verdict of a report; the worst finding determines it. Without any warning or error, it is `findings`
+    if copies differ, an execution was interrupted, or coordinators know of more than the logs have.
     """
     code = exit_code_of_findings(facts.findings)
     if code is ExitCode.CLEAN and (facts.copies_differ or facts.unfinished_runs or _is_more_known(facts)):

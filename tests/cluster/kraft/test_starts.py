@@ -205,3 +205,23 @@ def test_with_zookeeper_any_order_is_every_order() -> None:
         orders = list(itertools.permutations(running))
         every = frozenset[int]().union(*(leaders_in_order(replicas, isr, order, unclean=unclean) for order in orders))
         assert leaders_in_any_order(replicas, isr, running, unclean=unclean) == every, (isr, running, unclean)
+
+
+def test_a_broker_that_is_back_before_its_session_ends_may_lead_without_its_directory() -> None:
+    """Seen on 4.1.1: broker 3 was killed and came back without the directory of the partition. It assigned its replica
+    to its other directory, led with an empty log, and the others truncated theirs to nothing. With the order 2, 3, 1
+    and a pause before 1, broker 1 led.
+    """
+    brokers = image(elr=True)
+    online = "A" * 22
+    brokers.brokers[3] = replace(brokers.brokers[3], directories=(online,))
+    placed = replace(partition((2, 3, 1), 2), directories=(MIGRATING, MIGRATING, "B" * 22))
+    groups = tuple(map(only, (2, 3, 1)))
+    starts = Starts(image=brokers, fencing=groups, running=frozenset({1, 2, 3}))
+    anyone = possible_leaders(placed, SAFE, starts)
+    assert anyone is not None
+    assert 3 in anyone
+    assert possible_leaders(placed, SAFE, replace(starts, racing=only(2, 3), order=(1,))) == only(1)
+    late = possible_leaders(placed, SAFE, replace(starts, racing=only(1, 2), order=(3,)))
+    assert late is not None
+    assert 3 not in late

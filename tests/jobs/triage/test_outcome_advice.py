@@ -87,3 +87,13 @@ def test_what_a_start_cuts_off_the_only_copy_that_went_further_is_told() -> None
     known = KnownReplicas(replicas=(1, 2, 3), isr=(1, 2, 3), leader=-1, leader_epoch=0)
     told = judged("t", 0, known, frozenset({2}), logs, frozenset(logs)).cut_by_start
     assert [log.node for log in told] == [1]
+
+
+def test_a_leader_with_an_empty_log_makes_the_others_lose_everything() -> None:
+    lineage = Lineage.of([LeaderEpoch(0, 0)], 5)
+    logs = {node: ReplicaLog(node=node, path="p", start=0, end=5, lineage=lineage) for node in (1, 2)}
+    known = KnownReplicas(replicas=(1, 2, 3), isr=(1, 2, 3), leader=3, leader_epoch=0)
+    leaders = frozenset({1, 3})
+    found = judged("t", 0, known, leaders, logs, frozenset(logs), frozenset({3}))
+    assert (found.lost_under(1), found.lost_under(3), found.outcomes[3]) == (0, 5, {1: 0, 2: 0})
+    assert not judged("t", 0, known, leaders, logs, frozenset(logs)).may_lose

@@ -59,6 +59,8 @@ class _State(Struct, frozen=True, kw_only=True):
     registered: frozenset[int] = frozenset()
     unfenced: frozenset[int] = frozenset()
     """of the registered"""
+    reassigned: frozenset[int] = frozenset()
+    """brokers that have assigned their replica, whose directory is lost, to another directory"""
 
     @property
     def is_decided(self) -> bool:
@@ -109,6 +111,14 @@ class _Walk:
         self._fencing = [group & self.involved for group in starts.fencing if group & self.involved]
         self.sessions = frozenset(each for group in self._fencing for each in group)
         self._online = self._with_directory(partition)
+        self._displaced = self._without_directory(partition)
+
+    def _without_directory(self, partition: PartitionImage) -> frozenset[int]:
+        """Return the ids of the starting replicas whose log directory with the partition is not online. Such a broker,
+        if it is back before its old session ends, creates the log in another directory, empty, and assigns the replica
+        to that one (`AssignmentsManager`). It registers only after that, and can be elected meanwhile.
+        """
+        return self.involved & self._starts.running & frozenset(partition.replicas) - self._online
 
     def _with_directory(self, partition: PartitionImage) -> frozenset[int]:
         """Return the ids of the brokers in `involved` that are registered and whose log directory with the partition is
@@ -125,7 +135,7 @@ class _Walk:
     def _election(self, state: _State, without: int | None = None) -> ElectionRules:
         brokers = self._starts.image.brokers
         zombies = {session for session in state.sessions if not brokers[session].in_controlled_shutdown}
-        acceptable = (zombies | state.unfenced) & self._online - {without}
+        acceptable = (zombies | state.unfenced) & (self._online | state.reassigned) - {without}
         return election_rules(self._starts.image, self._rules, frozenset(acceptable))
 
     def _fenced(self, state: _State, broker: int) -> _State:
@@ -161,7 +171,8 @@ class _Walk:
 
     def _next(self, state: _State, racing: frozenset[int]) -> Iterator[_State]:
         """Yield the state after each event that can happen next; nothing if no event is possible. In an event, the
-        controller fences a broker, or a broker in `racing` registers or is unfenced. The groups of `Starts.fencing` are
+        controller fences a broker, or a broker in `racing` assigns its replica to another directory, registers or is
+        unfenced. The groups of `Starts.fencing` are
         fenced one after another. Within a group the order is unknown, so each broker may be next.
         """
         for group in self._fencing:
@@ -172,6 +183,8 @@ class _Walk:
         for broker in racing:
             if broker not in state.registered:
                 yield self._registered(state, broker)
+                if broker in (state.sessions & self._displaced) - state.reassigned:
+                    yield replace(state, reassigned=state.reassigned | {broker})
             elif broker not in state.unfenced:
                 yield self._unfenced(state, broker)
 

@@ -54,7 +54,7 @@ from kafkalog.recovery.facts.survey import LINKED_DIRECTORY, Survey, survey
 from kafkalog.recovery.facts.unreadable import unreadable_directories, why_not_predicted
 from kafkalog.recovery.modes.table import Mode
 
-__all__ = ["BrokerDisks", "ReplicaLog", "read_brokers", "topic_id_of", "unread"]
+__all__ = ["BrokerDisks", "ReplicaLog", "empty_log", "read_brokers", "topic_id_of", "unread"]
 
 Key = tuple[str, int]
 _READ = (DirectoryState.LIVE, DirectoryState.FUTURE)
@@ -87,6 +87,11 @@ class ReplicaLog(Struct, frozen=True, kw_only=True):
         return (-1 if last is None else last), self.end
 
 
+def empty_log(node: int) -> ReplicaLog:
+    """Return the log of a partition that a broker begins at offset 0."""
+    return ReplicaLog(node=node, path=None, start=0, end=0, lineage=Lineage((), 0))
+
+
 class BrokerDisks(Struct, kw_only=True):
     """Log directories of one broker that are among the given paths, and the effect of the broker's start on them."""
 
@@ -114,6 +119,11 @@ class BrokerDisks(Struct, kw_only=True):
     def is_up(self) -> bool:
         """Whether the broker starts, with at least one directory."""
         return self.refusal is None and bool(self.online)
+
+    @property
+    def lacks_directories(self) -> bool:
+        """Whether one of its known directories is not here or goes offline."""
+        return not self.is_whole or len(self.online) != len(self.directories)
 
     @property
     def all_directory_ids(self) -> frozenset[str | None]:

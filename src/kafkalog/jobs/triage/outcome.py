@@ -12,7 +12,7 @@ from msgspec import Struct
 from kafkalog.cluster.zookeeper.election import NO_LEADER
 from kafkalog.copies.common_history import common_past
 from kafkalog.jobs.triage.flaws import Flaws
-from kafkalog.jobs.triage.logs import ReplicaLog
+from kafkalog.jobs.triage.logs import ReplicaLog, empty_log
 from kafkalog.jobs.triage.memory import KnownReplicas
 
 __all__ = ["FollowerLoss", "PartitionTriage", "StartAdvice", "advised", "judged"]
@@ -93,6 +93,8 @@ class PartitionTriage(Struct, kw_only=True):
     logs: dict[int, ReplicaLog]
     up: frozenset[int]
     """brokers that are started and have a log of it"""
+    begin_empty: frozenset[int] = frozenset()
+    """brokers that start without the directory of their copy, and begin the log again, empty, if they lead"""
     best: tuple[int, ...] = ()
     """brokers whose copies reach furthest and, among these, have the fewest flaws"""
     flaws: Mapping[int, int] = {}
@@ -114,12 +116,18 @@ class PartitionTriage(Struct, kw_only=True):
 
     def lost_under(self, leader: int) -> int:
         """Return the number of offsets of a best copy that are lost if `leader` leads: the most of any best copy whose
-        broker is up. 0 if `leader` has a best copy or no log.
+        broker is up. 0 if `leader` has a best copy, or no log and does not begin an empty one.
         """
-        if leader not in self.logs or leader in self.best:
+        log = self.log_under(leader)
+        if log is None or leader in self.best:
             return 0
-        losses = (_loss(self.logs[node], self.logs[leader]) for node in self.up.intersection(self.best))
+        losses = (_loss(self.logs[node], log) for node in self.up.intersection(self.best))
         return max((loss.end - loss.start for loss in losses if loss is not None), default=0)
+
+    def log_under(self, leader: int) -> ReplicaLog | None:
+        """Return the log of `leader`, an empty one if it begins one; None for `NO_LEADER` and if its log is unknown."""
+        empty = empty_log(leader) if leader in self.begin_empty else None
+        return self.logs.get(leader, empty)
 
     @property
     def may_have_none(self) -> bool:
@@ -184,11 +192,14 @@ def judged(
     leaders: frozenset[int] | None,
     logs: Mapping[int, ReplicaLog],
     up: frozenset[int],
+    begin_empty: frozenset[int] = frozenset(),
+    *,
     flaws_of: Callable[[Mapping[int, ReplicaLog]], Flaws] = lambda logs: Flaws(),
 ) -> PartitionTriage:
     """Judge every possible leader of a partition. Return, for each leader, the end of the log of each broker in `up`
-    after following it, and the offsets that are lost. If there is no leader, or it has no log, every log keeps its end
-    and nothing is lost. `known` are the replicas in the metadata, `logs` the copies by broker id.
+    after following it, and the offsets that are lost. If there is no leader, or its log is unknown, every log keeps
+    its end and nothing is lost. `known` are the replicas in the metadata, `logs` the copies by broker id. Brokers in
+    `begin_empty` have no copy, and begin an empty log if they lead.
 
     If `leaders` is None, there were too many cases: every broker in `up` may lead, or none if `up` is empty. If several
     copies reach furthest, `flaws_of` is called with them, and counts their damaged places.
@@ -205,17 +216,19 @@ def judged(
         is_foreseen=leaders is not None,
         logs=dict(logs),
         up=up,
+        begin_empty=begin_empty,
         best=tuple(node for node in furthest if flaws.places.get(node, 0) == least),
         flaws=flaws.places,
         flaws_in_all=flaws.in_all,
     )
     for leader in partition_triage.leaders:
-        if leader == NO_LEADER or leader not in logs:
+        log = partition_triage.log_under(leader)
+        if log is None:
             partition_triage.outcomes[leader] = {node: logs[node].end for node in up}
             partition_triage.losses[leader] = {}
             continue
-        partition_triage.outcomes[leader] = dict.fromkeys(up, logs[leader].end)
-        losses = {node: _loss(logs[node], logs[leader]) for node in up if node != leader}
+        partition_triage.outcomes[leader] = dict.fromkeys(up, log.end)
+        losses = {node: _loss(logs[node], log) for node in up if node != leader}
         partition_triage.losses[leader] = {node: loss for node, loss in losses.items() if loss is not None}
     return partition_triage
 

@@ -17,10 +17,9 @@ from kafkalog.codec.common.findings import Finding, FindingCode, Severity
 from kafkalog.codec.common.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.common.wording import counted
 from kafkalog.codec.names import CLUSTER_METADATA_TOPIC
-from kafkalog.copies.common_history import Lineage
 from kafkalog.copies.volumes import Shelf, gather
 from kafkalog.jobs.triage.flaws import Flaws, flaws_of
-from kafkalog.jobs.triage.logs import BrokerDisks, ReplicaLog, read_brokers, unread
+from kafkalog.jobs.triage.logs import BrokerDisks, ReplicaLog, empty_log, read_brokers, unread
 from kafkalog.jobs.triage.memory import KnownReplicas, Memory
 from kafkalog.jobs.triage.outcome import PartitionTriage, advised, judged
 from kafkalog.jobs.triage.sources import memory_of
@@ -147,6 +146,7 @@ def triage(
     order = None if start_order is None else _checked_order(start_order, disks, memory)
     memory.begin(disks)
     up = [node for node, broker_disks in disks.items() if broker_disks.is_up]
+    up.sort(key=lambda node: disks[node].lacks_directories)  # it may lead, empty: late
     wanted = {key: known_replicas for key, known_replicas in known.items() if select.takes(*key)}
     flaws = partial(flaws_of, limits=limits)
     partition_triages = [_judged(key, replicas, memory, disks, order, flaws) for key, replicas in wanted.items()]
@@ -402,8 +402,8 @@ def _logs_of(key: Key, known: KnownReplicas, disks: Mapping[int, BrokerDisks]) -
         log = broker.logs.get(key)
         if log is not None and None not in (known.topic_id, log.topic_id) and log.topic_id != known.topic_id:
             log = None  # the start puts it out of service
-        if log is None and broker.is_up and broker.is_whole and len(broker.online) == len(broker.directories):
-            log = ReplicaLog(node=node, path=None, start=0, end=0, lineage=Lineage((), 0))
+        if log is None and broker.is_up and not broker.lacks_directories:
+            log = empty_log(node)
         if log is not None:
             logs[node] = log
     return logs
@@ -420,7 +420,12 @@ def _judged(
     logs = _logs_of(key, known, disks)
     started = disks.keys() if order is None else set(order)
     up = frozenset(node for node in logs if node in started and disks[node].is_up)
-    return judged(*key, known, memory.leaders(key, order), logs, up, flaws)
+    begin_empty = frozenset(
+        node
+        for node in known.replicas
+        if node in started and node not in logs and disks[node].is_up and disks[node].directory_ids
+    )
+    return judged(*key, known, memory.leaders(key, order), logs, up, begin_empty, flaws_of=flaws)
 
 
 def best_order(
