@@ -396,8 +396,9 @@ class FileSystem(Flushing):
                 os.close(descriptor)
 
     def put(self, path: str, data: bytes, owner: Owner) -> None:
-        """Write a whole file of the top directory, durably; an existing one is replaced atomically. Raises
-        `StorageError` if it cannot be written.
+        """Write a whole file of the top directory, durably; an existing one is replaced atomically. `owner` is as in
+        `save`. Raises `StorageError` if it cannot be written; a temporary file may then be left, which the next call
+        removes.
         """
         temporary = f".{path}.kafkalog-tmp"
         if self.status(temporary) is not None:

@@ -53,7 +53,7 @@ _UNREADABLE = codes_with(Trait.UNREAD_STATE)
 
 
 class Unserved(Struct, frozen=True, kw_only=True):
-    """A record that a coordinator cannot read, or a batch that it reads although its checksum is wrong."""
+    """A record or batch that a coordinator cannot read, or a batch that it reads although its checksum is wrong."""
 
     topic: str
     name: str
