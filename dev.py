@@ -172,8 +172,8 @@ def _sanitized(windows: int) -> None:
 
 
 def _without_library() -> None:
-    """Run tests of what reads and writes logs as on a machine without compiled code, and print how long they take.
-    Raises `DevError` if one fails.
+    """Run the tests of reading, writing and merging logs as on a machine without compiled code, and print how long they
+    take. Raises `DevError` if one fails.
     """
     started = time.monotonic()
     left_out = "not sweep and not recorded and not compiled"
@@ -209,7 +209,7 @@ def _compare_with(base: str, older: str, *options: str) -> None:
 
 
 def _frozen_commits() -> dict[str, str]:
-    """The commits named in tests/campaigns/base_commit.txt, by what they are for."""
+    """Return the commits named in tests/campaigns/base_commit.txt by purpose (`base`, `crossings`)."""
     lines = (ROOT / "tests" / "campaigns" / "base_commit.txt").read_text(encoding="utf-8").splitlines()
     return dict(line.split() for line in lines if not line.startswith("#"))
 

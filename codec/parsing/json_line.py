@@ -29,8 +29,9 @@ def json_of_first_line(data: bytes) -> Any:
 
 
 def short_of(value: Any) -> int:
-    """Return a JSON number as a 16-bit integer (`JsonNode.shortValue`). An integer keeps its lowest 16 bits. A float is
-    limited to the range of 32 bits first, and its fraction is dropped. Return 0 for anything else, also for a bool.
+    """Return a JSON number as a signed 16-bit integer (`JsonNode.shortValue`). An integer keeps its lowest 16 bits. A
+    float first becomes an integer: its fraction is dropped, and it is limited to the range of 32 bits. Return 0 for
+    anything else, also for a bool.
     """
     if isinstance(value, bool) or not isinstance(value, int | float):
         return 0

@@ -22,9 +22,9 @@ def _continues(line: str) -> bool:
 
 
 def _logical_lines(text: str) -> Iterator[str]:
-    """Yield the logical lines of a properties file, without comments and empty lines. A line that ends in an odd number
-    of backslashes continues in the next one, whose leading blanks are dropped. A line with only a backslash is ignored,
-    but at the end of the file it is an empty logical line, as in Java.
+    """Yield the logical lines of a properties file, without leading blanks, comments and empty lines. A line that ends
+    in an odd number of backslashes loses the last of them and continues in the next line. Other escapes are kept. A
+    line with only a backslash is ignored, but at the end of the file it is an empty logical line, as in Java.
     """
     held: list[str] = []
     naturals = _LINE_END.split(text)
@@ -71,15 +71,15 @@ def _key_end(line: str) -> int:
 
 
 def decode_properties(data: bytes) -> dict[str, str]:
-    """Decode ISO-8859-1 bytes to names and values in file order. The last value of a repeated name counts. Raises
-    `FormatError` for a broken escape.
+    r"""Decode ISO-8859-1 bytes to names and values, in the order in which the names first appear. The last value of a
+    repeated name counts. Raises `FormatError` for a `\u` without four hexadecimal digits.
     """
     return parse_properties(data.decode("latin-1"))
 
 
 def parse_properties(text: str) -> dict[str, str]:
-    """Return the values by name from the text of a properties file, in the order in which the names first appear. The
-    last value of a repeated name counts. Raises `FormatError` for a broken escape.
+    r"""Return the values by name from the text of a properties file, in the order in which the names first appear. The
+    last value of a repeated name counts. Raises `FormatError` for a `\u` without four hexadecimal digits.
     """
     properties: dict[str, str] = {}
     for line in _logical_lines(text):
@@ -122,9 +122,9 @@ def _comment_lines(comment: str) -> list[str]:
 
 
 def property_line(name: str, value: str) -> str:
-    """Return `name=value` as a line of a properties file that people can read. A leading space, backslashes, control
-    characters and all characters outside ASCII are escaped in the value; `=`, `:`, `#`, `!` and other spaces are not.
-    The name is not escaped.
+    """Return `name=value`, without a line end, as a line of a properties file that people can read. A leading space,
+    backslashes, control characters and all characters outside ASCII are escaped in the value; `=`, `:`, `#`, `!` and
+    other spaces are not. The name is not escaped.
     """
     kept = {"=", ":", "#", "!"}
     parts = [

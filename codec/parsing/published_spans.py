@@ -25,8 +25,9 @@ class PublishedMessage(Traced):
         self.layout = layout
 
     def read(self, reader: Reader) -> Container:
-        """Read the fields in the order of the bytes, then (in a flexible version) the tagged fields; return the values
-        by field name. Raises `LayoutError` at a fault.
+        """Read the fields in the order of the bytes, then (in a flexible version) the tagged fields. Return the values
+        by field name, without tagged fields that are missing; unknown ones are under `UNKNOWN_TAGS`. Raises
+        `LayoutError` at a fault; a tolerant reader records a fault inside a tagged field and continues after it.
         """
         fields = Container({field.name: _value(reader, field, kind) for field, kind in self.layout.ordinary})
         if self.layout.flexible:

@@ -52,8 +52,8 @@ class _TextFile(Traced):
 
     def read(self, reader: Reader) -> Any:
         """Read the rest of the reader's window as the values of the file, up to its last byte. Raises `LayoutError` if
-        the file is larger than the limit or a value is not of its type; a tolerant reader records the fault of a value
-        if its position is known.
+        the file is larger than the limit or not of this format, or a value is not of its type. Instead, a tolerant
+        reader records the fault on the field's span if the position is known.
         """
         start = reader.window.tell()
         if reader.left > reader.limits.checkpoint_bytes:
@@ -334,10 +334,9 @@ class JsonObject(_TextFile):
         start, end = place or (0, 0)
         if data[start:end][:1] == b'"':
             start, end = start + 1, end - 1
-        if reader.spans is None:
-            if problem is not None:
-                raise LayoutError(NOT_THAT, base + start, problem, name)
-        elif place is not None:
+        if problem is not None and (reader.spans is None or place is None):
+            raise LayoutError(NOT_THAT, base + start, problem, name)
+        if reader.spans is not None and place is not None:
             reader.window.seek(base + start)
             span = reader.raw(name, end - start, doc)
             span.type, span.value = "text" if leaf is None else leaf.kind, value

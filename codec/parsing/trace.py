@@ -243,9 +243,9 @@ class Reader:
     @contextmanager
     def inside(self, name: str, *, unpacked: memoryview | None = None, doc: str = "") -> Iterator[Reader]:
         """Context manager that yields a new reader for one structure. The structure's span `name` begins at the current
-        position and ends with the context. With `unpacked`, the new reader reads these decompressed bytes. After a
-        fault in them, also bytes that were not read, a tolerant reader continues after the structure; a strict one
-        raises `LayoutError`.
+        position and ends with the context. With `unpacked`, the new reader reads these decompressed bytes. If they have
+        a fault, or are not read to their end, a strict reader raises `LayoutError`; a tolerant one records the fault
+        and continues after the structure.
         """
         start = self.window.tell()
         span = self._added(FieldSpan(name, start, start, doc=doc, is_unpacked=unpacked is not None))
@@ -264,17 +264,17 @@ class Reader:
     def bounded(self, end: int) -> Iterator[Reader]:
         """Context manager that yields a reader for more fields of the same span, up to byte `end`. After the context
         this reader is at `end`. Bytes that were not read are a fault. At a fault, a strict reader raises `LayoutError`;
-        a tolerant one records the bytes after the fault as unread and continues at `end`.
+        a tolerant one records the fault, and the bytes after it as unread, and continues at `end`.
         """
         inner = Reader(self.window.until(end), self.span, self.path, limits=self.limits, spans=self.spans)
         try:
             yield inner
             if inner.left:
                 inner.trailing()
-        except LayoutError:
+        except LayoutError as error:
             if self.spans is None:
                 raise
-            inner.unread()
+            inner.unread(error)
         self.window.seek(end)
 
     def trailing(self) -> None:
@@ -285,9 +285,15 @@ class Reader:
         self.raw(UNREAD, count)
         self.blame(UNREAD, position, TRAILING, f"{count} bytes after the last field")
 
-    def unread(self) -> None:
-        """Record the bytes left after a fault as one span."""
-        if self.left:
+    def unread(self, fault: LayoutError) -> None:
+        """Record the bytes left after a fault as one span. The span has the fault as its problem, even if no bytes are
+        left, if no field has a problem.
+        """
+        if next(self.span.problems(), None) is None:
+            span = self.raw(UNREAD, self.left, "not read")
+            span.problem = f"{fault.path}: {fault.detail}" if fault.path else fault.detail
+            span.code = fault.code
+        elif self.left:
             self.raw(UNREAD, self.left, "not read, because of the fault before it")
 
     def _added(self, span: FieldSpan) -> FieldSpan:
@@ -395,7 +401,8 @@ def read_spans(
 ) -> FieldSpan:
     """Read the structure at the start of `data`; return the root span, with the spans of its fields below it. Bad data
     raises no exception: each problem is recorded on its span. If the end of a faulty structure is unknown, the bytes
-    after the fault become one span named `UNREAD`. Reading ends after `most` spans, with a note on the root span.
+    after the fault become one span named `UNREAD`, which has the problem if no field has it. Reading ends after `most`
+    spans, with a note on the root span.
     `name` is the name of the root span, and `position` the position of the first byte in its file.
     """
     view = memoryview(data)
@@ -405,8 +412,8 @@ def read_spans(
     try:
         try:
             reader.value_of(tree)
-        except LayoutError:
-            reader.unread()
+        except LayoutError as error:
+            reader.unread(error)
     except _EnoughError:
         root.note = f"only the first {most} fields"
     root.end = reader.window.tell()

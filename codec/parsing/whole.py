@@ -149,8 +149,8 @@ class ByMagic(Traced):
 
     def read(self, reader: Reader) -> Any:
         """Read one entry as a container of its fields. An entry of an unknown magic is read like the newest, whose
-        declaration then reports the magic as a problem. Raises `LayoutError` if the bytes left end before the magic, or
-        for a fault in the entry.
+        declaration then reports the magic as a problem. Raises `LayoutError` if the bytes left end before the magic,
+        and as `Whole.read` does.
         """
         start = reader.window.tell()
         if reader.left <= MAGIC_POSITION:
@@ -312,7 +312,8 @@ class BatchBody:
     def write(self, values: Values) -> tuple[bytes, Values]:
         """Return the bytes of the records, and a dict with their number as `records_count`. `attributes` says how they
         are compressed. The bytes in `compressed` are reused if they hold exactly these records; otherwise the records
-        are compressed again. Without records the bytes are empty. Raises `FormatError` for an unknown compression.
+        are compressed again. Without records the bytes are empty. Raises `FormatError` for an unknown compression,
+        `ConstructError` if a value does not fit its field.
         """
         records = values["records"]
         plain = b"".join(RECORD.build(record) for record in records)
@@ -333,9 +334,10 @@ class MessageBody:
         self.inner = inner
 
     def read(self, reader: Reader, header: Container, place: Place) -> Values:
-        """Read `key`, `value`, and `messages` (None in a message that is not a wrapper) as a dict. `place` returns the
-        position of a header field, for errors. Raises `LayoutError` for a value that cannot be read or decompressed,
-        and for a wrapper inside a wrapper.
+        """Read `key`, `value`, and `messages` as a dict. `messages` is None in a message that is not a wrapper, and
+        after a fault in the messages that a tolerant reader records. `place` returns the position of a header field,
+        for errors. Raises `LayoutError` for a value that cannot be read or decompressed, and for a wrapper inside a
+        wrapper.
         """
         codec = header.attributes.codec
         if codec == Codec.NONE:

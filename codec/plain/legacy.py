@@ -159,7 +159,8 @@ def read_legacy(
 def first_offset(batch: RecordBatch, limits: Limits, execution: Execution) -> int:
     """Return the first offset of a v0 or v1 entry. For a wrapper this is the offset of its first inner message; the
     wrapper is decompressed to find it. For any other entry it is the entry's own offset. For a v2 batch, return its
-    last offset. Raises `FormatError` if a wrapper cannot be read.
+    last offset. Raises `FormatError` if a wrapper cannot be read, begins with another wrapper, or has an offset below
+    that of its last message.
     """
     header = batch.header
     if not isinstance(header, LegacyHeader) or header.codec == Codec.NONE:

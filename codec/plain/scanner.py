@@ -162,7 +162,7 @@ class Scanner:
         """End the scan because no valid batch starts at `position`: set `stop` and add a finding. If only zeros follow
         up to the end, `stop` is ZERO_TAIL, and `code` is ignored. Otherwise it is TORN_TAIL if this is the `code`, and
         CORRUPT for any other code. `batch` is the outline of a torn batch, if known. Reads bytes after `position` for
-        this.
+        this; raises `StorageError` if they cannot be read.
         """
         if self._all_zero(position):
             zeros = self._end - position
@@ -216,9 +216,10 @@ def offsets_behind(
     source: Source, header: AnyHeader, end: int, continuity: Continuity
 ) -> tuple[int | None, int | None]:
     """Return the base offsets of the next two headers after the batch `header` that ends at byte `end`, for
-    `Continuity.check`. An offset is None if it is not needed or cannot be read. Nothing is read for a batch at the
-    expected offset, which nearly every batch is. Sets `continuity.behind` to None. Raises `StorageError` if a file
-    cannot be read.
+    `Continuity.check`. After the last batch the base offset of the next segment is returned instead, if it is known. An
+    offset is None if it is not needed, or if no complete header is there. Nothing is read for a batch at the expected
+    offset, which nearly every batch is. Sets `continuity.behind` to None. Raises `StorageError` if a file cannot be
+    read.
     """
     following, continuity.behind = continuity.behind, None
     if continuity.is_next(header):

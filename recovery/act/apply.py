@@ -60,8 +60,8 @@ class Located(Struct, frozen=True, kw_only=True):
 
     @property
     def done(self) -> set[int]:
-        """Numbers of the operations that are done, counted from 0. These are all before `position`. A directory in
-        `further` is beyond `position`: its operations before its own position are done too.
+        """Numbers of the operations that are done: all before `position`, and in each directory of `further` all before
+        its own position.
         """
         last = max(self.further.values(), default=self.position)
         partitions = self.script.partitions
@@ -246,9 +246,9 @@ def _is_open(low: int, high: int, possible: _Spans) -> bool:
 
 
 def refuse_newcomers(disks: Disks, located: Located) -> None:
-    """Raise `Unexpected` for an entry that the journal of the execution does not know, in a directory that the
-    execution touches. Temporary files of this execution are allowed. Only directories that exist at this point of the
-    journal are listed. Raises `StorageError` if a directory cannot be listed.
+    """Raise `Unexpected` for an entry, in a directory that the execution touches, that the journal does not know or
+    that is absent at this point of the journal. Temporary files of this execution are allowed. Only directories that
+    exist at this point are listed. Raises `StorageError` if a directory cannot be listed.
     """
     timeline = located.script.timeline
     for place in timeline.places():
@@ -333,7 +333,7 @@ def _together(disks: Disks, script: Script, wave: Sequence[int]) -> Iterator[Non
     """Context manager that flushes the changes of a wave once, at its end. `wave` has the numbers of operations that
     may be flushed together. Before the context begins, missing parent directories in the quarantine are created and
     flushed. For a wave of one operation it does nothing, because the operation flushes its changes itself. Raises
-    `StorageError` if flushing fails.
+    `StorageError` if a parent directory cannot be created or flushing fails.
     """
     if len(wave) == 1:
         yield
@@ -373,7 +373,7 @@ def _take_back_unless_changed(
     directory in the quarantine. `refused` is the reason; it is not raised here, but only named in the error below.
 
     Raises `StorageError` (EBUSY), with nothing undone, if another process has changed a file after the execution
-    changed it: this content must not be overwritten. Raises `StorageError` too if the disk fails.
+    changed it: this content must not be overwritten. While undoing, raises the errors of `roll_back`.
     """
     looker = _Looker(disks, to_undo=True, undoing=False)
     touched = {place for number in located.done for place in located.script.operations[number].places()}
@@ -401,9 +401,9 @@ def _marker_begins(script: Script, journal: Journal) -> int | None:
 
 
 def _verify(disks: Disks, script: Script) -> None:
-    """Raise `StorageError` (EIO) if a file of the log directory does not have the size that the execution gave it, or
-    if a removed file or directory exists. Only sizes are compared. Other directories, and the quarantine, are not
-    checked.
+    """Raise `StorageError` (EIO) if a file of the log directory is missing or does not have the size that the execution
+    gave it, or if a removed file or directory exists. Only sizes are compared. Other directories, and the quarantine,
+    are not checked.
     """
     timeline = script.timeline
     for place in timeline.places():

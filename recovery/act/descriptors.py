@@ -58,8 +58,8 @@ def _ranges_with_data(descriptor: int, start: int, end: int) -> Iterator[tuple[i
     counted from `start`, or at `end`, so it may include zeros. Adjacent ranges are not merged. Yields nothing without
     data, or if `start` >= `end`.
 
-    A range of at most one block is yielded without asking the file system for holes. If asking fails, the rest is one
-    range, so no `OSError` is raised.
+    A range of at most one block is yielded without asking the file system for holes. If asking fails, or the file ends
+    before `end`, the rest is one range, so no `OSError` is raised.
     """
     if end - start <= BLOCK:  # sooner read than asked about
         if start < end:
@@ -71,7 +71,7 @@ def _ranges_with_data(descriptor: int, start: int, end: int) -> Iterator[tuple[i
             low = os.lseek(descriptor, position, os.SEEK_DATA)
             high = os.lseek(descriptor, low, os.SEEK_HOLE)
         except OSError as error:
-            if error.errno == errno.ENXIO:  # nothing but a hole up to the end
+            if error.errno == errno.ENXIO and os.fstat(descriptor).st_size >= end:  # nothing but a hole up to the end
                 return
             low, high = position, end
         low = start + (max(low, position) - start) // BLOCK * BLOCK
@@ -264,9 +264,10 @@ class OpenFile:
         return digest_of(self.read(start, end), (self.status.st_size if end is None else end) - start)
 
     def crc32c(self, end: int) -> int:
-        """Return a checksum of the first `end` bytes in which zeros do not count. It is the CRC-32C over all 64-KiB
-        blocks that are not all zeros, each after its position as 8 bytes big endian. It is 0 if there is no such block.
-        Bytes after the end of the file count as zeros. Raises `StorageError` if the file cannot be read.
+        """Return a checksum of the first `end` bytes, or of the whole file if it is shorter, without its blocks of
+        zeros. It is the CRC-32C over all 64-KiB blocks that are not all zeros, each after its position as 8 bytes big
+        endian; the last block may be shorter. It is 0 if there is no such block. Raises `StorageError` if the file
+        cannot be read.
         """
         value = 0
         for position, data in self.read(0, end):

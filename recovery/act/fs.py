@@ -138,8 +138,9 @@ class FileSystem(Flushing):
 
     def open_or_create(self, path: str, content: Callable[[], bytes]) -> tuple[int, bool]:
         """Open a regular file for reading and writing; return (descriptor, whether it was created). A missing file is
-        created with mode 644 and the bytes that `content()` returns, without flushing; it is removed again if they
-        cannot be written. An existing file is not changed, and `content` not called. The caller closes the descriptor.
+        created with mode 644 (less the umask) and the bytes that `content()` returns, without flushing; it is removed
+        again if they cannot be written. An existing file is not changed, and `content` not called. The caller closes
+        the descriptor.
 
         Raises `StorageError`, also for a symbolic link or anything but a regular file.
         """
@@ -193,8 +194,9 @@ class FileSystem(Flushing):
     # -- looking -----------------------------------------------------------------------------------------------------
 
     def status(self, path: str) -> os.stat_result | None:
-        """Return the lstat of a path (symbolic links are not followed), and fstat of the root for ''. None if the path,
-        or a directory above it, does not exist. Raises `StorageError` if it cannot be examined.
+        """Return the lstat of a path (symbolic links are not followed), and fstat of the root for ''. None if the path
+        does not exist, or something above it is missing or not a directory. Raises `StorageError` if it cannot be
+        examined.
         """
         with self._wrapped("examine the file", path):
             try:
@@ -394,8 +396,9 @@ class FileSystem(Flushing):
                 os.close(descriptor)
 
     def put(self, path: str, data: bytes, owner: Owner) -> None:
-        """Write a whole file of the top directory, durably; an existing one is replaced atomically. Raises
-        `StorageError` if it cannot be written.
+        """Write a whole file of the top directory, durably; an existing one is replaced atomically. `owner` is as in
+        `save`. Raises `StorageError` if it cannot be written; a temporary file may then be left, which the next call
+        removes.
         """
         temporary = f".{path}.kafkalog-tmp"
         if self.status(temporary) is not None:

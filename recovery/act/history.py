@@ -309,9 +309,9 @@ def _originals(steps: Sequence[Step]) -> tuple[RunOriginal, ...]:
 
 
 def _held(place: str, run_id: str) -> tuple[int, int]:
-    """Return the number of regular files that an execution's directory keeps, without its documents, and the bytes on
-    disk of all its files, documents included. Links are not followed. If something cannot be read, counting stops there
-    and the numbers so far are returned.
+    """Return the number of regular files in the subdirectories of an execution's directory, and the bytes on disk of
+    all regular files in it, documents included. Links are not followed. If something cannot be read, counting stops
+    there and the numbers so far are returned.
     """
     files = allocated = 0
     try:

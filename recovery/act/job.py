@@ -240,10 +240,10 @@ def carry_out(job: Job[Struct, Planned, Result]) -> list[Result]:
     another. Return the results in the order of `job.roots`, after `job.finish` was called with them; directories
     without a plan have none. The locks are held until then.
 
-    Raises `RecoveryRefused` before any directory is changed. If directories are refused while plans are made or
-    checked, the error names all of them, and its `reports` has the reports of the plans; a lock that is held, or an
-    interrupted execution, is reported for the first such directory only. If changing a directory fails, those before it
-    stay changed, and the error names them. Raises `StorageError` for I/O errors, and any other error of the job.
+    Raises `RecoveryRefused` with nothing changed if directories are refused while plans are made or checked: the error
+    names all of them, and its `reports` has the reports of the plans. A lock that is held, or an interrupted execution,
+    is reported for the first such directory only. Raises `StorageError` for I/O errors, and any other error of the job.
+    If changing a directory fails or is refused, those before it stay changed, and the error names them.
     """
     with ExitStack() as stack, job.files:
         job.look()

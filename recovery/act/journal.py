@@ -163,7 +163,8 @@ class Journal(Struct, frozen=True, kw_only=True):
     @classmethod
     def decode(cls, data: bytes, source: str) -> Journal:
         """Decode the bytes of a journal's document; `source` is its path, for error messages. Raises `FormatError` if
-        the checksum is wrong, the version is another one, or fields are missing or impossible for an execution.
+        the checksum is wrong, it is not JSON, the version is another one, or fields are missing or impossible for an
+        execution.
         """
         body, checksum = _body_and_checksum(data)
         if checksum != f"{crc32c(body):08x}".encode():

@@ -37,7 +37,7 @@ _OWN = frozenset({LOCK_FILE, POINTER, POINTER_BEFORE})
 def write_document(disks: Disks, journal: Journal, name: str) -> bytes:
     """Write a journal as file `name` in the execution's directory in the quarantine; return its bytes. It is written
     and flushed as `name` + `.new` first and then renamed, so an existing file is replaced atomically. Raises
-    `StorageError`.
+    `StorageError` if it cannot be written.
     """
     data = journal.encode()
     path, new = f"{disks.run_id}/{name}", f"{disks.run_id}/{name}.new"

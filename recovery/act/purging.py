@@ -114,8 +114,8 @@ def _needs_pointer(kept: Runs) -> bool:
 def _choose(kept: Runs, run_ids: Sequence[str], request: Purge) -> _Chosen:
     """Return the executions of one log directory to purge: those with one of `run_ids`, and those older than the
     request says. The second value is a dict: id of an old execution that must be kept -> reason. Reads the quarantines.
-    Raises `RecoveryRefused` if one of `run_ids` is unknown or must be kept, `StorageError` if a quarantine cannot be
-    read.
+    Raises `RecoveryRefused` if one of `run_ids` is unknown or must be kept, or if an execution's directory is nested
+    too deeply, `StorageError` if a quarantine cannot be read.
     """
     known = list_runs(kept)
     for run_id in run_ids:

@@ -190,9 +190,10 @@ class Runs:
         return trusted[-1] if trusted else self.default
 
     def refuse_place(self) -> None:
-        """Raise `RecoveryRefused` if the path of the quarantine of a new execution is a file, has a line break, or is
-        or lies inside a log directory: this one, or another that `log_directory_around` finds (a broker would not
-        start). The quarantine need not exist yet.
+        """Raise `RecoveryRefused` if the path of the quarantine of a new execution has a line break, exists and is not
+        a directory, or is or lies inside a log directory: this one, or another that `log_directory_around` finds (a
+        broker would not start). The quarantine need not exist yet. Unless the caller named it, raises
+        `RecoveryRefused` too if a document in a quarantine is damaged.
         """
         if os.path.lexists(self.place) and not os.path.isdir(self.place):
             raise RecoveryRefused(

@@ -494,12 +494,14 @@ def refuse_others_files(run: KeptRun) -> None:
     """
     user = os.geteuid()
     for step in run.journal.steps if user and not run.journal.same_mount else ():
-        if step.before is not None and step.before.attributes.uid != user:
-            raise RecoveryRefused(
-                f"run {run.run_id} cannot be undone by this user: {step.path} belonged to user "
-                f"{step.before.attributes.uid}, to whom only root can give it back; nothing was changed",
-                reason="owner",
-            )
+        inside = {f"{step.path}/{name}": state for name, (_kind, state) in (step.entries or {}).items()}
+        for path, state in {step.path: step.before, **inside}.items():
+            if state is not None and state.attributes.uid != user:
+                raise RecoveryRefused(
+                    f"run {run.run_id} cannot be undone by this user: {path} belonged to user "
+                    f"{state.attributes.uid}, to whom only root can give it back; nothing was changed",
+                    reason="owner",
+                )
 
 
 def _touched(run: KeptRun) -> set[str]:

@@ -217,7 +217,7 @@ def transaction(root: str, keeping: Keeping = _BESIDE) -> Iterator[Transaction]:
     Raises `RecoveryRefused` if a broker or another process holds the lock, or if the directory belongs to another user.
     Raises it too if the directory is a copy of the one that its executions were on, the files of an unfinished
     execution are missing, or the pointer file is unusable. Raises `StorageError` if the directory cannot be opened or
-    locked.
+    locked, or a quarantine cannot be read.
     """
     fs = FileSystem(root)
     try:

@@ -48,11 +48,11 @@ _UNCHANGED = ChangedFiles()
 def changed_files(before: Tree, after: Tree, loaded: LoadedPartition) -> ChangedFiles:
     """Compare a partition directory before a start (`loaded.name`) and after it (`loaded.stray` if it was renamed as
     stray). In the result, `changed` maps file names to the content of new and changed files, and `gone` has the sorted
-    names of removed files. Equal files are not listed. The content of a file that was only truncated is a slice of the
-    old one.
+    names of removed files. Equal files are not listed. The content of a file that was only truncated, except a log, is
+    a slice of the old one.
 
-    Logs are not read: a `.log` file whose content is described otherwise counts as changed, even if the bytes are
-    equal. Raises `StorageError` if another file cannot be read.
+    Logs are not read: a `.log` file whose content consists of other parts of files counts as changed, even if the bytes
+    are equal. Raises `StorageError` if another file cannot be read.
     """
     directory, its_name = loaded.name, loaded.stray or loaded.name
     names = before.all_names(directory)

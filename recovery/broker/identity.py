@@ -106,8 +106,9 @@ def meta_properties_finding(tree: Tree, root: str, facts: TopicFacts) -> Finding
 
 
 def _read(tree: Tree, root: str) -> MetaProperties | str | None:
-    """Return the parsed `meta.properties`; a text with the reason if it cannot be parsed; None if it is missing or a
-    directory. A symbolic link is followed, as by a broker. Raises `StorageError` if a file cannot be read.
+    """Return the parsed `meta.properties`; a text with the reason if it cannot be parsed or is too large; None if it is
+    missing or a directory. A symbolic link is followed, as by a broker; if its target cannot be read, the reason is
+    returned too. Raises `StorageError` if a regular file cannot be read.
     """
     if META_PROPERTIES not in tree.files:
         return read_identity(root) if os.path.islink(os.path.join(root, META_PROPERTIES)) else None

@@ -223,8 +223,8 @@ class NodeAnswer(Struct, frozen=True, kw_only=True):
 
     @property
     def loses_nothing(self) -> bool:
-        """Whether the node starts and serves, and no consequence makes anything less available (EMPTY_AGAIN,
-        METADATA_MAY_GO_BACK, OLDER_LOGS, OTHER).
+        """Whether the outcome is STARTS and no consequence is of a kind with which data may be missing: EMPTY_AGAIN,
+        METADATA_MAY_GO_BACK, OLDER_LOGS or OTHER.
         """
         losing = (
             ConsequenceKind.EMPTY_AGAIN,

@@ -101,8 +101,8 @@ def _end(kind: str, root: str, message: str, exception: str = RUNTIME, cure: str
 
 
 def exchanged(root: str, whose: str, started: str) -> str:
-    """Return the cure for a log directory that names another node or cluster, `whose`, than the one that is to start,
-    `started`.
+    """Return advice for a log directory `root` whose `meta.properties` names another node or cluster, `whose`, than the
+    one that is to start, `started`.
     """
     return (
         f"{root} is {whose}'s directory, or has its meta.properties: give {started} its own directory in this place "
@@ -185,7 +185,7 @@ def _refuse_other_metadata(files: NodeFiles, roots: list[str]) -> None:
 
 
 def _moved_log(files: NodeFiles, root: str) -> str:
-    """Return the cure for a metadata log in `root`, in which the node does not look for it."""
+    """Return advice for a metadata log in `root`, which the node does not read because it expects it elsewhere."""
     if files.metadata_directory is not None:
         return (
             f"{files.metadata_directory} is there too: if one of the two directories is another node's, put it into "

@@ -53,7 +53,7 @@ _UNREADABLE = codes_with(Trait.UNREAD_STATE)
 
 
 class Unserved(Struct, frozen=True, kw_only=True):
-    """A record that a coordinator cannot read, or a batch that it reads although its checksum is wrong."""
+    """A record or batch that a coordinator cannot read, or a batch that it reads although its checksum is wrong."""
 
     topic: str
     name: str
@@ -110,10 +110,12 @@ def internal_topics(root: str, result: BrokerResult) -> InternalTopics:
     """Return what the coordinators meet in the partitions of internal topics (`TOPICS`) in the loaded log directory
     `root`. `unserved` has the first problem of each: a record that its coordinator cannot read or apply, or a batch
     with a wrong checksum. Partitions without a problem are left out, and so are `-future`, `-delete` and `-stray`
-    directories. `kept` has the groups and transactional ids of each partition, up to its first problem.
+    directories. `kept` has the groups or transactional ids of each partition of `__consumer_offsets` and
+    `__transaction_state`, up to its first problem.
 
-    Segments are read in order, up to 16 MiB in total; the search ends before the first segment that would exceed this.
-    Raises `StorageError` if a segment cannot be read.
+    Segments are read in order, up to 16 MiB in total. The search ends before the first segment that would exceed this;
+    the partition of this segment and those after it are then left out of `kept`. Raises `StorageError` if a segment
+    cannot be read.
     """
     unserveds: list[Unserved] = []
     kept: list[KeptNames] = []
@@ -159,8 +161,9 @@ def _problems(
 
     * batches and records that cannot be read (both flags False), and records that coordinators from 4.0 on cannot
       apply (`is_refused` True), by position in the segment
-    * a batch with a wrong checksum, which the coordinator reads (`is_read` True): at most one, with the offset after
-      the last sound batch (0 if there is none)
+    * an impossible size field, also one of zero bytes at the end (both flags False), at which the coordinator stops;
+      otherwise the first batch with a wrong checksum, which the coordinator reads (`is_read` True), if there is one.
+      The offset is the one after the batch before (0 if there is none)
 
     `types` and `names` have the group types and the names of earlier segments; those of this segment are added.
     Raises `StorageError` if the segment cannot be read.
@@ -169,7 +172,9 @@ def _problems(
     last = 0
     for whole in sound:
         last = whole.header.next_offset
-    for batch in Scanner(tree.source(log), check_crc=False):
+    as_read, last_read = Scanner(tree.source(log), check_crc=False), 0
+    for batch in as_read:
+        last_read = batch.header.next_offset
         if not isinstance(batch.header, BatchHeader) or batch.header.is_control:
             continue
         decoded = decode_batch(batch)
@@ -186,7 +191,9 @@ def _problems(
             why = types.conflict(coordinator_record)
             if why is not None:
                 yield record.offset, why, False, True
-    if sound.stop is StopReason.CORRUPT:
+    if as_read.stop in (StopReason.CORRUPT, StopReason.ZERO_TAIL):
+        yield last_read, as_read.findings[-1].detail, False, False
+    elif sound.stop is StopReason.CORRUPT:
         yield last, "its checksum is wrong", True, False
 
 

@@ -177,6 +177,20 @@ def test_a_fault_is_named_and_the_rest_is_read() -> None:
     assert spans.children[-1].children[-1].value == 7
 
 
+@pytest.mark.parametrize(
+    ("name", "data", "problem"),
+    [
+        ("meta.properties", b"a=\\u12\n", "a \\u without four digits"),
+        ("meta.properties", b"version=1\nnode.id=\\x\ncluster.id=a", "node.id: it is not an int32"),
+        (".kafka_cleanshutdown", b'{"version":0,"broker\\u0045poch":"x"}', "brokerEpoch: 'x' is not an int64"),
+    ],
+)
+def test_a_fault_without_a_known_position_is_the_problem_of_what_is_not_read(
+    name: str, data: bytes, problem: str
+) -> None:
+    assert [(span.name, span.problem) for span in text_spans(name, data).problems()] == [("unread", problem)]
+
+
 def test_an_empty_file_where_none_may_be_is_refused() -> None:
     for what in ("partition_metadata", "quorum_state"):
         with pytest.raises(FormatError):

@@ -14,8 +14,11 @@ import pytest
 from kafkalog import RecoveryRefused, StorageError
 from kafkalog.recovery import Recovery, recover
 from kafkalog.recovery.act import permissions, runner, space
+from kafkalog.recovery.act.descriptors import Attributes
 from kafkalog.recovery.act.fs import FileSystem
+from kafkalog.recovery.act.journal import FileState, Step
 from kafkalog.recovery.act.preparing import prepare
+from kafkalog.recovery.decide.actions import ActionKind
 from testkit.judging.trees import first_difference, stamps
 from testkit.recorded.fixture_data import RecoveryCase, recovery_case, recovery_cases
 from testkit.recorded.recovery_settings import given
@@ -174,3 +177,21 @@ def test_a_disk_that_fills_up_while_it_is_prepared_keeps_nothing_of_it(
         recover(Recovery(accept_loss=True, **given(CASE)), root)
     assert first_difference(dict(stamps(root)), dict(before)) == ""
     assert sorted(each.name for each in tmp_path.iterdir()) == ["logs"]
+
+
+def test_undo_by_another_user_is_refused_for_a_file_inside_a_removed_directory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Only root can give it back; its directory belongs to the user."""
+
+    def state(uid: int) -> FileState:
+        return FileState(0, "0", Attributes(mtime_ns=0, mode=0o600, uid=uid, gid=0))
+
+    inside = {"a.log": ("file", state(1000)), "b.log": ("file", state(4711))}
+    step = Step(kind=ActionKind.REMOVE_DIRECTORY, path="t-0", before=state(1000), entries=inside)
+    run: Any = SimpleNamespace(run_id="r", journal=SimpleNamespace(same_mount=False, steps=[step]))
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    with pytest.raises(RecoveryRefused, match=r"t-0/b\.log belonged to user 4711"):
+        runner.refuse_others_files(run)
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    runner.refuse_others_files(run)

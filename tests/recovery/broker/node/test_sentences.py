@@ -1,6 +1,8 @@
 """What is said of a start that does not fail, if it is not known what follows it.
 
-Kafka 3.9.1 started on a batch of `__consumer_offsets` with a wrong checksum, and its coordinator read the batch.
+Kafka 3.9.1 started on a batch of `__consumer_offsets` with a wrong checksum, and its coordinator read the batch. With
+a size field of 3, or with zeros behind a former segment, the coordinators of 3.9.1 and 4.3.0 ended with
+`CorruptRecordException`.
 """
 
 from __future__ import annotations
@@ -8,9 +10,15 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
+
+from kafkalog.codec.common.source import BufferSource
 from kafkalog.codec.plain.scanner import Scanner
 from kafkalog.log import Log, NewRecord
 from kafkalog.log.disk.files import FileSource
+from kafkalog.log.storage.tree import Tree
+from kafkalog.recovery.broker.manager import BrokerResult, StartResult
+from kafkalog.recovery.broker.node.internal_topics import internal_topics
 from testkit.recorded.broker_dirs import brokers, own_copy
 from testkit.running.command import kafkalog
 
@@ -26,6 +34,24 @@ def test_a_node_starts_although_its_coordinator_reads_a_batch_with_a_wrong_check
         printed = " ".join(kafkalog(command, root).out.split())
         assert "would start on it, but the batch at offset 0 of __consumer_offsets-" in printed
         assert "may or may not start" not in printed
+
+
+@pytest.mark.parametrize("is_tail", [False, True])
+def test_a_coordinator_does_not_read_beyond_an_impossible_size(is_tail: bool, tmp_path: Path) -> None:
+    root = own_copy(brokers("4.3.0/groups")[0], tmp_path / "data")
+    log = next(path for path in sorted(root.glob("__consumer_offsets-*/*.log")) if path.stat().st_size)
+    second = list(Scanner(FileSource(log)))[1]
+    data = bytearray(log.read_bytes())
+    if is_tail:
+        data[second.position :] = bytes(len(data) - second.position)
+    else:
+        data[second.position + 8 : second.position + 12] = (3).to_bytes(4)
+    why = f"{len(data) - second.position} zero bytes to the end" if is_tail else "a size field of 3"
+    place = f"{log.parent.name}/{log.name}"
+    tree = Tree({place: len(data)}, {log.parent.name}, lambda _path: BufferSource(bytes(data)))
+    topics = internal_topics(str(root), BrokerResult(outcome=StartResult.LOADED, tree=tree, clean=True))
+    (problem,) = topics.unserved
+    assert (problem.offset, problem.detail, problem.is_read, problem.is_refused) == (1, why, False, False)
 
 
 def test_a_wrong_checksum_in_a_snapshot_is_told_with_both_checksums(tmp_path: Path) -> None:
