@@ -135,10 +135,10 @@ class RunDecoder:
         self, memory: pa.Buffer, start: int, order: Order, decompressor: Int64s, viewed: Int64s
     ) -> tuple[int, int, int]:
         """Call the compiled `decode_window` once on the window from byte `start`. Return the number of batches decoded,
-        the byte position after them, and the reason for the stop. The reason is `MEMORY_IS_FULL` if the next batch does
-        not fit into the decompression memory. It is the size of the next batch's record bytes if the buffers lack room
-        for them. Otherwise it is 0. Sets `order.next_offset` and `order.leader_epoch`, and passes header values and
-        viewed memory to the builder.
+        the byte position after them, and the reason for the stop. The reason is `MEMORY_IS_FULL` if new decompression
+        memory is needed. It is the size of the next batch's record bytes if the buffers or the bounds lack room for
+        them. Otherwise it is 0. Sets `order.next_offset` and `order.leader_epoch`, and passes header values and viewed
+        memory to the builder.
         """
         headers, buffers, limits = self._headers, self.builder.buffers, self._limits
         self._capacity[:] = buffers.capacity
