@@ -681,9 +681,10 @@ def wrong_position(
 def later_batch(
     headers: Cells, before: int, base: int, timestamps: memoryview, offsets: memoryview
 ) -> tuple[int, int] | None:
-    """Compare batches with the time index entries that cover them. Return the first batch whose largest timestamp is
-    above its entry's timestamp, as (number of the entry, number of the batch). Return None if there is none. `before`
-    is the highest offset before the run. The entries' offsets are relative to `base` and must increase after the first.
+    """Return the first batch whose largest timestamp is above that of the time index entry that covers it, as (number
+    of the entry, number of the batch); None if there is none. A batch is covered by the first entry with an offset
+    above those of all batches before it, unless this offset is below the batch's last one. `before` is the highest
+    offset before the run. The entries' offsets are relative to `base` and must increase after the first.
     """
     to, count = _Numbers(), len(offsets)
     number = _call(
@@ -801,9 +802,8 @@ def kept_records(
     target: int, written: Table,
 ) -> int:  # fmt: skip
     """Write the chosen records of some batches to the address `target`, each batch after free space for its header.
-    Return the number of batches processed: all, or those before the first batch with a damaged record, or with chosen
-    records whose offsets do not increase or that have a timestamp below -1. At least one record of each batch must be
-    chosen.
+    Return the number of batches processed. Stops before a batch with a damaged record, or with chosen records whose
+    offsets do not increase or that have a timestamp below -1. At least one record of each batch must be chosen.
 
     `addresses` and `sizes` locate the record bytes of the batches from number `start` on. `numbers` selects batches by
     their index in these two. `horizons` has the delete horizon of each selected batch, in ms since 1970 (negative for
