@@ -315,6 +315,7 @@ def documentation(tree: Construct, prefix: str = "", position: int | None = 0) -
     structure has no row; its fields appear as `name.field`. After the row of an array come its element's fields, as
     `name[].field`. After the row of a bit field comes one row for each named bit. `position` is the byte position of
     the first field. A row has the position None inside an array, and after a structure or a field of variable size.
+    Raises `DerivationError` for a type without words.
     """
     rows: list[DocRow] = []
     for name, doc, leaf in _named(tree):

@@ -137,9 +137,10 @@ class ArrowAssembler:
     def add_window(self, window: bytes | memoryview, order: Order) -> tuple[int, bool, list[Piece]]:
         """Decode v2 batches from the start of a window. `order` names the wanted offsets and the conditions for
         batches. Return the number of bytes decoded (0 if the window does not begin with a v2 batch that compiled code
-        can decode), a flag, and the Arrow batches completed so far. The flag is True if decoding paused because
-        `_MOST_HELD` record bytes were completed in this call. Otherwise it is False: the window or `order` ended, or
-        the next batch must be examined in Python.
+        can decode), a flag, and the Arrow batches completed so far; among them are the records of earlier calls, and a
+        `Fault` for each faulty batch that `add` collected. The flag is True if decoding paused because `_MOST_HELD`
+        record bytes were completed in this call. Otherwise it is False: the window or `order` ended, or the next batch
+        must be examined in Python.
 
         Sets `order.next_offset` to the offset after the decoded batches, and `order.leader_epoch` to the epoch of the
         last. Records that do not fill an Arrow batch stay collected for the next call or `flush`. Arrow batches contain
@@ -225,7 +226,7 @@ class ArrowAssembler:
 
     def _opened_unless_large(self, batch: RecordBatch) -> tuple[bytes | memoryview | None, Finding | None] | None:
         """Return the decompressed payload and the finding of `open_payload`; at least one is None. Return None instead
-        of the pair if the batch is compressed and exceeds the size of a small batch or any other limit.
+        of the pair if the batch is compressed and exceeds a limit or the size of a small batch.
         """
         if batch.header.codec == Codec.NONE:
             return open_payload(batch, self._limits)
@@ -277,10 +278,10 @@ class ArrowAssembler:
             yield from self._cut(piece)
 
     def _cut(self, piece: pa.RecordBatch, record_bytes: int | None = None) -> Iterator[pa.RecordBatch]:
-        """Yield the piece unchanged or, if it has more than `_rows_bound` rows or `_ABOUT` times `bounds.bytes` bytes,
-        consecutive slices of it (at least one row each); nothing for a piece without rows. Each step doubles
-        `_rows_bound` up to `bounds.rows`. `record_bytes` is the size of the records from which the piece was made, None
-        if unknown.
+        """Yield the piece in consecutive slices of at most `_rows_bound` rows; one slice is the piece itself. If the
+        piece has more than `_ABOUT` times `bounds.bytes` bytes, each slice has at most `bounds.bytes` bytes or is one
+        row. Yield nothing for a piece without rows. `_rows_bound` doubles with each slice, up to `bounds.rows`.
+        `record_bytes` is the size of the records from which the piece was made, None if unknown.
         """
         start = 0
         ends = _byte_ends(piece) if self._is_larger(piece, _ABOUT * self._bounds.bytes, record_bytes) else None

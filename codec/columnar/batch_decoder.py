@@ -86,9 +86,10 @@ class BatchDecoder:
         return offset
 
     def _decode_part(self, part: Part, headers: Table, position: int, records: int) -> tuple[int, int]:
-        """Decode at most `records` records from byte `position` of the record bytes into the builder's buffers. Return
-        the number of records decoded (0 if the first is faulty or larger than the bound) and the position after them.
-        Records outside the part's offsets count too, but are not stored.
+        """Decode records from byte `position` of the record bytes into the builder's buffers: at most `records`, and
+        not more rows or bytes than one Arrow batch may have. Return the number of records decoded (0 if the first is
+        faulty or too large) and the position after them. Records outside the part's offsets count too, but are not
+        stored.
         """
         buffers, limits = self._builder.buffers, self._limits
         most = min(records, self._rows)

@@ -54,7 +54,7 @@ def open_entries(run: MessageRun, limits: Limits) -> Iterator[Opened]:
     """Yield the addresses and sizes of the message sets of all entries of a run in order, in groups whose decompressed
     wrappers hold about `_AT_ONCE` bytes. An entry that is not a wrapper is its own message set. A run without wrappers
     is one group. The size is -1 if the message set is larger than `_LARGEST`, or a wrapper's value is null or cannot be
-    decompressed.
+    decompressed within `limits`.
     """
     base = np.frombuffer(run.window, np.uint8).ctypes.data
     addresses, sizes = run["position"] + base, run.sizes
@@ -113,7 +113,7 @@ class _Values:
             budget = min(_AT_ONCE - self.opened_bytes, _EXPECTED * int(sizes.sum()))
             sources = self._starts[number:edge] + self._base
             opened = decompress_together(kind, sources, sizes, self._limits, budget)
-            if opened is not None and len(opened.sizes):
+            if len(opened.sizes):
                 self.keep.append(opened.memory)
                 self.opened_bytes += int(opened.sizes.sum())
                 return opened.addresses, opened.sizes

@@ -73,7 +73,9 @@ class OfRuns(ABC, Generic[Piece]):
     # -- what the buffers hold ---------------------------------------------------------------------------------------
 
     def data_of(self, name: str) -> bytes:
-        """Return all bytes of `KEY`, `VALUE`, `HEADER_KEY` or `HEADER_VALUE`, one row after another."""
+        """Return the bytes of the field `name` of all rows, one after another. Fields are `KEY`, `VALUE`, `HEADER_KEY`
+        and `HEADER_VALUE`; for the last two, here and below, each header is a row.
+        """
         buffers = self.builder.buffers
         return buffers.view(ArrowBuffer[name], np.uint8, buffers.count(Filled[name])).tobytes()
 
@@ -83,9 +85,7 @@ class OfRuns(ABC, Generic[Piece]):
         return ends
 
     def nulls_of(self, name: str, rows: int) -> list[int]:
-        """Return the numbers of the rows, in ascending order, in which field `name` (`KEY`, `VALUE`, `HEADER_VALUE`) is
-        null; empty for a field that is never null.
-        """
+        """Return the indexes of the rows in which the field `name` is null, in ascending order; empty if none is."""
         buffers, nulls = self.builder.buffers, f"{name}_NULLS"
         if nulls not in Filled.__members__ or buffers.count(Filled[nulls]) == 0:
             return []

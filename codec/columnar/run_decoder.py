@@ -135,10 +135,10 @@ class RunDecoder:
         self, memory: pa.Buffer, start: int, order: Order, decompressor: Int64s, viewed: Int64s
     ) -> tuple[int, int, int]:
         """Call the compiled `decode_window` once on the window from byte `start`. Return the number of batches decoded,
-        the byte position after them, and the reason for the stop. The reason is `MEMORY_IS_FULL` if the decompression
-        memory is full. It is the size of the next batch's record bytes if the buffers lack room for them. Otherwise it
-        is 0. Sets `order.next_offset` and `order.leader_epoch`, and passes header values and viewed memory to the
-        builder.
+        the byte position after them, and the reason for the stop. The reason is `MEMORY_IS_FULL` if new decompression
+        memory is needed. It is the size of the next batch's record bytes if the buffers or the bounds lack room for
+        them. Otherwise it is 0. Sets `order.next_offset` and `order.leader_epoch`, and passes header values and viewed
+        memory to the builder.
         """
         headers, buffers, limits = self._headers, self.builder.buffers, self._limits
         self._capacity[:] = buffers.capacity
@@ -177,8 +177,9 @@ class RunDecoder:
         return decompressor(limits, place, left)
 
     def _viewed(self, window: pa.Buffer) -> Int64s:
-        """Return the C struct `Viewed`: addresses and buffer numbers of the window and the scratch memory, into which
-        views may point. Both are added to the builder's data buffers. The struct is all zeros if no column is a view.
+        """Return the C struct `Viewed`: addresses and buffer numbers of the window and of the scratch memory (zeros if
+        there is none), into which views may point. Both are added to the builder's data buffers. If no column is a
+        view, nothing is added and the struct is all zeros.
         """
         buffers = self.builder.buffers
         if not buffers.has_views:
@@ -211,8 +212,8 @@ class RunDecoder:
     ) -> Iterator[HandedBack | None]:
         """Collect the batches from number `start` to `end` (exclusive), which all have the compression `codec`. `low`
         has the first wanted offset of each batch of the run; `high` is the end of the wanted offsets (exclusive). Yield
-        None or `HandedBack` as `decode_run` does; a batch with a fault is handed back alone. Before None is yielded,
-        `reached` is set to the number of batches done.
+        None or `HandedBack` as `decode_run` does; a batch that cannot be decoded is handed back alone. Before None is
+        yielded, `reached` is set to the number of batches done.
         """
         builder, headers = self.builder, run.table
         while start < end:
@@ -246,8 +247,8 @@ class RunDecoder:
         self, opened: Decompressed, first: int, end: int, run: BatchRun, start: int, low: Int64s, high: int
     ) -> int:
         """Decode the opened batches with index `first` to `end` (exclusive) in `opened`; the first is batch `start` of
-        the run. Return how many were decoded before a faulty one. Batches in one piece of memory are decoded together
-        if columns are views.
+        the run. `low` has one bound for each batch of the run. Return how many were decoded before a faulty one; all if
+        none is faulty. If columns are views, one call of compiled code gets only batches in one piece of memory.
         """
         has_views = self.builder.buffers.has_views
         if has_views:

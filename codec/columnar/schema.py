@@ -71,8 +71,8 @@ class Column(Struct, frozen=True, kw_only=True):
 
 
 def _header_key(key: str) -> str:
-    """Return a header key as text that Arrow accepts. Bytes that are not UTF-8 become U+FFFD, as in Kafka's
-    consumer.
+    """Return a header key as text that Arrow accepts. Surrogates, which stand for bytes that are not UTF-8, become
+    U+FFFD, as in Kafka's consumer.
     """
     try:
         key.encode()

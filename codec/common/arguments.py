@@ -297,8 +297,8 @@ def at_door(function: Callable[..., Any], package: str) -> Callable[..., Any]:
 
 def checked(*hot: str) -> Callable[[_Class], _Class]:
     """Return a class decorator that makes public methods, class methods, `__getitem__` and `__init__` check their
-    annotated arguments and raise `UsageError`. Not wrapped: methods named in `hot` (called too often), static methods,
-    properties, and the `__init__` of a dataclass. The class is changed in place and returned.
+    annotated arguments and raise `UsageError`. Not wrapped: methods named in `hot` (called too often), inherited
+    methods, static methods, properties, and the `__init__` of a dataclass. The class is changed in place and returned.
     """
 
     def decorate(kind: _Class) -> _Class:

@@ -61,7 +61,8 @@ class _Pool:
 
     def take(self, size: int) -> _Memory:
         """Return memory of at least `size` bytes, from the pool or newly allocated. Reused memory has at most `2 *
-        size` bytes and is not cleared. Does not wait for the lock: if it is held, the memory is new.
+        size` bytes and is not cleared. Free blocks of other sizes may be released for it. Does not wait for the lock:
+        if it is held, the memory is new.
         """
         memory, thread = None, threading.get_ident()
         if self._guard.acquire(blocking=False):

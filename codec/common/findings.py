@@ -52,7 +52,7 @@ class Unread(Struct, frozen=True):
     @property
     def parts(self) -> list[str]:
         """Phrases for people. The first names the unreadable offsets. A second one tells when the records were written:
-        between two times (`at` if both are equal), or after or before one; it is missing if no time is known.
+        between two times (`at` if both have the same text), or after or before one; it is missing if no time is known.
         """
         offsets = _offsets(self.first_offset, self.last_offset)
         before = None if self.newest_before is None else moment_text(self.newest_before)

@@ -16,9 +16,10 @@ _MOST_LISTED = 20
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """Return the known name most similar to `name` (`difflib`), or, if none is similar enough, most similar apart from
-    case. Return None if there is none, or if `name` has more than `_LONGEST_COMPARED` characters. Only the first
-    `_MOST_COMPARED` names in alphabetical order are compared; longer ones among them are ignored.
+    """Return the known name most similar to `name` (`difflib`). If none is similar enough, compare without regard to
+    case. Return None if still none is, or if `name` has more than `_LONGEST_COMPARED` characters. Only the first
+    `_MOST_COMPARED` known names in alphabetical order are compared, without those of more than `_LONGEST_COMPARED`
+    characters.
     """
     if len(name) > _LONGEST_COMPARED:
         return None

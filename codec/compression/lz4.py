@@ -201,7 +201,7 @@ def compress(data: bytes | memoryview, level: int | None = None, *, magic: int =
 
 def before_damage(data: bytes, limits: Limits) -> bytes:
     """Decompress the blocks of a damaged frame one after another. Of a damaged block, only the bytes before its damage
-    are returned; the next block follows. A damaged block size ends the result. Return at most
+    are returned; the next block follows. An impossible block size ends the result. Return at most
     `limits.decompressed_batch_bytes` bytes in all; none if the header is damaged. Damage raises no exception.
     """
     out = bytearray()

@@ -62,8 +62,9 @@ def _decompress_block(block: bytes | memoryview, used: int, limits: Limits) -> b
 
 
 def most_bytes(data: bytes | memoryview) -> int | None:
-    """Return the sum of the decompressed sizes that the blocks declare, in bytes; None if the length or the declared
-    size of a block is invalid, even after the end of the stream. Nothing is decompressed.
+    """Return the sum of the decompressed sizes that all blocks declare, in bytes; None if the length or the declared
+    size of a block is invalid. Blocks behind a header at which `decompress` ends the stream count too. Nothing is
+    decompressed.
     """
     is_framed = len(data) >= len(HEADER) and bytes(data[: len(MAGIC)]) == MAGIC
     total, position = 0, len(HEADER)

@@ -161,9 +161,9 @@ def build_batch(
     epoch and timestamp type of the records are ignored.
 
     With LogAppendTime consumers get `log_append_time` (ms), while the records keep their own times. A
-    `delete_horizon_ms` is stored as base timestamp and flagged. Raises `UsageError` if `records` is empty, for a
-    `level` outside its range, or for anything that `MemoryRecordsBuilder` refuses, such as offsets that do not
-    increase.
+    `delete_horizon_ms` is stored as base timestamp and flagged. Raises `UsageError` if `records` is empty, for an
+    unknown compression, a `level` outside its range, a record outside the batch's offsets, a header that readers would
+    report (`check_header`), or anything else that `MemoryRecordsBuilder` refuses, such as offsets that do not increase.
     """
     if not records:
         raise UsageError("a batch needs a record; an emptied one is empty_batch")
@@ -223,7 +223,8 @@ def empty_batch(
 ) -> bytes:
     """Build a batch without records. The cleaner keeps such a batch if its last offset or sequence number is still
     needed. Both offsets are inclusive; `max_timestamp` is in ms. Raises `UsageError` if the last offset is before the
-    base offset or too far from it, or if a field does not fit its type.
+    base offset or too far from it, if a field does not fit its type, or for a header that readers would report
+    (`check_header`). The producer fields are not checked otherwise.
     """
     if not 0 <= last_offset - base_offset <= MAX_DELTA:
         raise UsageError(f"an empty batch from {base_offset} to {last_offset}")
@@ -266,8 +267,8 @@ def build_control_batch(
 ) -> bytes:
     """Build a control batch of one record for each (type, value) pair, with consecutive offsets from `base_offset` and
     one timestamp (ms). `delete_horizon_ms` is stored as base timestamp if given. For the values of KRaft's records see
-    `codec.files.kraft`. Raises `UsageError` if `values` is empty, for an impossible producer state, and for a field
-    that does not fit.
+    `codec.files.kraft`. Raises `UsageError` if `values` is empty, a type or its version does not fit 16 bits, or
+    `build_batch` refuses a field.
     """
     records = [
         Record(
@@ -300,7 +301,7 @@ def build_end_transaction_marker(
 ) -> bytes:
     """Build the transactional control batch with one COMMIT or ABORT marker (`MemoryRecords.withEndTransactionMarker`);
     `timestamp` is in ms, and `delete_horizon_ms` is stored as base timestamp if given. Raises `UsageError` for a marker
-    of another type, for a missing producer id or epoch (-1), and for a field that does not fit.
+    of another type, a missing producer id or epoch (-1), and anything else that does not fit or `build_batch` refuses.
     """
     if marker.type not in (ControlType.ABORT, ControlType.COMMIT):
         raise UsageError(f"{marker.type.name} does not end a transaction")

@@ -88,9 +88,9 @@ def divided_down(numbers: pa.Array, divisor: int) -> pa.Array:
 
 def record_columns(records: pa.RecordBatch) -> pa.RecordBatch:
     """Return a record batch with only those of the columns `key`, `value`, `timestamp`, `headers` and `offset` that
-    `records` has. The columns are converted to the types from which log batches are built. Timestamps become ms since
-    1970, with -1 for null. Raises `UsageError` if `value` is missing, one of these columns occurs twice, a column
-    cannot be converted (also seconds whose ms need more than 64 bits), or a header or its key is null.
+    `records` has, in this order. The columns are converted to the types from which log batches are built. Timestamps
+    become ms since 1970, with -1 for null. Raises `UsageError` if `value` is missing, one of these columns occurs
+    twice, a column cannot be converted (also seconds whose ms need more than 64 bits), or a header or its key is null.
     """
     if "value" not in records.schema.names:
         raise UsageError(f"there is no column value, only {', '.join(records.schema.names)}")

@@ -95,9 +95,9 @@ def encode_columns(
     partition_leader_epoch: int,
 ) -> Iterator[bytes]:
     """Yield log batches from columns that are already checked, as `encode.columns.build_batches` does. `offsets` and
-    `times` (ms) have one value for each row. Raises `UsageError` for an unknown compression or level, or impossible
-    producer fields, on the first step of the iterator, and for a header field that does not fit; `StorageError` if
-    compiled code cannot be loaded.
+    `times` (ms) have one value for each row. Raises `UsageError` for an unknown compression or level, impossible
+    producer fields, and a header field that does not fit or that readers would report; `StorageError` if compiled code
+    cannot be loaded.
     """
     check_producer(producer, codec)
     numbers, moments = np.array(offsets, np.int64), np.array(times, np.int64)

@@ -27,7 +27,7 @@ def down_convert(
 ) -> bytes:
     """Encode batches in order in a format of at most `magic` (0, 1 or 2); return their bytes together, empty if there
     are none. Batches of `magic` or lower keep their bytes. Below magic 2, control batches are omitted, and headers and
-    producer fields are lost. Of uncompressed batches that are converted, records below `first_offset` are omitted.
+    producer fields are lost. When an uncompressed batch is converted, its records below `first_offset` are omitted.
     Raises `FormatError` if a batch to convert cannot be decoded, or if any other batch than a control batch has a
     compression that came after `magic`; `UsageError` for an unknown `magic`, or records that `build_messages` refuses.
     """
@@ -47,9 +47,7 @@ def down_convert(
             continue
         compressed = header.codec != Codec.NONE
         records = [
-            record
-            for record in iter_records(batch, limits=limits)
-            if magic > 1 or compressed or record.offset >= first_offset
+            record for record in iter_records(batch, limits=limits) if compressed or record.offset >= first_offset
         ]
         append_time = header.timestamp_type is TimestampType.LOG_APPEND_TIME
         out.append(
@@ -77,9 +75,9 @@ def up_convert(
 ) -> bytes:
     """Encode one batch or entry in the newer format `magic` (1 or 2) and keep its offsets. `codec` None keeps its
     compression. `timestamp_type` is the topic's; with LogAppendTime the timestamp becomes `log_append_time` (ms).
-    Otherwise records of magic 0, which have no timestamps, get -1. Producer and leader epoch are used for magic 2 only.
-    Raises `UsageError` for another `magic`, if the batch is not below it, or if the builder refuses the records, and
-    `FormatError` if the batch cannot be decoded.
+    Otherwise records keep their timestamps, and those of magic 0, which have none, get -1. Producer and leader epoch
+    are used for magic 2 only. Raises `UsageError` for another `magic`, if the batch is not below it, or if the builder
+    refuses the records, and `FormatError` if the batch cannot be decoded.
     """
     header = batch.header
     if not header.magic < magic <= NEWEST_MAGIC:

@@ -107,11 +107,11 @@ def slots_by_piece(
 def bytes_by_piece(
     source: Source, size: int, *, start: int = 0, end: int | None = None, pass_holes: bool = False
 ) -> Iterator[tuple[int, Bytes]]:
-    """Yield (number of the first slot, bytes of all slots) for each piece of a file of slots of `size` bytes, in order.
-    Only whole slots between bytes `start` and `end` (exclusive; None: the end of the file) are read; the slot at
-    `start` has number 0. Pieces begin small and grow. With `pass_holes`, only the first slot of each hole of the file
-    is yielded, as zeros. Ends early if the source becomes shorter. Raises `StorageError` while iterating if a file
-    cannot be read.
+    """Read a file of slots of `size` bytes piece by piece. For each piece, in order, yield the number of its first slot
+    and the bytes of its slots. Only whole slots between bytes `start` and `end` (exclusive; None: the end of the file)
+    are read; the slot at `start` has number 0. Pieces begin small and grow. With `pass_holes`, only the first slot of
+    each hole of the file is yielded, as zeros. Ends early if the source becomes shorter. Raises `StorageError` while
+    iterating if a file cannot be read.
     """
     last = ((source.size if end is None else min(end, source.size)) - start) // size
     number, at_once = 0, _FIRST_PIECE // size

@@ -104,7 +104,7 @@ def build_kraft_snapshot(
     records get new offsets and the time `timestamp` (ms), which all batches have; all have the leader epoch `epoch`.
     `last_contained_log_timestamp` (ms) is stored in the header. `kraft_version` and `voters` are written if given; that
     kraft.version 1 has voters is not checked. Raises `UsageError` for records or fields that `build_batch` refuses or
-    an unknown version of `voters`, and `FormatError` for a header value that does not fit its field.
+    an unknown version of `voters`, and `FormatError` for a value of a control record that does not fit its field.
     """
     head: list[KRaftRecord] = [SnapshotHeader(0, last_contained_log_timestamp)]
     if kraft_version is not None:

@@ -284,7 +284,10 @@ def decode_meta_properties(
     `limits.checkpoint_bytes`.
     """
     text = _text(data, source, limits)
-    properties = decode_properties(data)
+    try:
+        properties = decode_properties(data)
+    except FormatError as error:
+        raise FormatError(error.message, source=source, code="meta_properties_invalid") from None
 
     def integer(name: str) -> int | None:
         if name not in properties:

@@ -48,10 +48,11 @@ class RecordsOfRuns:
         self._block: Block | None = None
 
     def doubtful(self, run: BatchRun) -> Iterator[int]:
-        """Yield the numbers of the batches of a run, in order, that must be examined in Python. These are batches with
-        records that compiled code cannot read, with a negative record count or an unknown compression, or above a
-        limit. They are also batches with CreateTime whose header has another largest timestamp than their records. All
-        other batches are sound. Other batches without records are not yielded.
+        """Yield, in order, the numbers of the batches of a run that must be examined in Python. These are batches with
+        records that compiled code cannot read, a negative record count, an unknown compression, or more than a limit
+        allows; also batches with CreateTime whose header has another largest timestamp than their records. The records
+        of all other batches are sound, and so is a batch without records. Raises `StorageError` if compiled code cannot
+        be loaded.
         """
         start, limits = 0, self._limits
         while start < len(run):
@@ -90,9 +91,9 @@ class RecordsOfRuns:
 
     def _opened(self, run: BatchRun, codec: int) -> _Opened | None:
         """Return the record bytes of the first batches of a run: at least one batch, and about `_BUDGET` bytes.
-        Compressed batches are decompressed into memory of this object, which the next call overwrites, or a single one
-        into memory of its own. All batches must have the compression `codec`. Return None if the first batch cannot be
-        decompressed or exceeds the limit.
+        Compressed batches are decompressed into memory of this object, which the next call overwrites. If compiled code
+        cannot decompress the first batch, it is returned alone, in memory of its own. All batches must have the
+        compression `codec`. Return None if the first batch cannot be decompressed at all or exceeds the limit.
         """
         most, window = self._limits.decompressed_batch_bytes, run.window
         addresses, sizes = zeros(len(run)), zeros(len(run))

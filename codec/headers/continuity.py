@@ -27,8 +27,8 @@ def sound_prefix(continuity: Continuity, run: BatchRun, *, gaps: bool) -> int:
     """Return the number of batches at the start of a run for which `continuity` certainly has no finding; the next one
     must be examined in Python. Also advance `continuity` past them; it is unchanged if the number is 0.
 
-    Missing offsets before a batch are a finding of severity INFO, and end the count. With `gaps` they do not end it if
-    the run has a next batch, which begins above this batch's last offset.
+    Missing offsets before a batch are a finding of severity INFO, and end the count. With `gaps` such a batch is
+    counted if the run has a next batch, which begins above the last offset of this one.
     """
     if continuity.expected is not None and continuity.expected > NO_OFFSET_LIMIT:
         return 0  # no batch can come next, and compiled code has no number for that offset

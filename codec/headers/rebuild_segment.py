@@ -134,11 +134,10 @@ class ProducersOfRun:
         self._producers = Cells(Appended, 0)
 
     def next(self, first: int, end: int) -> tuple[int, list[ProducerBatches]]:
-        """Group the data batches from number `first` on, up to the first control batch of a producer or `end`
-        (exclusive). Return the number of that control batch, or `end`, and a list with one `ProducerBatches` for each
-        producer.
-
-        The result is (`end`, []) if no batch of the run has a producer.
+        """Group by producer the data batches from number `first` to `end` (exclusive), or to the first control batch
+        that has a producer. Return the number of that control batch, or `end` if there is none, and one
+        `ProducerBatches` for each producer, in the order of their first batches. Batches without a producer are left
+        out.
         """
         if not self._has_producers or first == end:
             return end, []

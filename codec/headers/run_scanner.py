@@ -164,11 +164,9 @@ class RunScanner:
     def _offered(self, decoder: WindowDecoder) -> Iterator[None]:
         """Pass windows to the decoder one after another; yield None after each window from which it decoded something.
         `valid_bytes` advances by the decoded bytes. A window that was not decoded completely is kept in `_rest`. Ends
-        at the end of the log, and after the decoder decoded at most half of a window, unless it stopped because it has
-        enough. Raises `StorageError` if a file cannot be read.
-
-        An end by the decoder makes the next calls return at once: one call at first, about twice as many after each
-        further one in a row, at most 31.
+        if fewer bytes than a header are left. Also ends if the decoder decodes at most half of a window and does not
+        report that it has enough; the next call then does nothing, and after further such ends in a row the next 3, 7,
+        15 and then always 31 calls. Raises `StorageError` if a file cannot be read.
         """
         if self._runs_before_offer > 0:
             self._runs_before_offer -= 1

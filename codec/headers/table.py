@@ -212,10 +212,10 @@ class HeaderTable:
 def _next_batches(
     source: Source, filling: ReadsInto | None, position: int, end: int, table: Cells, memory: memoryview
 ) -> int:
-    """Read one window from `position` that ends at or before `end`, and write the headers of its sound batches to
-    `table`. Return their number; 0 if the first batch is not sound. `filling` is the source if it can fill memory, else
-    None. If it is given, the window is read into `memory`. Another window is read into new memory if the first has no
-    whole sound batch. Raises `StorageError` if the source cannot be read.
+    """Read bytes from `position` to at most `end`, and write the headers of the sound batches at their start to
+    `table`. Return the number of these batches; 0 if the first batch is not sound. `filling` is the source if it can
+    fill memory, else None. With `filling` as many bytes as fit are read into `memory`. If they have no whole sound
+    batch, or without `filling`, a `_window` is read. Raises `StorageError` if the source cannot be read.
     """
     if filling is not None:
         target = memory[: min(len(memory), end - position)]
@@ -241,9 +241,9 @@ def _batches(window: memoryview, position: int, table: Cells) -> int:
 
 
 def _window(source: Source, position: int, end: int) -> memoryview:
-    """Read and return the bytes from `position`. The result is a window; if the batch at `position` is larger than a
-    window and ends at or before `end`, it is this whole batch. The result never reaches beyond `end`, and is shorter at
-    the end of the source. Raises `StorageError` if a file cannot be read.
+    """Read and return `_WINDOW` bytes from `position`, or the whole batch at `position` if that is larger and ends at
+    or before `end`. Return fewer bytes at `end` and at the end of the source. Raises `StorageError` if a file cannot be
+    read.
     """
     left = end - position
     window = memoryview(source.read(position, min(_WINDOW, left)))

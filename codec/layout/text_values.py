@@ -101,7 +101,7 @@ def url_base64_bytes(text: str) -> bytes:
 
 
 def url_base64_problem(text: str) -> str:
-    """Java's message for a text that `Base64.getUrlDecoder()` refuses; empty if it accepts the text."""
+    """Return Java's message for a text that `Base64.getUrlDecoder()` refuses; empty if it accepts the text."""
     data = text.encode("latin-1", "replace")
     if len(data) == 1:
         return "Input byte[] should at least have 2 bytes for base64 bytes"

@@ -38,9 +38,9 @@ class Field(Struct, frozen=True, kw_only=True):
         return version in self.versions
 
     def default(self, version: int) -> Any:
-        """Return the value that a reader uses if the field is absent: the schema's default; without one an empty list
-        for an array, a dict of its fields' defaults for a struct (only fields that exist in `version`), and the type's
-        zero or empty value for others.
+        """Return the value that a reader uses if the field is absent: the schema's default, None for null. Without a
+        default it is an empty list for an array, a dict of the defaults of its fields in `version` for a struct, and
+        zero or an empty value for another type.
         """
         if self.explicit_default is not NO_DEFAULT:
             return self.explicit_default

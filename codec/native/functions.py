@@ -204,8 +204,9 @@ def scan_messages(address: int, size: int, largest: int, check: bool, headers: A
 def consecutive_batches(
     headers: AnyTable, expected: int, highest: int, end: int, flags: int, epoch: int, lows: Int64s
 ) -> int:
-    """Return the number of batches at the start of `headers` that are in order, have none of the attribute bits
-    `flags`, and begin below offset `end`. A batch after missing offsets counts only if the next one begins after it.
+    """Return the number of batches at the start of `headers` that have a sound header, are in order (offsets and leader
+    epochs), have none of the attribute bits `flags`, and begin below offset `end`. A batch after missing offsets counts
+    only if there is a next one, which begins after it.
 
     `expected` is the offset that should come first, `highest` the last one that the segment can have, `epoch` the
     leader epoch before them. The first wanted offset of each counted batch is written to `lows`.
@@ -309,7 +310,7 @@ def decode_batches(
     buffers: Int64s, filled: Int64s, rows: Int64s,
 ) -> int:  # fmt: skip
     """Append the records of `len(addresses)` batches, from number `start` of `headers` on, to the buffers. Return the
-    number of batches before the first damaged one.
+    number of batches before the first damaged one, of which no record remains in the buffers.
 
     `addresses` and `sizes` are the addresses and sizes of the batches' record bytes. Only offsets from `lows` (one for
     each batch) to `high` (exclusive) are appended. The number of appended rows of each batch is written to `rows`. A
@@ -334,15 +335,16 @@ def decode_window(
     sound or not in order.
 
     Return five numbers: the number of batches, their bytes, the offset after them, their record bytes, and the reason
-    for stopping. The reason is the number of record bytes of the next batch if there is no room for it,
-    `MEMORY_IS_FULL`, or else 0.
+    for stopping. The reason is the number of record bytes of the next batch if there is no room for it or all record
+    bytes would be more than `most_bytes`; the batch's header is then the next one in `headers`. The reason is
+    `MEMORY_IS_FULL` if new decompression memory is needed, and otherwise 0.
 
     `largest` is the most bytes of a batch; the batches' headers are written to `headers`. `expected` is the offset that
     should come first, `highest` the last one that the segment can have, `end` the end of the wanted offsets
-    (exclusive), `epoch` the leader epoch before them. A batch with any of the attribute bits `flags` ends the call. So
-    does a batch with a lower leader epoch than the one before, or with more than `most_records` records, a record with
-    more than `most_headers` headers, and record bytes of more than `most_bytes` in total. `capacity` bounds the
-    counters in `filled`; the number of rows of each batch is written to `rows`.
+    (exclusive), `epoch` the leader epoch before them. The call also ends before a batch with any of the attribute bits
+    `flags`, a lower leader epoch than the one before, more than `most_records` records, or a record with more than
+    `most_headers` headers. `capacity` bounds the counters in `filled`; the number of rows of each batch is written to
+    `rows`.
     """
     to, table = _Numbers(), _table(HeaderColumn, headers)
     count = _call(
@@ -453,10 +455,9 @@ def encode(
     description of each batch is written to `batches`, a table of `Encoded` with at least as many columns as there are
     rows, because each batch could have a single one. The target must have room for every record and header.
     """
-    table = _table(Encoded, batches)
     return _call(
         "encode", rows, _numbers(offsets, rows), _numbers(timestamps, rows), _struct(ArrowBuffer, buffers), target,
-        batch_bytes, *table,
+        batch_bytes, *_cells(Encoded, batches, rows), rows,
     )  # fmt: skip
 
 
@@ -493,9 +494,9 @@ def recover_batches(
 def batches_by_producer(
     headers: AnyTable, first: int, end: int, slots: Numbers, producers: AnyTable
 ) -> tuple[int, int]:
-    """Group the batches before the first control batch with a producer by their producer. Return the number of that
-    control batch, or `end` (exclusive) if there is none from `first` on, and the number of producers before it. A
-    column of `Appended` for each of these producers is written to `producers`.
+    """Group by producer the batches from number `first` to `end` (exclusive), or to the first control batch that has a
+    producer. Return the number of that control batch, or `end` if there is none, and the number of producers. A column
+    of `Appended` for each producer, in the order of their first batches, is written to `producers`.
 
     `slots` is working memory, with all elements -1 before and after the call. Raises `TypeError` if its length is not a
     power of two or less than twice the number of batches, or if there are fewer than `end` batches.
@@ -681,9 +682,10 @@ def wrong_position(
 def later_batch(
     headers: Cells, before: int, base: int, timestamps: memoryview, offsets: memoryview
 ) -> tuple[int, int] | None:
-    """Compare batches with the time index entries that cover them. Return the first batch whose largest timestamp is
-    above its entry's timestamp, as (number of the entry, number of the batch). Return None if there is none. `before`
-    is the highest offset before the run. The entries' offsets are relative to `base` and must increase after the first.
+    """Return the first batch whose largest timestamp is above that of the time index entry that covers it, as (number
+    of the entry, number of the batch); None if there is none. A batch is covered by the first entry with an offset
+    above those of all batches before it, unless this offset is below the batch's last one. `before` is the highest
+    offset before the run. The entries' offsets are relative to `base` and must increase after the first.
     """
     to, count = _Numbers(), len(offsets)
     number = _call(
@@ -801,9 +803,8 @@ def kept_records(
     target: int, written: Table,
 ) -> int:  # fmt: skip
     """Write the chosen records of some batches to the address `target`, each batch after free space for its header.
-    Return the number of batches processed: all, or those before the first batch with a damaged record, or with chosen
-    records whose offsets do not increase or that have a timestamp below -1. At least one record of each batch must be
-    chosen.
+    Return the number of batches processed. Stops before a batch with a damaged record, or with chosen records whose
+    offsets do not increase or that have a timestamp below -1. At least one record of each batch must be chosen.
 
     `addresses` and `sizes` locate the record bytes of the batches from number `start` on. `numbers` selects batches by
     their index in these two. `horizons` has the delete horizon of each selected batch, in ms since 1970 (negative for
@@ -813,7 +814,7 @@ def kept_records(
     count, (first, lengths, _, *table) = len(numbers), _opened(addresses, sizes, headers, start)
     return _call(
         "kept_records", first, lengths, *table, start, _numbers(numbers), _numbers(horizons, count), count,
-        *_cells(RetainedBatch, chosen), target, *_cells(KeptBatch, written, count),
+        *_cells(RetainedBatch, chosen, len(addresses)), target, *_cells(KeptBatch, written, count),
     )  # fmt: skip
 
 

@@ -114,9 +114,9 @@ def _read_lz4(reader: Reader, magic: int) -> None:
 
 
 def _compare_header(reader: Reader, start: int, magic: int) -> None:
-    """Read the header checksum of an LZ4 frame that begins at `start`, and compare it with the bytes before it. A wrong
-    checksum is a problem: a strict reader raises `LayoutError`. In magic 0 any value is accepted, as in Kafka, and only
-    a note is added.
+    """Read the header checksum of an LZ4 frame that begins at `start`, and compare it with the bytes before it. A
+    tolerant reader records a wrong checksum as a problem, a strict one raises `LayoutError`. In magic 0 any value is
+    accepted, as in Kafka. For an accepted checksum a note is added.
     """
     from kafkalog.codec.compression.lz4 import header_checksum
 

@@ -99,7 +99,7 @@ def build(value: Any, what: str = "entry") -> bytes:
         raise FormatError(detail, field=error.path) from None
     except KeyError as error:
         raise missing_field(what, error) from None
-    except (TypeError, AttributeError, ValueError) as error:
+    except (TypeError, AttributeError, ValueError, OverflowError) as error:
         raise FormatError(f"these are not the fields of a {what}: {type(error).__name__}: {error}") from None
 
 

@@ -60,7 +60,8 @@ def _unescape(text: str) -> str:
             else:
                 character = _READ.get(character, character)
         out.append(character)
-    return "".join(out)
+    # Java's strings are UTF-16: two escapes are one character beyond U+FFFF
+    return "".join(out).encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
 
 
 def _key_end(line: str) -> int:

@@ -205,8 +205,8 @@ def test_meta_properties_may_say_little() -> None:
 )  # fmt: skip
 def test_meta_properties_that_cannot_be_read(data: bytes) -> None:
     with pytest.raises(FormatError) as caught:
-        decode_meta_properties(data)
-    assert caught.value.code == FindingCode.META_PROPERTIES_INVALID
+        decode_meta_properties(data, source="meta.properties")
+    assert (caught.value.code, caught.value.source) == (FindingCode.META_PROPERTIES_INVALID, "meta.properties")
 
 
 # The rules are those that the documentation of java.util.Properties states; values by hand.
@@ -221,6 +221,7 @@ def test_meta_properties_that_cannot_be_read(data: bytes) -> None:
         ("a\\ b\\=c\\:=d", {"a b=c:": "d"}), ("a=\\t\\n\\r\\f\\q", {"a": "\t\n\r\fq"}), ("a=\\u00e9", {"a": "é"}),
         ("a=1\na=2", {"a": "2"}), ("a=1\rb=2\r\nc=3", {"a": "1", "b": "2", "c": "3"}), ("a=b\\", {"a": "b"}),
         ("=b", {"": "b"}), ("a=#b", {"a": "#b"}), ("a\\\n=b", {"a": "b"}), ("a=\xe9", {"a": "é"}),
+        ("a=\\uD83D\\uDE00", {"a": "\U0001f600"}), ("a=\\uD83D", {"a": "\ud83d"}),
     ],
 )  # fmt: skip
 def test_java_properties(text: str, wanted: dict[str, str]) -> None:

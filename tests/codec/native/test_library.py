@@ -16,7 +16,7 @@ import pytest
 
 from kafkalog.codec.native import crc_tables, functions, layout, library, tables
 from kafkalog.codec.native.cells import Cells, zeros
-from kafkalog.codec.native.tables import HeaderColumn, empty_table
+from kafkalog.codec.native.tables import ArrowBuffer, Encoded, HeaderColumn, KeptBatch, RetainedBatch, empty_table
 
 pytestmark = pytest.mark.compiled
 
@@ -75,6 +75,16 @@ def test_an_array_of_another_kind_is_refused() -> None:
     for short in others:
         with pytest.raises(TypeError):
             functions.consecutive_batches(good, 0, 0, 0, 0, 0, short)
+
+
+def test_a_table_with_too_few_columns_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(functions, "_call", lambda *_: 0)  # C would write beyond the table
+    two, buffers = np.zeros(2, np.int64), np.zeros(len(ArrowBuffer), np.int64)
+    with pytest.raises(TypeError):
+        functions.encode(2, two, two, buffers, 0, 0, empty_table(Encoded, 1))
+    headers, written = empty_table(HeaderColumn, 2), empty_table(KeptBatch, 2)
+    with pytest.raises(TypeError):
+        functions.kept_records(two, two, headers, 0, two, two, empty_table(RetainedBatch, 1), 0, written)
 
 
 def test_a_library_of_other_declarations_is_not_called() -> None:

@@ -144,6 +144,7 @@ def test_bytes_after_a_structure_are_a_fault_of_the_caller() -> None:
         (None, "log"),
         ([{"relative_offset": 2**40, "position": 0}], "offset_index"),
         (Container(parse(simple(1)), attributes={"codec": 8}), "entry"),
+        (Container(parse(simple(1)), attributes={"codec": float("inf")}), "entry"),
     ],
 )
 def test_values_that_are_none_are_one_clear_error(value: object, what: str) -> None:
