@@ -78,7 +78,7 @@ from kafkalog.recovery.broker.node.quorum import (
     StateFile,
     Voters,
     read_control_records,
-    refuse_last_epoch,
+    refuse_state,
     refuse_voters,
     state_of_start,
     static_voters,
@@ -614,7 +614,7 @@ class _Start:
         if self._publishes_nothing(replay):
             return self._done()
         if self._leads:
-            replay = self._led(replay, loaded, bootstrap)
+            replay = self._led(replay, loaded, bootstrap, state)
         if self.role is not Role.CONTROLLER:
             has_rest = self._leads or self._is_led  # else the controllers send what is missing
             is_partial = not has_rest and (bool(loaded.consequences) or replay.is_empty or self._names_no_voters)
@@ -696,10 +696,10 @@ class _Start:
         replay.take(again)
         return next(iter(replay.skipped[known:]), None)
 
-    def _led(self, replay: Replay, loaded: LoadedMetadata, bootstrap: Bootstrap) -> Replay:
+    def _led(self, replay: Replay, loaded: LoadedMetadata, bootstrap: Bootstrap, state: StateFile) -> Replay:
         """Return the metadata of a node that leads by itself: `replay`, or the bootstrap records if `replay` is empty.
-        Adds consequences if the metadata log was dropped or ends earlier than before, if the snapshot is cut, and for a
-        migration from ZooKeeper.
+        Adds consequences if the metadata log was dropped, ends earlier than before or has nothing of the epoch in which
+        the node led last, if the snapshot is cut, and for a migration from ZooKeeper.
         """
         is_dropped = any(
             consequence.kind is ConsequenceKind.METADATA_LOG_DROPPED for consequence in loaded.consequences
@@ -710,6 +710,11 @@ class _Start:
         elif loaded.end < loaded.written_end:
             what = f"it went to {loaded.written_end}: look for a newer copy of it before"
             self._goes_back(loaded.directory, f"{goes_back}; {what}", OlderCopyConsequence)
+        elif state.leader == self.files.node_id and state.epoch > (ended := loaded.last_epoch):
+            what = f"quorum-state says that it led in epoch {state.epoch}, and the metadata ends in epoch {ended}"
+            newer = "look for a newer copy of it before"
+            goes_on = f"the only voter's metadata may have gone on after offset {loaded.end}"
+            self._goes_back(loaded.directory, f"{goes_on}: {what}; {newer}", OlderCopyConsequence)
         if replay.is_empty:
             return self._begun_anew(replay, bootstrap)
         cut = self._damaged_snapshot()
@@ -820,7 +825,7 @@ class _Start:
             is_voter = node in members
         self._leads = is_voter and len(members) == 1 and self.role is not Role.BROKER
         if self._leads:
-            refuse_last_epoch(state, node)
+            refuse_state(state, node, self.release)
         if self.role is Role.BROKER:
             self.condition = "from this broker's own copy of the metadata, if its controllers have the same"
         elif not self._leads and members:

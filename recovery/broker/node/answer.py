@@ -13,8 +13,8 @@ from msgspec import Struct, field
 from kafkalog.recovery.broker.node.releases import Release, named
 
 __all__ = [
-    "DISPLACED", "LAST_EPOCH", "NEWER_FILES", "NO_VERSION", "OF_OLDER_LOGS", "OLDER_LOG", "OTHER_TOPIC_ID", "READ_ONLY",
-    "REFUSED_SETTING",
+    "CANDIDATE", "DISPLACED", "LAST_EPOCH", "NEWER_FILES", "NO_VERSION", "OF_OLDER_LOGS", "OLDER_LOG",
+    "OTHER_TOPIC_ID", "READ_ONLY", "REFUSED_SETTING",
     "AnswerJson", "ConsequenceKind", "EmptiedConsequence", "Fault", "LostDirectoryConsequence", "NodeAnswer",
     "NodeStart", "NodeStartJson", "OlderCopyConsequence", "Part", "ReplacedConsequence", "Role", "ServedConsequence",
     "StartConsequence", "StartOutcome",
@@ -33,6 +33,8 @@ topic
 """
 READ_ONLY = "read_only"
 """kind of a fault: the file system of a log directory is mounted read-only"""
+CANDIDATE = "candidate"
+"""kind of a fault of a `quorum-state` of an only voter that was stopped between its vote for itself and its election"""
 LAST_EPOCH = "last_epoch"
 """kind of a fault of a `quorum-state` in the last epoch that there is, after which the only voter cannot be elected"""
 NO_VERSION = "no_version"

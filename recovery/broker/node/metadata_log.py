@@ -112,6 +112,11 @@ class LoadedMetadata:
 
     contents: Contents = field(default_factory=Contents, compare=False, repr=False)
 
+    @property
+    def last_epoch(self) -> int:
+        """Leader epoch of the log's last batch, or of the snapshot that is used if that is later; 0 without both."""
+        return max(self.epoch or 0, 0 if self.snapshot is None else self.snapshot.epoch)
+
     def batches(self, start: int) -> Iterator[MetaBatch]:
         """Yield the batches that a reader gets from offset `start` on (`LogSegment.read`): the first that ends at or
         above it, behind the place that the offset index gives, and all after that, whatever offsets they have. They are

@@ -17,7 +17,15 @@ from kafkalog.codec.model import ControlType
 from kafkalog.codec.names import QUORUM_STATE
 from kafkalog.codec.parsing.json_line import json_of_first_line, short_of
 from kafkalog.log.disk.files import FileSource
-from kafkalog.recovery.broker.node.answer import LAST_EPOCH, ConsequenceKind, Fault, Part, Role, StartConsequence
+from kafkalog.recovery.broker.node.answer import (
+    CANDIDATE,
+    LAST_EPOCH,
+    ConsequenceKind,
+    Fault,
+    Part,
+    Role,
+    StartConsequence,
+)
 from kafkalog.recovery.broker.node.ending import RUNTIME, ends
 from kafkalog.recovery.broker.node.metadata_log import LoadedMetadata
 from kafkalog.recovery.broker.node.node_files import NodeFiles
@@ -25,7 +33,7 @@ from kafkalog.recovery.broker.node.reading import PARSE, MetaBatch, ReaderError
 from kafkalog.recovery.broker.node.releases import Release
 
 __all__ = [
-    "StateFile", "Voters", "read_control_records", "refuse_last_epoch", "refuse_voters", "state_of_start",
+    "StateFile", "Voters", "read_control_records", "refuse_state", "refuse_voters", "state_of_start",
     "static_voters",
 ]  # fmt: skip
 
@@ -184,12 +192,20 @@ def state_of_start(loaded: LoadedMetadata, release: Release) -> StateFile:
     )  # fmt: skip
 
 
-def refuse_last_epoch(state: StateFile, node_id: int | None) -> None:
-    """Raise `StartEndsError` if the only voter, node `node_id`, would begin an election after the last epoch that there
-    is (`KafkaRaftClient.initialize`): the next one is negative. A candidate that has voted for itself leads in the
-    epoch of `quorum-state`.
+def refuse_state(state: StateFile, node_id: int | None, release: Release) -> None:
+    """Raise `StartEndsError` if the only voter, node `node_id`, cannot be elected by itself with this `quorum-state`
+    (`KafkaRaftClient.initialize`): before 4.0 after it was stopped between its vote for itself and its election, or if
+    it would begin an election after the last epoch that there is, because the next one is negative.
     """
-    if state.epoch != _LAST_EPOCH or (state.voted == node_id and state.leader < 0):
+    is_candidate = state.voted == node_id and state.leader < 0  # it leads in the epoch of the file
+    if is_candidate and not release.at_least("4.0"):
+        raise ends(
+            Part.QUORUM_STATE, CANDIDATE, state.path, "java.lang.IllegalStateException",
+            f"Cannot transition to Candidate since the local broker.id=OptionalInt[{node_id}]",
+            detail="quorum-state says that the only voter was stopped during its own election",
+            cure="move this file away: the only voter needs no earlier vote",
+        )  # fmt: skip
+    if is_candidate or state.epoch != _LAST_EPOCH:
         return
     raise ends(
         Part.QUORUM_STATE, LAST_EPOCH, state.path, "java.lang.IllegalArgumentException",

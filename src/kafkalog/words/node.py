@@ -10,6 +10,7 @@ from kafkalog.codec.common.errors import UsageError
 from kafkalog.codec.common.shell import shell_line, shell_word
 from kafkalog.codec.names import CLUSTER_METADATA_DIRECTORY, PARTITION_METADATA, QUORUM_STATE
 from kafkalog.recovery.broker.node.answer import (
+    CANDIDATE,
     DISPLACED,
     LAST_EPOCH,
     NEWER_FILES,
@@ -91,7 +92,7 @@ def mends(start: NodeStart | None, recovered: Iterable[str] = (), words: Sequenc
             f"mv {away}",
             never,
         )
-    elif fault.kind == LAST_EPOCH:
+    elif fault.kind in (CANDIDATE, LAST_EPOCH):
         yield Mend(
             "recover does not change the quorum's files (runbook: kraft-files); this controller is the only voter, so "
             "move its quorum-state away",

@@ -44,6 +44,7 @@ from kafkalog.recovery.broker.node.internal_topics import (
 from kafkalog.recovery.broker.node.node_files import node_files
 from kafkalog.recovery.broker.node.partition_directory import PartitionDirectory
 from kafkalog.recovery.broker.node.partitions import Explained, partition_consequences
+from kafkalog.recovery.broker.node.quorum import StateFile, refuse_state
 from kafkalog.recovery.broker.node.releases import GROUPS, named, release_of
 from kafkalog.recovery.broker.node_start import node_start
 from kafkalog.recovery.checks.verify import verify
@@ -276,12 +277,33 @@ def test_the_only_voter_cannot_be_elected_after_the_last_epoch(leader: int, vote
     assert answer(node).outcome is StartOutcome.STARTS
 
 
-def test_the_only_voter_that_has_voted_for_itself_leads_in_the_last_epoch(node: Path) -> None:
+@pytest.mark.parametrize("epoch", [7, 2**31 - 1])
+def test_the_only_voter_that_has_voted_for_itself_leads_in_this_epoch_since_4_0(epoch: int, node: Path) -> None:
+    """Seen on 4.1.1; 3.6.2 and 3.9.1 lead, try to become a candidate again, and end."""
     path = node / METADATA / "quorum-state"
     state = json.loads(path.read_text())
     path.chmod(0o600)
-    path.write_text(json.dumps({**state, "leaderId": -1, "leaderEpoch": 2**31 - 1, "votedId": 3}))
+    path.write_text(json.dumps({**state, "leaderId": -1, "leaderEpoch": epoch, "votedId": 3}))
     assert answer(node).outcome is StartOutcome.STARTS
+    voted = StateFile(path=str(path), is_there=True, epoch=epoch, voted=3)
+    refuse_state(voted, 3, release_of("4.0"))
+    with pytest.raises(StartEndsError) as caught:
+        refuse_state(voted, 3, release_of("3.9"))
+    before = caught.value.answer
+    assert (before.outcome, before.exception) == (StartOutcome.FAILS, "java.lang.IllegalStateException")
+    assert before.message == "Cannot transition to Candidate since the local broker.id=OptionalInt[3]"
+
+
+def test_an_epoch_of_which_the_metadata_has_nothing_shows_that_its_end_may_be_lost(node: Path) -> None:
+    path = node / METADATA / "quorum-state"
+    state = json.loads(path.read_text())
+    path.chmod(0o600)
+    may_go_back = ConsequenceKind.METADATA_MAY_GO_BACK
+    assert may_go_back not in {each.kind for each in answer(node).consequences}
+    path.write_text(json.dumps({**state, "leaderEpoch": state["leaderEpoch"] + 1}))
+    (detail,) = [each.detail for each in answer(node).consequences if each.kind is may_go_back]
+    last = state["leaderEpoch"]
+    assert f"it led in epoch {last + 1}, and the metadata ends in epoch {last}" in detail
 
 
 def test_quorum_state_that_cannot_be_read_is_thrown_away_before_3_8(node: Path) -> None:
