@@ -185,9 +185,9 @@ def state_of_start(loaded: LoadedMetadata, release: Release) -> StateFile:
 
 
 def refuse_last_epoch(state: StateFile, node_id: int | None) -> None:
-    """Raise `StartEndsError` if the only voter, node `node_id`, would begin an election after the last epoch that there
-    is (`KafkaRaftClient.initialize`): the next one is negative. A candidate that has voted for itself leads in the
-    epoch of `quorum-state`.
+    """Raise `StartEndsError` if node `node_id`, the only voter, begins an election and `quorum-state` has the last
+    possible epoch: the next one is negative (`KafkaRaftClient.initialize`). A candidate that has voted for itself
+    begins none: it leads in the epoch of `quorum-state`.
     """
     if state.epoch != _LAST_EPOCH or (state.voted == node_id and state.leader < 0):
         return
