@@ -131,7 +131,8 @@ def node_start(
     If `release` is None and the metadata was written by a release that is not known yet, the only answer is UNKNOWN. If
     all releases give a broker with ZooKeeper the same answer, it is returned once, for the newest of them. Raises
     `UsageError` if `release` is not a version number or not a known release, `StorageError` if the metadata log, a
-    snapshot of it or `quorum-state` cannot be read. If other files cannot be read, the answers are UNKNOWN.
+    snapshot of it or `quorum-state` cannot be read (without a known role also a `partition.metadata`). If other files
+    cannot be read, the answers are UNKNOWN.
 
     * `properties`: the node's server properties
     * `release`: ask about this release only; by default, every group of releases from the lowest that can have written
@@ -269,8 +270,8 @@ class _Context(Struct, kw_only=True):
 
     def voters(self) -> set[int]:
         """Return the node ids of the voters named in the node's own metadata and `quorum-state`; empty if there are
-        none. If these files end a start, the voters that can still be read from the metadata log are returned. The
-        result is cached. Raises `StorageError` if a file cannot be read.
+        none. If these files end a start, the voters that can still be read from them are returned. The result is
+        cached. Raises `StorageError` if a file cannot be read.
         """
         if self._voters is None:
             try:
@@ -326,8 +327,8 @@ class _Context(Struct, kw_only=True):
 def _floor(context: _Context) -> Release:
     """Return the lowest release that can have written the node's files. It must know the highest `metadata.version`; if
     no release does, the newest is returned. It is at least 3.7.0 if a `meta.properties` has a directory id, and at
-    least 3.9 if the metadata has a KRaft version above 0. The KRaft version is ignored if loading the metadata ends a
-    start. Raises `StorageError` if the metadata log cannot be read.
+    least 3.9 if the metadata has a KRaft version above 0. The KRaft version is ignored if the metadata ends a start.
+    Raises `StorageError` if a file cannot be read.
     """
     level = _level(context)
     release = oldest_with_metadata_version(level)
@@ -353,9 +354,8 @@ def _level(context: _Context) -> int:
     if leader is not None:
         replay = Replay(release=release_of(NEWEST), is_controller=False)
         try:
-            snapshot, batches = followed(leader, leader)
-            replay.take(() if snapshot is None else snapshot.batches())
-            replay.take(batches)
+            replay.take(() if leader.snapshot is None else leader.snapshot.batches())
+            replay.take(leader.batches(0 if leader.snapshot is None else leader.snapshot.end))
         except ReaderError:
             pass
         levels.append(replay.image.features.get(_METADATA_VERSION, 0))
@@ -412,8 +412,8 @@ def _fetches_metadata(context: _Context, role: Role) -> bool:
 
 def _not_given(context: _Context, role: Role) -> int | None:
     """Number of log directories that the broker has registered, by the metadata, and that were not given; 0 if the
-    properties name all. None if this is unknown: the metadata has no registration, or one without directories, or a
-    given directory has no id, or the broker uses ZooKeeper.
+    properties name the given ones. None if it is unknown, because the broker uses ZooKeeper or has no known node id,
+    the metadata has no registration of it or one without directories, or a given directory has no id.
     """
     if context.files.are_all:
         return 0
@@ -431,13 +431,14 @@ def _readable(files: NodeFiles) -> list[str]:
 
 def _answer(context: _Context, role: Role, release: Release) -> NodeAnswer:
     try:
-        if role is Role.ZOOKEEPER_BROKER:
-            return _with_zookeeper(context, release)
-        return _Start(context, role, release).run()
-    except StartEndsError as error:
-        if role is Role.ZOOKEEPER_BROKER:
-            return error.answer
-        return _with_lost_directories(context, _with_nameless(context, role, release, error.answer))
+        try:
+            if role is Role.ZOOKEEPER_BROKER:
+                return _with_zookeeper(context, release)
+            return _Start(context, role, release).run()
+        except StartEndsError as error:
+            if role is Role.ZOOKEEPER_BROKER:
+                return error.answer
+            return _with_lost_directories(context, _with_nameless(context, role, release, error.answer))
     except StorageError as error:
         return NodeAnswer(outcome=StartOutcome.UNKNOWN, message=f"not everything can be read: {error.strerror}")
 
@@ -453,8 +454,9 @@ def _if_named(files: NodeFiles, answer: NodeAnswer) -> NodeAnswer:
 
 
 def _with_newer_files(context: _Context, role: Role, release: Release, answer: NodeAnswer) -> NodeAnswer:
-    """Return `answer` with a condition and other faults if the start fails only because a later release has written the
-    files; else unchanged. Raises `StorageError` if a file cannot be read.
+    """Return `answer`, unchanged unless the start fails only because a later release has written the files: then its
+    condition names that release, and its faults are of kind NEWER_FILES. Raises `StorageError` if a file cannot be
+    read.
     """
     floor = _floor(context)
     if answer.outcome is not StartOutcome.FAILS or release.padded >= floor.padded:
@@ -485,8 +487,9 @@ def _with_nameless(context: _Context, role: Role, release: Release, answer: Node
 
 def _with_lost_directories(context: _Context, answer: NodeAnswer) -> NodeAnswer:
     """Return `answer`, which is about a start that fails, with an added consequence about the partitions that the
-    metadata places in log directories that are missing or empty; unchanged if there are none. Raises `StorageError` if
-    a file cannot be read.
+    metadata places in lost log directories: those that are missing, or have neither `meta.properties` nor partitions.
+    The answer is unchanged if there are none, or if the node id is unknown. Raises `StorageError` if a file cannot be
+    read.
     """
     files, node = context.files, context.files.node_id
     listable = [root for root in files.roots if files.meta[root] is None and root not in files.unreadable]
@@ -541,9 +544,9 @@ def _with_zookeeper(context: _Context, release: Release) -> NodeAnswer:
 
 
 def _answer_of(consequences: Sequence[StartConsequence], faults: Sequence[Fault], condition: str | None) -> NodeAnswer:
-    """Return the answer about a start that does not fail. The most serious consequence determines the outcome (STARTS
-    without any that counts); duplicates are dropped. `message` is set only if the outcome is UNKNOWN. `condition` says
-    what the answer depends on; None for nothing.
+    """Return the answer about a start that does not fail. The most serious consequence determines the outcome; it is
+    STARTS if none is in `_OUTCOMES`. Duplicates are dropped. `message` is set only if the outcome is UNKNOWN.
+    `condition` says on what the answer depends; None if on nothing.
     """
     kinds = {consequence.kind for consequence in consequences}
     outcome = next((start_outcome for kind, start_outcome in _OUTCOMES if kind in kinds), StartOutcome.STARTS)
@@ -570,9 +573,9 @@ class _Start:
         self.condition: str | None = None
 
     def run(self) -> NodeAnswer:
-        """Simulate the parts of the start in Kafka's order, and return the answer; also if the node waits for a leader
-        forever. Called once. Raises `StartEndsError`, with the failing answer and all that happened before, if a part
-        ends the start, and `StorageError` if files cannot be read.
+        """Simulate the parts of the start in Kafka's order, and return the answer. A node that waits for a leader
+        forever gets an answer too. Called once. Raises `StartEndsError` if a part ends the start, with the failing
+        answer and the consequences and faults before it, and `StorageError` if a file cannot be read.
         """
         try:
             return self._run()
@@ -633,8 +636,9 @@ class _Start:
         return self._done()
 
     def _refuse_read_only_metadata(self) -> None:
-        """Raise `StartEndsError` if the directory of the metadata log is mounted read-only: opening its first segment
-        fails (`KafkaMetadataLog`), or before that its lock if it has none but the metadata log (`KafkaRaftManager`).
+        """Raise `StartEndsError` if the directory of the metadata log is mounted read-only. Opening its first segment
+        fails (`KafkaMetadataLog`). If the directory has no other logs, opening its lock file fails before that
+        (`KafkaRaftManager`).
         """
         root = self.files.metadata_root
         if root is None or not self.files.is_read_only(root):
@@ -648,8 +652,9 @@ class _Start:
         )
 
     def _refuse_displaced(self, loaded: LoadedMetadata) -> None:
-        """Raise `StartEndsError` if a base offset in the metadata log is so high that a controller does not stay the
-        leader, or that it reads records again and cannot apply them. Add a consequence if only other voters can lead.
+        """Raise `StartEndsError` if a base offset in the metadata log is so high that the controller gives up its
+        leadership, or that it reads records again and cannot apply them. If this node does not lead by itself, losing
+        the leadership is only a consequence that is added: it can follow.
         """
         batch = self.context.displaced(loaded)
         if batch is None:
@@ -683,8 +688,8 @@ class _Start:
         raise ends(Part.METADATA_LOG, DISPLACED, loaded.directory, RUNTIME, message, detail=detail)
 
     def _read_again(self, loaded: LoadedMetadata) -> Contradiction | None:
-        """Return the first record that cannot be applied a second time, if a reader that looks for the next offset of
-        the log finds the displaced batch instead (`MetadataLoader`); else None.
+        """Return the first record that cannot be applied a second time, if a reader that looks for the end of the log
+        finds the displaced batch there and reads on from it (`MetadataLoader`); else None.
         """
         again = list(loaded.batches(loaded.end))
         if not again:
@@ -697,9 +702,10 @@ class _Start:
         return next(iter(replay.skipped[known:]), None)
 
     def _led(self, replay: Replay, loaded: LoadedMetadata, bootstrap: Bootstrap, state: StateFile) -> Replay:
-        """Return the metadata of a node that leads by itself: `replay`, or the bootstrap records if `replay` is empty.
-        Adds consequences if the metadata log was dropped, ends earlier than before or has nothing of the epoch in which
-        the node led last, if the snapshot is cut, and for a migration from ZooKeeper.
+        """Return the metadata of a node that leads by itself: `replay`, or the result of `_begun_anew` if it is empty.
+        Adds a consequence if the metadata log was dropped, ends earlier than before or has nothing of the epoch in
+        which the node led last; and, if `replay` is not empty, one if the snapshot is cut and those of a migration from
+        ZooKeeper.
         """
         is_dropped = any(
             consequence.kind is ConsequenceKind.METADATA_LOG_DROPPED for consequence in loaded.consequences
@@ -751,8 +757,9 @@ class _Start:
         self.faults += faults
 
     def _note_undone(self, loaded: LoadedMetadata) -> None:
-        """Add to the consequence of a metadata log that is cut, if there is one, since when changes may be undone: no
-        other controller has them. Nothing is added if a batch without a time, or no batch, is left.
+        """Extend the consequence METADATA_LOG_CUT, if there is one, with the time since which changes may be undone,
+        because no other controller has them: the timestamp of the last batch that is left. Do nothing if no batch is
+        left or the last one has no timestamp.
         """
         kept: list[MetaBatch] = []
         with suppress(ReaderError):
@@ -840,8 +847,9 @@ class _Start:
     """whether its own files name no voters, so that it fetches all its metadata"""
 
     def _asks_others(self, servers: str, state: StateFile) -> NodeAnswer | None:
-        """Set `condition`, since a node whose files name no voters asks the controllers at `servers` who leads. Return
-        None, or the answer of `_without_voters` if it is a controller and `servers` can name only itself.
+        """Decide how a node starts whose files name no voters, so that it asks the controllers at `servers` who leads.
+        Return the answer of `_without_voters` if it is a controller, `servers` is one address, which can be its own,
+        and no controllers were given. Otherwise set `condition` and `_names_no_voters`, and return None.
         """
         if self.role is not Role.BROKER and "," not in servers and not self.context.leaders.directories:
             return self._without_voters(state)
@@ -902,7 +910,8 @@ class _Start:
 
     def _is_of_another_cluster(self) -> bool:
         """Whether the given controllers have another cluster id than the node, so that they refuse it
-        (`INCONSISTENT_CLUSTER_ID`). If so, adds a consequence and a fault. False if one of the ids is unknown.
+        (`INCONSISTENT_CLUSTER_ID`). If so, adds a consequence and a fault. False if one of the ids is unknown or the
+        controllers have several.
         """
         own, theirs = self.files.cluster_id, self.context.leaders.cluster_id
         if own is None or theirs is None or own == theirs:
@@ -1006,11 +1015,9 @@ class _Start:
         return ends(Part.METADATA_REPLAY, NO_VERSION, cut, exception, message, detail=detail)
 
     def _publishes_nothing(self, replay: Replay) -> bool:
-        """Whether this is a broker alone whose damaged snapshot leaves its metadata without `metadata.version`, so that
-        it gives the metadata to no part of itself (`MetadataLoader.initializeNewPublishers`). If so, adds a
-        consequence. False before 3.7, which writes such metadata as the lowest version.
-
-        Before 4.1 it does the same with metadata that has no broker yet, so that it may have renamed its partitions.
+        """Whether this is a broker, and no controller, whose damaged snapshot leaves its metadata without
+        `metadata.version`, so that it publishes no metadata (`MetadataLoader.initializeNewPublishers`) and serves
+        nothing. If so, adds a consequence. False before 3.7, which takes a missing version for the lowest.
         """
         damaged = self._damaged_snapshot()
         if self.role is not Role.BROKER or damaged is None or replay.has_version or not self.release.at_least("3.7.0"):
@@ -1040,9 +1047,9 @@ class _Start:
         self.consequences.append(of_class(kind=kind, detail=detail, file=file))
 
     def _begun_anew(self, replay: Replay, bootstrap: Bootstrap) -> Replay:
-        """Return the metadata that a leading controller has after it found its metadata empty and appended its
-        bootstrap records. Adds the consequence METADATA_OVERWRITTEN. If the node has neither older metadata nor
-        partitions, it was never used: `replay` is returned, and nothing is added.
+        """Return the metadata that a leading controller has after it took its metadata for empty and appended its
+        bootstrap records, and add the consequence METADATA_OVERWRITTEN. If the node has no partitions, and no topics or
+        brokers in its metadata, it was never used: return `replay`, and add nothing.
         """
         known = self.context.best().image
         directories = [] if self.role is Role.CONTROLLER else list_partitions(self.files, _readable(self.files))
@@ -1123,9 +1130,9 @@ class _Start:
         node: int,
         strays: set[str],
     ) -> None:
-        """Add the consequences and faults of metadata that is older than the logs of `directories`, if the node leads
-        or the controllers were given, and of logs that are older than the metadata `image`. Producers of directories
-        whose name is in `strays` do not count. Raises `StorageError` if a file cannot be read.
+        """Add the consequences of metadata that is older than the logs of `directories`, if the node leads or follows
+        controllers that were given. Add the consequences and faults of logs that are older than the metadata `image`.
+        Producers of directories whose name is in `strays` do not count. Raises `StorageError` if a file cannot be read.
         """
 
         def replica_of(directory: PartitionDirectory) -> PartitionImage | None:
@@ -1164,8 +1171,9 @@ class _Start:
         self, identity: Identity, online: Sequence[str], image: MetadataImage | None
     ) -> list[StartConsequence]:
         """Return the STRAY consequences of a start that ends while logs are loaded. A log is renamed when it is loaded,
-        so the sentences say that some or all strays are renamed. Empty before 3.7.1, if the node id is unknown, or if
-        comparing the partitions with the metadata would end the start. Raises `StorageError` if a file cannot be read.
+        so the sentences say that some or all strays are renamed. Directories with an invalid `partition.metadata` are
+        left out, because they are not loaded. Empty before 3.7.1, if the node id is unknown, or if comparing the
+        partitions with the metadata would end the start. Raises `StorageError` if a file cannot be read.
         """
         if self.files.node_id is None or not self.release.at_least("3.7.1"):
             return []

@@ -48,7 +48,7 @@ def start_with(
 ) -> NodeStart:
     """Predict the start of the node that `root` belongs to, on the log directory `root` and on the directories in
     `roots` that are not copies of it. Reads only. Raises `UsageError` if the release is not a version number or not
-    known, `StorageError` if the metadata log, a snapshot of it or `quorum-state` cannot be read.
+    known, and `StorageError` in the cases in which `node_start` does.
 
     * `loaded`: results of loading logs, by log directory; segments of other directories are not read
     * `asked`: properties and release to ask about; if the properties are of another node and do not name `root`, they
@@ -90,8 +90,8 @@ def start_with(
 
 def _other_node(root: str, properties: Mapping[str, str]) -> int | None:
     """Return the node id in server properties that are of another node than `root`: they have another id than its
-    `meta.properties`, and name other directories. None if they may be of this node. Raises `StorageError` if
-    `meta.properties` cannot be read.
+    `meta.properties`, and name directories, but not `root`. None if they may be of this node, also because a node id is
+    unknown.
     """
     meta, stated = meta_properties_of(root), stated_node_id(properties)
     if meta is None or stated in (None, meta.node_id) or meta.node_id is None:

@@ -48,10 +48,10 @@ def broker_start(
     `loadings` are the results of `loading` by path for all examined directories, including `path`. `facts` come from
     the broker's metadata log. `asked` has the Kafka release and known properties of the node.
 
-    A failed start gives a BROKER_REFUSES finding, unless the findings about the node explain it already. A successful
-    start may give findings too. If the operating system fails to read a directory, the outcome is None, with one
-    BROKER_REFUSES warning. A `StorageError` without an errno is raised, and `UsageError` for a release that is not
-    known.
+    A failed start, or a directory that goes offline, gives a BROKER_REFUSES finding, unless there are findings about
+    the node. A successful start may give findings too. If the operating system fails to read a directory or a file, the
+    outcome is None, with one BROKER_REFUSES warning. A `StorageError` without an errno is raised, and `UsageError` for
+    a release that is not known.
     """
     try:
         own = loadings[path]
@@ -103,10 +103,10 @@ def loading(
     """Load the logs of a surveyed directory in the model of the broker, with default settings and the current time.
     Nothing on disk is changed.
 
-    Returns two results: the loaded logs, and the outcome with `meta.properties` taken into account. A `StorageError` is
-    returned instead of raised, also if it was passed as `seen`, and if a start reads something that cannot be read
-    here. Sets `seen.tables` and closes `seen`. `tables` has headers of logs that were just read, `jobs` partitions are
-    loaded at a time, and `facts` come from the broker's metadata log.
+    Return two results: of the logs alone, and with `meta.properties` taken into account. If a file that a start reads
+    cannot be read, return the `StorageError`; also if one was passed as `seen`. Sets `seen.tables` and closes `seen`.
+    `tables` has headers of logs that were just read, `jobs` partitions are loaded at a time, and `facts` come from the
+    broker's metadata log.
     """
     if isinstance(seen, StorageError):
         return seen

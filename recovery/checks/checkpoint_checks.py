@@ -142,10 +142,10 @@ def verify_beside(
     """Check one partition (`verify_partition`), and compare it with its log directory's checkpoints and tiering; return
     the report with the findings of both.
 
-    Pass `beside=None` to skip the comparison; it is also skipped if a log could not be read or the partition is not
-    live. The report's `local_start` is set only if the log is tiered. `deep` also decodes every record; `on_read` is
-    called with the number of log bytes read; `tables` are header tables to fill or to use. Raises `StorageError` if a
-    log or the directory cannot be read.
+    Pass `beside=None` to skip the comparison; it is also skipped if the partition is not live, or if it has an
+    UNREADABLE finding that is not about an index or a snapshot. The report's `local_start` is set only if the log is
+    tiered. `deep` also decodes every record; `on_read` is called with the number of log bytes read; `tables` are header
+    tables to fill or to use. Raises `StorageError` if a log or the directory cannot be read.
     """
     was_closed = beside is not None and beside.was_closed
     report = verify_partition(

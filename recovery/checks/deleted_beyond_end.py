@@ -77,7 +77,7 @@ def beyond_end_of(partition: Partition, end: int) -> Iterator[Finding]:
 def beyond_end_in(tree: Tree, directory: str, planned_end: int = 0) -> DeletedBeyondEnd | None:
     """Return the `.deleted` segments in a live partition directory of `tree` that have records at or beyond the end of
     its log, and at or beyond `planned_end`, the end that a plan leaves; None if there are none, or no live segment.
-    Raises `StorageError` if a segment cannot be read.
+    Only batches count that begin there, and that no damage precedes. Raises `StorageError` if a segment cannot be read.
     """
     deleted, live = logs_with_suffix(tree, directory, DELETED), logs_with_suffix(tree, directory, "")
     if not deleted or not live:
@@ -87,8 +87,9 @@ def beyond_end_in(tree: Tree, directory: str, planned_end: int = 0) -> DeletedBe
 
 
 def log_end_in(tree: Tree, directory: str) -> int | None:
-    """Return the offset after the last batch of the live log in a partition directory of `tree`, up to the first damage
-    of the last segment; None without a live segment. Raises `StorageError` if the segment cannot be read.
+    """Return the offset after the highest one in the last live segment of a partition directory of `tree`, up to the
+    first damage; checksums are not verified. It is the segment's base offset if no batch is there, and None without a
+    live segment. Raises `StorageError` if the segment cannot be read.
     """
     live = logs_with_suffix(tree, directory, "")
     if not live:
@@ -111,8 +112,8 @@ def logs_with_suffix(tree: Tree, directory: str, suffix: str) -> list[tuple[int,
 
 
 def records_in(batch: RecordBatch) -> int:
-    """Return the number of records in a batch; 0 for a control batch. The count is from the header, 0 if it is
-    negative; a compressed message of magic 0 or 1 is decoded, up to its first fault.
+    """Return the number of records in a batch; 0 for a control batch. For magic 2 the count is from the header, 0 if it
+    is negative. A message of magic 0 or 1 counts as 1; a compressed one is decoded, up to its first fault.
     """
     header = batch.header
     if isinstance(header, BatchHeader):

@@ -156,10 +156,10 @@ class OffsetIndexCheck(_EntryCheck):
 
     def end(self, last_offset: int) -> None:
         """Finish the check at the end of the valid batches; `last_offset` is their highest offset. The last checked
-        entry is a mismatch, with a warning, if its offset is above `last_offset`. A further entry, with a position
-        after the last batch, is a mismatch too: an error if its offset is at most `last_offset`, else a warning. Only
-        the first mismatch of the index becomes a finding. Reads all remaining entries; an entry that does not increase
-        adds a finding.
+        entry is a mismatch (a warning) if its offset is above `last_offset`. The next entry, whose position is after
+        the last batch, is one too: an error if its offset is at most `last_offset`, else a warning. Only the first
+        mismatch of the index becomes a finding. All remaining entries are read; one that does not increase adds a
+        finding.
         """
         if (last := self._entries.last) is not None and self._base + last.first > last_offset:
             key = self._base + last.first

@@ -107,10 +107,10 @@ def beside_of(log_dir: LogDir, log_dirs: Sequence[LogDir] = (), facts: TopicFact
 
 
 def lost_starts(broker: Sequence[LogDir]) -> Mapping[str, LocalStart]:
-    """Return the start of each live log that has lost offsets below its first segment, by partition directory; empty if
-    there is none. `broker` has all log directories of one broker. Reads the broker's metadata log and tiered-storage
-    events only if some log looks incomplete. The log end offset is not computed. Raises `StorageError` if a directory
-    cannot be listed.
+    """Return the start of each live log that has lost offsets below its first segment, by the path of its partition
+    directory; empty if there is none. `broker` has all log directories of one broker. Reads the broker's metadata log
+    and tiered-storage events only if some log looks incomplete. The log end offset is not computed. Raises
+    `StorageError` if a directory cannot be listed.
     """
     late = {log_dir.path: [each for each in log_dir.partitions if _begins_late(each)] for log_dir in broker}
     if any(late.values()) and not any(map(_has_remote_metadata, broker)):  # then a start that is there stays so

@@ -95,8 +95,8 @@ def misnamed_segments(segments: Sequence[tuple[int, str]]) -> list[Finding]:
     offset and path of all segments of a log, in order; the result is sorted by path.
 
     The batches of a segment begin at its base offset, or above it after compaction, and end below the next base offset.
-    Reads the first batch of every segment, and all batches of segments whose first batch belongs elsewhere. Raises
-    `StorageError`.
+    Reads the first batch of every segment, and all batches of the segments in such a group. Raises `StorageError` if a
+    segment cannot be read.
     """
     bases = [base for base, _path in segments]
     homes = {}
@@ -117,10 +117,10 @@ def misnamed_segments(segments: Sequence[tuple[int, str]]) -> list[Finding]:
 
 
 def _exchanged(segments: Sequence[tuple[int, str]], numbers: Sequence[int]) -> Iterator[Finding]:
-    """Yield a finding for each segment of a group whose names were exchanged. Yields nothing if the batches of one
-    segment do not fit under its new name. `numbers` are the numbers of these segments in `segments`. The batches of
-    each segment belong under the name of the next one; the last number repeats the first. Reads all batches of these
-    segments; raises `StorageError` if this fails.
+    """Yield a finding for each segment of a group whose names were exchanged; nothing if one of them has no batches
+    that fit under its new name. `numbers` are indexes into `segments`: the batches of each segment belong under the
+    name of the next one, and the last index repeats the first. Reads all batches of these segments; raises
+    `StorageError` if this fails.
     """
     bases = [base for base, _path in segments]
     batches = {number: _held(segments[number][1]) for number in numbers[:-1]}
@@ -136,7 +136,7 @@ def _exchanged(segments: Sequence[tuple[int, str]], numbers: Sequence[int]) -> I
 
 
 def _files(place: str) -> Iterator[str]:
-    """Yield the paths of the files in a directory and in its direct subdirectories, sorted by name within each
+    """Yield the paths of the files in a directory, and then in its direct subdirectories, sorted by name within each
     directory. Symbolic links, deeper subdirectories and unreadable directories are skipped.
     """
     for directory, names, files in os.walk(place):
@@ -217,9 +217,9 @@ def _is_of_another(partition: Partition, topic_id: str | None) -> bool:
 
 
 def _batches_there(home: str, path: str) -> int | None:
-    """Return how many batches the segment at `home` holds, if the file at `path` has the same bytes at the same
-    positions; damaged parts of the segment are skipped. None if one sound batch of the segment differs. Raises
-    `StorageError`.
+    """Return the number of sound batches in the segment at `home` if the file at `path` has all of them too, at the
+    same positions; None if it does not. Damaged parts of the segment are skipped. Raises `StorageError` if a file
+    cannot be read.
     """
     count = 0
     with FileSource(home) as there, FileSource(path) as here:
@@ -257,8 +257,9 @@ class _Fitting:
         cannot be one. The reasons, in this order: a segment begins at the offset after the file's last; the file lies
         at an edge of a hole between two segments; the log ends at the file's first offset; the partition has no
         segment; or the file lies in the partition's directory, and its name or a segment has the base offset of its
-        first batch. Other files may lie between the file and the offset. Without segments, the file must lie in the
-        partition's directory or end below the high watermark.
+        first batch. Other files may lie between the file and the offset, for the first reason only if that segment is
+        the partition's first. Without segments, the file must lie in the partition's directory or end below the high
+        watermark.
 
         If the file begins at or above the high watermark, only the first two reasons count. All reasons count if the
         file lies in the partition's directory and a segment begins at the same offset.

@@ -40,7 +40,7 @@ Offsets = Mapping[tuple[str, int], int]
 def missing_partitions_of(log_dir: LogDir, facts: TopicFacts) -> list[Finding]:
     """Return a PARTITION_MISSING finding, with an absolute path, for each partition directory that is missing in
     `log_dir` although its checkpoints or the metadata name the partition; see `missing_partitions`. `facts` come from
-    the metadata log of its broker. Raises `StorageError` if a directory cannot be listed.
+    the metadata log of its broker. Raises `StorageError` if a directory or a `partition.metadata` cannot be read.
     """
     checkpoints = {
         RECOVERY_POINT_CHECKPOINT: log_dir.recovery_points,
@@ -74,7 +74,7 @@ def missing_partitions(
     checkpoint file name. A partition is not missing if it has a `-delete`, `-future` or `-stray` directory. It is not
     missing either if the metadata places it in another log directory, or if it is in another one of `facts.roots`: a
     broker reports this to the controller when it starts (`ReplicaManager.maybeUpdateTopicAssignment`). Raises
-    `StorageError` if one of these directories cannot be listed.
+    `StorageError` if one of these directories, or a `partition.metadata`, cannot be read.
 
     The detail names the directory that looks like the missing one under another name, if there is one.
     """
@@ -100,14 +100,14 @@ def _with_renamed(finding: Finding, other: str | None) -> Finding:
 
 
 def renamed_directories(root: str, findings: Iterable[Finding], facts: TopicFacts) -> dict[str, str]:
-    """Return, by the name of each missing partition directory, the path relative to `root` of the directory in it, or
-    in a `lost+found` in it or beside it, that looks like it under another name. Partitions without one are omitted.
-    `findings` that are not PARTITION_MISSING are ignored.
+    """Return the directories that look like missing partition directories under another name: their paths relative to
+    `root`, by the missing name. They are searched in `root`, and in a `lost+found` in it or beside it. Partitions
+    without such a directory are omitted. `findings` that are not PARTITION_MISSING are ignored.
 
-    Such a directory contains log files, but has no name of a partition. Its name is the missing one with a suffix, or
-    its `partition.metadata` has the id of a topic of which only one partition is missing. It is ignored if it has the
-    id of another topic. Of several directories, the one with the largest logs is returned. Raises `StorageError` if a
-    directory or its `partition.metadata` cannot be read.
+    Such a directory contains log files that are not empty, and has no name of a partition. Its name is the missing one
+    with a suffix, or its `partition.metadata` has the id of a topic of which only one partition is missing. It is
+    ignored if it is a symbolic link or has the id of another topic. Of several directories, the one with the largest
+    logs is returned. Raises `StorageError` if a directory or its `partition.metadata` cannot be read.
     """
     missing = _names_missing(findings)
     of_topic: dict[str, list[str]] = {}

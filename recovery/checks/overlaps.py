@@ -17,10 +17,10 @@ __all__ = ["aborted_in_overlaps"]
 def aborted_in_overlaps(
     logs: Sequence[tuple[int, str]], aborted: Sequence[AbortedTransaction]
 ) -> Iterator[Finding]:
-    """Yield a SEGMENT_OVERLAP finding for each segment that reaches the first offset of an aborted transaction at or
-    above the base offset of the next segment. `logs` are base offset and path of the segments in order, `aborted` the
-    aborted transactions of the log. If there are any, the headers of all segments but the last are read. Raises
-    `StorageError` if a segment cannot be read.
+    """Yield a SEGMENT_OVERLAP finding for each segment that overlaps the next one, if the first offset of an aborted
+    transaction is in the overlap. `logs` are base offset and path of the segments in order, `aborted` the aborted
+    transactions of the log. If there are any, the headers of all segments but the last are read. Raises `StorageError`
+    if a segment cannot be read.
 
     A fetch returns aborted transactions only up to the base offset of the next segment, unless the offset index has an
     entry after the fetched bytes (`LogSegment.fetchUpperBoundOffset`, `UnifiedLog.collectAbortedTransactions`). So a

@@ -60,7 +60,8 @@ def shared_files_of(files: Mapping[str, FileFacts]) -> list[Finding]:
 
 def _linked(root: str) -> Iterator[tuple[str, tuple[int, int]]]:
     """Yield path and identity (device, inode) of each regular file in the partition directories of `root` that has
-    several hard links. Partition directories that cannot be listed are skipped; raises `StorageError` for `root`.
+    several hard links. A partition directory is skipped from the first error on; an error for `root` is raised as
+    `StorageError`.
     """
     for entry in scan_directory(root):
         try:
@@ -74,8 +75,8 @@ def _linked(root: str) -> Iterator[tuple[str, tuple[int, int]]]:
 
 
 def _pairs(linked: Iterable[tuple[str, tuple[int, int]]]) -> Iterator[tuple[str, str]]:
-    """Yield (path, other path) for each file that also has a name in another directory, sorted by path; the other path
-    is the first such name.
+    """Yield (path, other path), sorted by path, for each path whose file also has a path in another directory. The
+    other path is the first of these by name.
     """
     names: dict[tuple[int, int], list[str]] = {}
     for path, identity in linked:

@@ -292,9 +292,9 @@ class _PartitionVerifier:
     def _behind_damage(self) -> None:
         """Look for sound batches after the first damage, where a consumer stops. Adds to the texts and offsets of
         findings in the report, and sets its counts of these batches and of their records, and the offset after the last
-        of them. The counts stay 0 if there is no damage or no sound batch after it. A gap that damage below the log
-        start offset makes is said to stop nobody. Reads the log from the damage on; raises `StorageError` if that
-        fails.
+        of them. The counts stay 0 if there is no damage or no sound batch after it. The finding of a gap that is due to
+        damage below the log start offset says that no consumer reads there. Reads the log from the damage on; raises
+        `StorageError` if that fails.
         """
         report, partition = self.report, self.partition
         damage = tell_what_is_behind(
@@ -445,8 +445,8 @@ class _PartitionVerifier:
         control batches are not counted. Batches that `examined` reports as doubtful and batches that begin below the
         log start offset are decoded one by one.
 
-        The report's findings from number `told` on are about the headers of the run. All of them are then in the order
-        of the batches; of one batch those about its header come first.
+        The findings from number `told` on, which are about the headers of the run, are put into one order with the new
+        ones: by batch, and for one batch those about its header first.
         """
         findings = self.report.findings
         placed = [(finding.position or 0, finding) for finding in findings[told:]]
@@ -497,8 +497,9 @@ class _PartitionVerifier:
         the aborted transactions whose end marker is in the segment. Adds a TXN_INDEX_MISMATCH finding for each index
         that differs, and findings about aborted transactions in overlapping segments.
 
-        A missing index counts as empty; an unreadable one is left out. If the log has gaps in its offsets, only missing
-        entries are reported. Reads the log again if it has end markers. Raises `StorageError` if a log cannot be read.
+        An index that is missing or too large counts as empty; an unreadable one is left out. If the log has gaps in its
+        offsets, only missing entries are reported. Reads the log again if it has end markers. Raises `StorageError` if
+        a log cannot be read.
         """
         derived = self.partition.transactions(limits=self.limits).aborted if self._has_markers else ()
         if any(finding.code is FindingCode.SEGMENT_OVERLAP for finding in self.report.findings):
@@ -531,8 +532,8 @@ class _PartitionVerifier:
 
     def _listed(self, path: str, wanted: Mapping[tuple[int, int], int]) -> ListedTransactions:
         """Return the comparison of the transaction index at `path` with `wanted`, the aborted transactions that it
-        should list: first offset by producer id and last offset. If the index cannot be read or is too large, a finding
-        is added to the report, and the comparison has only the entries read so far.
+        should list, as (producer id, last offset) -> first offset. If the index cannot be read or is too large, a
+        finding is added to the report, and the comparison has only the entries read so far.
         """
         listed = ListedTransactions(wanted, self.partition.log_start_offset)
         with ExitStack() as opened:

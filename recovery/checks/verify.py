@@ -80,9 +80,9 @@ def verify(
 
 
 def _settle(directory: DirectoryReport, look: Callable[[frozenset[str]], VerifyReport]) -> None:
-    """Examine again, up to three times (`look_again`), a directory that a broker has open. Warnings and errors that do
-    not persist and partitions that no longer exist are removed from its report. `look` checks the partition and log
-    directories with the paths passed to it and returns their report.
+    """Examine again, up to three times (`look_again`), a directory that a broker has open. Remove from its report the
+    warnings and errors that do not persist, and the partitions that no longer exist. `look` checks the partition and
+    log directories with the paths passed to it and returns their report; its errors are raised.
     """
 
     def again(paths: frozenset[str]) -> dict[str, Sequence[Finding]]:
@@ -198,9 +198,9 @@ def _look(
 def _ask(
     unasked: Sequence[tuple[DirectoryReport, int]], listed: Mapping[str, AsListed], loadings: Mapping[str, Loading]
 ) -> None:
-    """Set in each report the forecast of the node's start, after the logs of all its directories were loaded. Findings
-    about the start are inserted after the first findings of the directory; each item of `unasked` has a report and the
-    number of these first findings. Findings about transactions that hang are added to the partitions.
+    """Add to each report in `unasked` the forecast of the node's start, now that the logs of all its directories were
+    loaded, and findings about it. An item of `unasked` is (report, number): the findings about the start are inserted
+    after this number of the directory's findings. Findings about hanging transactions are added to the partitions.
     """
     for directory, own in unasked:
         directory.broker, of_start = listed[directory.path].started(loadings)

@@ -392,8 +392,8 @@ class _Walk:
         self.result = Census()
 
     def directory(self, segments: Iterable[tuple[int, str]]) -> None:
-        """Start the next of several directories that claim the partition. `segments` are the base offset and the path
-        of each of its segments, by base offset.
+        """Finish the directory before, if there is one, and start the next of the directories that claim the partition.
+        `segments` are the base offset and the path of each of its segments, by base offset.
         """
         self._settle_unreached()
         self._reached = self._log_start
@@ -603,10 +603,10 @@ class _Walk:
     def _damage(self, path: str, source: Source, ended: EndOfWalk, next_base: int | None) -> Damage:
         """Return a description of the damage at the end of a walk (`ended`) over the segment at `path`. `next_base` is
         the base offset of the next segment, None for the last. The damage reaches to the next proven batch of the
-        segment, or to the end of the file. If the headers of the damaged batches lead exactly to this end, they give
-        the offsets and record counts. Otherwise these are taken from the offsets missing before the next batch or
-        segment. The last offset is None if nothing shows how far the damage reached. Reads the damaged part; raises
-        `StorageError` if this fails.
+        segment, or to the end of the file. If the headers of the damaged batches lead exactly to there, they give the
+        record counts, and at the end of the file also the last offset. Otherwise all offsets before the next batch or
+        segment count as damaged. The last offset is None if nothing shows how far the damage reached. Reads the damaged
+        part; raises `StorageError` if this fails.
         """
         finding, position, resumed = ended.findings[-1], ended.position, ended.resumed
         end = source.size if resumed is None else resumed
@@ -686,7 +686,8 @@ def _headers_between(
 
     The headers are complete if they lead exactly to `end`. They are also complete if the last batch is incomplete but
     ends just below `behind`; this batch is counted. At the log's end (`behind` is None) an incomplete batch after at
-    least one other is accepted too, but is not counted. Raises `StorageError` if the file became shorter.
+    least one other is accepted too, but is not counted. Raises `StorageError` if the file cannot be read or became
+    shorter.
     """
     records, markers, expected = 0, 0, first
     limit = NO_OFFSET_LIMIT if behind is None else behind

@@ -99,9 +99,10 @@ class _Salvage:
 
     def _stretch(self, source: Source, start: int, base: int, next_base: int | None) -> _Stop | None:
         """Keep sound batches from byte `start` on. Return where and why they end; None if they reach the end of the
-        file. A batch is judged only when the offset of the batch after it is known. `base` and `next_base` are the base
-        offsets of this segment and of the next one (None for the last). Raises `StorageError` if the file cannot be
-        read.
+        file. Each batch is judged by what is known of the batch after it: its first offset and leader epoch, also those
+        that a damaged batch has after its repair; at the end of the file `next_base`. `base` and `next_base` are the
+        base offsets of this segment and of the next one (None for the last). Raises `StorageError` if the file cannot
+        be read.
         """
         scanner = Scanner(source, position=start)
         held: RecordBatch | None = None  # until it is known what comes after it

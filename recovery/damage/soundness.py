@@ -302,9 +302,9 @@ class _Walk:
 
 
 def end_of_last_sound(tree: Tree, directory: str) -> int | None:
-    """Return the offset after the last sound batch of a log; None if there is no sound batch. The walk begins in the
-    last segment that begins with a sound batch, and continues to the first damage. Segments before it are not read.
-    Raises `StorageError` if a log cannot be read.
+    """Return the offset after the highest one of the sound batches at the end of a log, up to the first damage there;
+    None if no segment begins with a sound batch. The walk begins in the last segment that does; segments before it are
+    not read. Raises `StorageError` if a log cannot be read.
     """
     segments = tree.logs(directory)
     for number in range(len(segments) - 1, -1, -1):
@@ -325,8 +325,9 @@ def end_of_last_sound(tree: Tree, directory: str) -> int | None:
 def sound_prefix(tree: Tree, directory: str, *, start: int = 0, until: Cut | None = None) -> SoundLog:
     """Return the sound part of a partition's log: the size in bytes to keep of each segment, the end offset, and the
     cut where it ends. The walk begins in the segment that holds offset `start`; earlier segments count as sound. It
-    ends at the batch at which `until` points, if given, and that batch is cut off. Nothing is written. Raises
-    `StorageError` if a log cannot be read.
+    ends at the first damage, or before that at the batch at which `until` points, if given, and that batch is cut off.
+    Last batches that all end below the highest offset are cut off too. Nothing is written. Raises `StorageError` if a
+    log cannot be read.
     """
     walk = _walk(tree, directory, start, until)
     if walk.misplaced is not None:

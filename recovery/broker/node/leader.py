@@ -88,7 +88,8 @@ def continues(own: LoadedMetadata, leader: LoadedMetadata) -> bool:
 def followed(own: LoadedMetadata, leader: LoadedMetadata) -> tuple[Snapshot | None, Iterator[MetaBatch]]:
     """Return the snapshot (None if there is none) and the batches, in order, from which a follower of `leader` builds
     its metadata. The follower truncates its own log at the point where the logs diverge, and continues with the
-    leader's. If neither its log nor its snapshot reaches the start of the leader's log, it uses the leader's snapshot.
+    leader's. If neither the log that is left nor its snapshot reaches the start of the leader's log, it uses the
+    leader's snapshot.
 
     The leader's log is read at once, the follower's during the iteration. Both the call and the iteration raise
     `ReaderError` for a damaged log, and `StorageError` if a file cannot be read.

@@ -46,9 +46,9 @@ class Contents(Struct):
     error: ReaderError | None = None
 
     def read(self, source: Callable[[], Iterator[MetaBatch]]) -> Iterator[MetaBatch]:
-        """Yield the batches of `source()` in order. They are decoded at the first call and kept; later calls yield the
-        kept ones and do not use `source`. If decoding failed, every call raises the `ReaderError` after the batches
-        before it. Nothing is kept if `source` raises another exception.
+        """Yield the batches of `source()` in order. When the first one is asked for, all are decoded and kept; later
+        calls yield the kept ones and do not use `source`. If decoding fails, every call raises the `ReaderError` after
+        the batches before it. If `source` raises another exception, it is raised at once and nothing is kept.
         """
         if self.batches is None:
             batches: list[MetaBatch] = []
@@ -87,7 +87,7 @@ class Displaced(Struct, frozen=True, kw_only=True):
     expected: int
     """offset after the batch before it"""
     claimed: int
-    """its last offset by its header"""
+    """its last offset by its header, or the offset before a metadata transaction that begins in it"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,9 +118,10 @@ class LoadedMetadata:
         return max(self.epoch or 0, 0 if self.snapshot is None else self.snapshot.epoch)
 
     def batches(self, start: int) -> Iterator[MetaBatch]:
-        """Yield the batches that a reader gets from offset `start` on (`LogSegment.read`): the first that ends at or
-        above it, behind the place that the offset index gives, and all after that, whatever offsets they have. They are
-        decoded once. Raises `ReaderError`, and `StorageError` if a file cannot be read.
+        """Yield the batches that a reader gets from offset `start` on (`LogSegment.read`). The reader begins at the
+        position that the offset index gives, skips batches that end below `start`, and yields all that follow, whatever
+        their offsets. The log is decoded once. Raises `ReaderError` if it is damaged, and `StorageError` if a file
+        cannot be read.
         """
         place = self._indexed(start)
         is_reached = False
@@ -130,7 +131,9 @@ class LoadedMetadata:
                 yield batch
 
     def _indexed(self, start: int) -> int:
-        """Position in the whole log from which a reader looks for offset `start` (`OffsetIndex.lookup`)."""
+        """Position, counted through all segments, from which a reader looks for offset `start`, by the offset indexes
+        (`OffsetIndex.lookup`). 0 if there is no log or no segment begins at or below `start`.
+        """
         place = position = 0
         if self.tree is None or not start:
             return place
@@ -154,8 +157,9 @@ class LoadedMetadata:
             position += source.size
 
     def displaced(self) -> Displaced | None:
-        """Return the batch with the highest last offset if that is not below the end of the log; None if there is none.
-        Raises `ReaderError` and `StorageError`.
+        """Return the first batch that reaches the highest offset in the log after the snapshot, if this offset is at or
+        above the end of the log; else None. Records of a metadata transaction do not count until it has ended. Raises
+        `ReaderError` if the log is damaged, and `StorageError` if a file cannot be read.
 
         A controller remembers its state at the highest last offset that it has read, and not inside a metadata
         transaction (`OffsetControlManager`). Its first own records follow the record of its election. If they end below

@@ -37,10 +37,9 @@ _KEEP = "set a copy aside before"
 def with_ends_of_moves(
     files: NodeFiles, directories: Sequence[PartitionDirectory], now_ms: int
 ) -> list[PartitionDirectory]:
-    """Return `directories` in their order, with log end offsets filled in for partitions that are being moved. A
-    partition is being moved if one of its directories is a `-future` one. If the offset of such a directory is missing,
-    its log is loaded in memory, with `now_ms` as the present time. The offset stays None if the log does not load.
-    Raises `StorageError` if a file cannot be read.
+    """Return `directories` in their order, with missing log end offsets filled in for partitions that have a `-future`
+    directory. For this, their logs are loaded in memory, with `now_ms` as the present time. The offset stays None if
+    the log does not load or its log directory cannot be listed. Raises `StorageError` if a file cannot be read.
     """
     moved = {directory.partition for directory in directories if directory.parsed.state is DirectoryState.FUTURE}
     return [
@@ -73,10 +72,10 @@ def consequences_of_moves(
     directory goes offline. `is_promoted` is called with each of them. It returns True if the start makes the directory
     the current log, and False if the move continues. It returns None if the broker leaves the directory unchanged;
     nothing is then yielded. `holders_of` returns the ids of other brokers that have all records of its partition by the
-    metadata. If there are any, the broker fetches what it lacks from them: nothing is lost or out of service.
+    metadata. If there are any, no records are lost: the broker fetches those that it lacks from them.
 
-    Raises `StartEndsError` if the start would rename a directory to the name of another log in its log directory (Kafka
-    4.3.0).
+    Raises `StartEndsError` if the start would make a directory the current log, and the current log is in the same log
+    directory.
     """
     for future in directories:
         promoted = is_promoted(future) if future.parsed.state is DirectoryState.FUTURE else None

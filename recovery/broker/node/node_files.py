@@ -194,8 +194,8 @@ def log_dirs_of(properties: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def read_identity(root: str, planned: Tree | None = None) -> MetaProperties | str | None:
-    """Return the `meta.properties` of a log directory, or of the tree `planned` if it is there; a text with the reason
-    if it cannot be read; None if it is missing. A symbolic link is followed, as by a broker.
+    """Return the `meta.properties` of a log directory; a text with the reason if it cannot be read; None if it is
+    missing. If the tree `planned` has the file, it is read from there. A symbolic link is followed, as by a broker.
     """
     path = os.path.realpath(os.path.join(root, META_PROPERTIES))  # a broker follows a link
     try:

@@ -91,7 +91,8 @@ def live_entries(
 
 def sentence_of_reused(used: Sequence[tuple[str, int]], next_block: int, page: str) -> str:
     """Return the sentence about producer ids that logs have and that the metadata hands out again from `next_block` on.
-    `used` are (partition directory, producer id), at least one; `page` is a page of the runbook.
+    It names the highest of them. `used` are (partition directory, producer id), at least one; `page` is a page of the
+    runbook.
     """
     name, highest = max(used, key=lambda pair: pair[1])
     return (
@@ -130,7 +131,7 @@ def consequences_of_older_metadata(
 ) -> list[StartConsequence]:
     """Return consequences of metadata that is older than the logs; empty if nothing shows that it is. A controller
     records a leader epoch, and allocates a block of producer ids, before either is used. Raises `StorageError` if a log
-    directory cannot be read.
+    directory or a file cannot be read.
 
     PRODUCER_IDS_REUSED is returned if one of `producer_ids` is at or above `next_block`, the first id that the metadata
     allocates next (-1: it has allocated none; None: unknown). METADATA_MAY_GO_BACK follows it, and is also returned if
@@ -172,18 +173,19 @@ def consequences_of_older_logs(
     node_id: int,
     coordinators: Coordinators,
 ) -> tuple[list[StartConsequence], list[Fault]]:
-    """Return one OLDER_LOGS consequence if the `leader-epoch-checkpoint` of some logs ends before the last epoch in
-    which node `node_id` led them, by the metadata (`replica_of`), and a fault for each of these logs, which counts what
-    the log lacks by committed offsets and high watermarks; else two empty lists. A leader writes its epoch into this
-    file before it serves clients, so in this case the log was restored from an older copy. If logs of
-    `__transaction_state` are older, a consequence about their transactional ids follows; if some of
-    `__consumer_offsets` are, one about the groups with commits in them. `coordinators` are those of the node's log
-    directories.
+    """Return consequences and faults for older logs: those whose `leader-epoch-checkpoint` ends before the last epoch
+    in which node `node_id` led them, by the metadata (`replica_of`). A leader writes its epoch into this file before it
+    serves clients, so these logs were restored from an older copy. Both lists are empty if there are none.
+
+    The first consequence is OLDER_LOGS. If logs of `__transaction_state` are older, one about their transactional ids
+    follows; if logs of `__consumer_offsets` are, one about the groups with commits in them. There is a fault for each
+    older log, which counts the offsets that it lacks by committed offsets and high watermarks. `coordinators` are those
+    of the node's log directories.
 
     Only live logs with epochs in the file count, and only if this node has the only replica. A log directory that was
     not stopped in order is left out, because a crash may lose the file. A log whose epoch a recovery has removed from
     the file is left out too: a start removes epochs that no record has (`LeaderEpochFileCache.truncateFromEnd`). Raises
-    `StorageError` if a log directory cannot be read.
+    `StorageError` if a log directory or a file cannot be read.
     """
     older = []
     for directory in directories:
@@ -229,7 +231,9 @@ def _of_topic(directories: Sequence[PartitionDirectory], detail: str) -> StartCo
 
 
 def _commits_going_back(directories: Sequence[PartitionDirectory], coordinators: Coordinators) -> str:
-    """Return a sentence about the groups with commits in these older partitions of `__consumer_offsets`."""
+    """Return a sentence about the groups with commits in these older partitions of `__consumer_offsets`. It names no
+    group if none is known.
+    """
     numbers = [directory.parsed.partition for directory in directories]
     groups = sorted({group for number in numbers for _offset, group, _time in coordinators.commits_in(number)})
     where = first_of([directory.name for directory in directories], _NAMED)

@@ -169,13 +169,14 @@ def loaded_logs(files: NodeFiles, root: str, now_ms: int, *, is_outline: bool = 
 def open_partitions(
     files: NodeFiles, results: Mapping[str, BrokerResult], *, is_kraft: bool = True
 ) -> tuple[list[StartConsequence], list[Fault]]:
-    """Return consequences and faults for log directories that go offline when logs are loaded (DIRECTORY_OFFLINE), or
-    later, when they are read (NOT_SERVING); both lists are empty if all stay online. A directory goes offline if a log
-    fails with an IOException, if a checkpoint that is read later cannot be read, if the broker's user may not open the
-    files, or if the file system is mounted read-only. `results` are the results of loading logs, by log directory.
+    """Return consequences and faults for log directories that go offline during the start (DIRECTORY_OFFLINE), or
+    later, when an index is first read (NOT_SERVING); both lists are empty if all stay online. A directory goes offline
+    if a log fails with an IOException, if a checkpoint cannot be read, if the broker's user may not open the files, or
+    if the file system is mounted read-only. `results` are the results of loading logs, by log directory.
 
-    Raises `StartEndsError` if a log ends the start, if all directories go offline, or (with `is_kraft`) if the
-    directory of the metadata log goes offline. Raises `StorageError` if a directory cannot be read.
+    Raises `StartEndsError` if a log ends the start, if all directories go offline during the start, or (with
+    `is_kraft`) if the directory of the metadata log does. Raises `StorageError` if a directory or a checkpoint cannot
+    be read.
     """
     offline: list[StartConsequence] = []
     faults: list[Fault] = []
@@ -222,7 +223,7 @@ def open_partitions(
 
 def _read_later(root: str, closed: ClosedFiles, *, is_last: bool) -> StartConsequence:
     """Return the consequence that a log directory goes offline after the start, when an index that the broker's user
-    may not open is first read (`LazyIndex.get`); `is_last` says that the node ends with it.
+    may not open is first read (`LazyIndex.get`). With `is_last` the node ends then.
     """
     detail = (
         f"{root} goes offline{', and the node ends,' if is_last else ''} at the first read of {closed.paths[0]}, which "
@@ -269,9 +270,9 @@ def partition_consequences(
     directory inside another one. Return consequences and faults; both are empty if nothing is wrong.
 
     Raises `StartEndsError` if the start ends: a partition is in two log directories (from 3.7.1 on, strays do not
-    count), 3.7.0 finds a directory without a topic id, the new name of a moved partition is not free, or a file has the
-    name of a partition that is created again in the only log directory, or in that of the metadata. Raises
-    `StorageError` if a log directory cannot be listed.
+    count), 3.7.0 finds a directory without a topic id, the new name of a moved partition is not free, or files have the
+    names of partitions that are created again in every log directory, or in the one of the metadata log. Raises
+    `StorageError` if a log directory or a file cannot be read.
 
     * `image`: the metadata; None if it is unknown, and then only directories without a topic id are strays (from 3.7.1
       on)
@@ -339,7 +340,7 @@ def partition_consequences(
 
 def refuse_twice(directories: Iterable[PartitionDirectory]) -> None:
     """Raise `StartEndsError` if two directories have one topic, partition number and state (current log or future
-    copy). Leave out directories that the start renames to strays before it compares.
+    copy). `directories` are without those that the start renames to strays before it compares.
     """
     seen: dict[tuple[str, int, DirectoryState], PartitionDirectory] = {}
     for directory in directories:
@@ -461,11 +462,12 @@ def _in_the_way(
     nowhere: dict[tuple[str, int], PartitionImage],
     directory_ids: Mapping[str, str | None],
 ) -> tuple[list[StartConsequence], list[Fault]]:
-    """Return consequences and faults for log directories that go offline because a partition of `nowhere` cannot be
-    created in them (`LogManager.createLogDirectory`): a file, a dangling link or the like has its name. Remove these
-    partitions from `nowhere`. If the partition is assigned to another log directory, it is created there.
+    """Return consequences and faults, one of each per log directory, for log directories that go offline because a
+    partition of `nowhere` cannot be created in them (`LogManager.createLogDirectory`): a file, a dangling link or the
+    like has its name. Remove these partitions from `nowhere`. A partition counts in the log directory to which it is
+    assigned, and in the only one.
 
-    Raises `StartEndsError` if all directories go offline, or that of the metadata log. Raises `StorageError` if a
+    Raises `StartEndsError` if all directories go offline, or the one of the metadata log. Raises `StorageError` if a
     directory cannot be listed.
     """
     offline: dict[str, str] = {}
@@ -502,8 +504,8 @@ def made_again(
 
     There are at most three consequences, in this order. The first is about partitions with a `-delete` directory, which
     a broker deletes after `file.delete.delay.ms` (`LogManager.deleteLogs`). The second is about partitions with a
-    `-stray` directory, the third about all others. A directory in `put_away` counts only if its topic id is right and
-    this replica had all records: it is the only one, or it is in the ISR, the ELR or the last known ELR.
+    `-stray` directory, the third about all others. A directory in `put_away` counts only if `image` has its topic with
+    its topic id, and this replica had all records: it is the only one, or in the ISR, the ELR or the last known ELR.
     """
     again = dict(nowhere)
     consequences: list[StartConsequence] = []
@@ -647,9 +649,9 @@ def _of_lost_id(
 def of_lost_directories(
     image: MetadataImage, node_id: int, there: Sequence[PartitionDirectory], ids: Collection[str], lost: Sequence[str]
 ) -> LostDirectoryConsequence | None:  # fmt: skip
-    """Return the consequence for the partitions that the metadata places on this broker, that are not in `there`, and
-    that are not assigned to one of the directory ids `ids`: they are in the log directories `lost`, which are missing
-    or empty. None if there are no such partitions.
+    """Return the consequence for partitions that were in the log directories `lost` (at least one), which are missing
+    or empty. These are the partitions that the metadata places on this broker, without those in `there` and those
+    assigned to one of the directory ids `ids`. None if there are no such partitions.
     """
     nowhere = _nowhere(image, node_id, {directory.partition for directory in there})
     gone = {key: replica for key, replica in nowhere.items() if _directory_of(replica, node_id) not in ids}

@@ -193,9 +193,9 @@ def state_of_start(loaded: LoadedMetadata, release: Release) -> StateFile:
 
 
 def refuse_state(state: StateFile, node_id: int | None, release: Release) -> None:
-    """Raise `StartEndsError` if the only voter, node `node_id`, cannot be elected by itself with this `quorum-state`
-    (`KafkaRaftClient.initialize`): before 4.0 after it was stopped between its vote for itself and its election, or if
-    it would begin an election after the last epoch that there is, because the next one is negative.
+    """Raise `StartEndsError` if node `node_id`, the only voter, cannot be elected with this `quorum-state`
+    (`KafkaRaftClient.initialize`). If it has voted for itself and no leader is named, it leads in the epoch of the file
+    since 4.0, and ends before 4.0. Otherwise it begins an election, which fails after the last possible epoch.
     """
     is_candidate = state.voted == node_id and state.leader < 0  # it leads in the epoch of the file
     if is_candidate and not release.at_least("4.0"):

@@ -102,9 +102,11 @@ class Replay(Struct, kw_only=True):
 
     def take(self, batches: Iterable[MetaBatch]) -> None:
         """Replay batches into `image`; control batches are skipped. A controller stops at the first record that it
-        cannot apply, and `contradiction` describes it. A broker continues: it skips the record and adds it to
-        `skipped`. Raises `ReaderError` if batches cannot be read.
+        cannot apply, and `contradiction` describes it; later calls do nothing. A broker continues: it skips the record
+        and adds it to `skipped`. Exceptions of `batches` are passed on, such as `ReaderError`.
         """
+        if self.contradiction is not None:
+            return
         for batch in batches:
             if not batch.is_control:
                 self._batch(batch)
@@ -127,8 +129,8 @@ class Replay(Struct, kw_only=True):
                 self._apply_as_broker(record)
 
     def _apply_as_broker(self, record: FramedRecord) -> None:
-        """Apply a record to `image` as a broker does, which accepts it although a controller refuses it. If it is a
-        second TopicRecord with a topic's name, both topic ids stay known by that name (`TopicsImage`).
+        """Apply to `image` a record that a broker accepts although a controller refuses it. After a second TopicRecord
+        with one name, the image knows both topic ids by this name (`TopicsImage`).
         """
         fields = {} if record.decoded is None else record.decoded.fields
         before = self.image.topics.get(fields.get("name", "")) if record.name == "TopicRecord" else None

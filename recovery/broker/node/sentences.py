@@ -80,12 +80,12 @@ def node_sentences(start: NodeStart, how: str = "") -> list[str]:
 def start_sentences(
     node: NodeStart | None, outcome: str | None, exception: str | None, message: str | None, how: str = ""
 ) -> list[str]:
-    """Return sentences about the next start on a log directory. If `node` is given, they are those of `node_sentences`;
-    otherwise it is one about loading the logs.
+    """Return sentences about the next start on a log directory: one that says why the outcome is unknown if `outcome`
+    is None, else those of `node_sentences` if `node` is given, else one about loading the logs.
 
-    * `outcome`: a `StartResult`; None if it is unknown, and then `message` says why and is the only sentence
-    * `exception`, `message`: the broker's, if loading fails
-    * `how`: text added after `would start on it` if the start has no other consequence
+    * `outcome`: a `StartResult`, or None
+    * `exception`, `message`: the broker's, if loading fails; without `outcome`, `message` is the reason
+    * `how`: text added after `would start on it` if the start has no consequences
     """
     if outcome is None:
         return [f"what Kafka would do is unknown: {message}"]
@@ -148,9 +148,7 @@ def _failure(answer: NodeAnswer) -> str:
 
 
 def _sentences(answer: NodeAnswer, kinds: Sequence[ConsequenceKind]) -> list[str]:
-    """Return sentences about the consequences of these kinds, in the order of the kinds. Consequences of several
-    directories that have one sentence are said once.
-    """
+    """Return sentences about the consequences of these kinds, in the order of the kinds; equal sentences once."""
     sentences = (
         sentence_of_consequence(consequence)
         for kind in kinds
@@ -182,15 +180,15 @@ def is_lost_and_emptied(consequence: StartConsequence) -> bool:
 
 
 def node_findings(start: NodeStart) -> list[Finding]:
-    """Return one finding for each group of releases that do not start, do not serve, lose something, or leave something
-    in doubt; oldest first. An answer that is UNKNOWN without a consequence gives none. The code is START_LOSES if
-    partitions become strays or are lost, or metadata is lost, METADATA_INCONSISTENT if the node starts on metadata or
-    logs that are older than others, else BROKER_REFUSES. A METADATA_INCONSISTENT warning for each log that is older
-    than the metadata follows.
+    """Return one finding for each group of releases whose start fails, loses something, or leaves something in doubt or
+    out of service; oldest first. An UNKNOWN answer counts only if a consequence may lose something. A
+    METADATA_INCONSISTENT warning for each log that is older than the metadata follows.
 
-    The severity is INFO if only a later release would refuse a setting. It is WARNING if the node starts or may start,
-    but something is in doubt or not served. Otherwise it is ERROR, as for a failed start or an offline directory. The
-    file is the first one that the answer names, else the first log directory.
+    The code is START_LOSES if partitions become strays or are lost, or metadata is lost or goes back. It is
+    METADATA_INCONSISTENT if the node starts, but on metadata or logs that are older than others; else BROKER_REFUSES.
+    The severity is INFO if only a later release would refuse a setting, and WARNING if the node starts or may start,
+    but something is in doubt or not served; else ERROR. The file is the first one that the answer names, else the first
+    log directory.
     """
     findings = []
     for releases, answer in start.grouped:

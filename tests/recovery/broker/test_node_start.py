@@ -138,6 +138,23 @@ def test_a_partition_that_cannot_be_listed_is_not_taken_for_a_missing_one(
     assert (found.outcome, found.consequences) == (StartOutcome.UNKNOWN, ())
 
 
+def test_a_file_that_only_adds_to_a_failed_start_and_cannot_be_read_leaves_the_answer_unknown(
+    node: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (node / METADATA / "quorum-state").write_text("{}")
+    lost, real = partitions(node)[0] / "partition.metadata", os.open
+
+    def opened(path: Any, *rest: Any, **more: Any) -> int:
+        if path == str(lost):
+            raise OSError(errno.EIO, os.strerror(errno.EIO), path)
+        return real(path, *rest, **more)
+
+    assert answer(node).outcome is StartOutcome.FAILS
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "open", opened)
+        assert answer(node).outcome is StartOutcome.UNKNOWN
+
+
 def test_a_sound_node_starts_and_loses_nothing_by_every_release_from_the_floor_on(node: Path) -> None:
     start = node_start([str(node)])
     assert (start.role, start.loses_nothing) == (Role.COMBINED, True)

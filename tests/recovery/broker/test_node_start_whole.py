@@ -6,7 +6,7 @@ Expected is what real brokers did: 2.8.2, 3.9.1, 4.1.1 and 4.3.0, and Kafka's so
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -188,9 +188,8 @@ def test_a_broker_without_its_metadata_log_follows_the_controllers_that_are_give
     assert start.answers[0].strays == whole.strays
 
 
-def test_a_record_of_the_controllers_that_nobody_can_read_ends_the_start_of_a_broker(tmp_path: Path) -> None:
-    nodes = copied("dynamic", tmp_path, *CONTROLLERS, BROKER)
-    controllers = [nodes[each] for each in CONTROLLERS]
+def append_unknown_record(controllers: Sequence[Path]) -> None:
+    """Append a record of a type that no release knows to the metadata logs of these nodes."""
     for root in controllers:
         log = last_log(root)
         *_, last = open_segment(log).batches()
@@ -199,10 +198,27 @@ def test_a_record_of_the_controllers_that_nobody_can_read_ends_the_start_of_a_br
         log.chmod(0o600)
         data = log.read_bytes()[: last.position + last.size]
         log.write_bytes(data + build_batch([record], partition_leader_epoch=last.header.partition_leader_epoch))
+
+
+def test_a_record_of_the_controllers_that_nobody_can_read_ends_the_start_of_a_broker(tmp_path: Path) -> None:
+    nodes = copied("dynamic", tmp_path, *CONTROLLERS, BROKER)
+    controllers = [nodes[each] for each in CONTROLLERS]
+    append_unknown_record(controllers)
     given = [str(each) for each in controllers]
     found = node_start([str(nodes[BROKER])], release="4.3", controllers=given).answers[0]
     assert (found.outcome, found.message) == (StartOutcome.FAILS, "Unknown metadata id 127")
     assert found.file in [str(each / METADATA) for each in controllers]
+
+
+def test_controllers_whose_log_ends_in_damage_still_tell_which_releases_can_have_written_it(tmp_path: Path) -> None:
+    nodes = copied("dynamic", tmp_path, *CONTROLLERS, BROKER)
+    controllers = [nodes[each] for each in CONTROLLERS]
+    shutil.rmtree(nodes[BROKER] / METADATA)
+    (nodes[BROKER] / "bootstrap.checkpoint").unlink()
+    sound = node_start([str(nodes[BROKER])], controllers=[str(each) for each in controllers]).releases
+    assert sound[0].at_least("4.0")
+    append_unknown_record(controllers)
+    assert node_start([str(nodes[BROKER])], controllers=[str(each) for each in controllers]).releases == sound
 
 
 @pytest.mark.parametrize(("release", "words"), [("3.7", "metadata version"), ("3.8", "feature level")])
