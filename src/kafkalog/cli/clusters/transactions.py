@@ -10,7 +10,7 @@ from kafkalog.cli.lines import finish, print_lines
 from kafkalog.cli.options.common import JSON, REPLICA
 from kafkalog.cli.options.paths import PATHS, paths_in_properties
 from kafkalog.cli.options.selection import selection_options
-from kafkalog.cli.output import LineWriter
+from kafkalog.cli.sentences import SentenceWriter
 from kafkalog.cli.tables import Column, Kind, print_table
 from kafkalog.cluster.questions.transactions import ClusterTransactions, transactions
 from kafkalog.cluster.transactions.abort_command import abort_command, abort_command_before_3_0
@@ -108,7 +108,7 @@ def _print_commands(opened: Sequence[OpenTransaction], server: str | None) -> No
     brokers. Transactions that must not be aborted are skipped: those that do not hang, and those that their coordinator
     committed. `server` is the bootstrap server in the commands; if it is None, they have a placeholder.
     """
-    with LineWriter() as writer:
+    with SentenceWriter() as writer:
         for open_transaction in opened:
             if not open_transaction.may_be_aborted:
                 continue

@@ -15,6 +15,7 @@ from kafkalog.cli.lines import print_lines
 from kafkalog.cli.options.common import JSON
 from kafkalog.cli.options.numbers import FIELD_COUNT, OFFSET
 from kafkalog.cli.output import LineWriter
+from kafkalog.cli.sentences import SentenceWriter
 from kafkalog.cli.tables import Column, print_table
 from kafkalog.codec.parsing.trace import FieldSpan
 from kafkalog.recovery.explain import ExplainedPart, Explanation, PartRole, explain
@@ -71,7 +72,7 @@ def _heading(part: ExplainedPart) -> str:
 
 
 def _print(found: Explanation) -> None:
-    with LineWriter() as writer:
+    with SentenceWriter() as writer:
         writer.write(f"{escape_controls(found.path)}: {found.size} bytes; docs/format/{found.page}.md")
     for part in found.parts:
         with LineWriter() as writer:
@@ -83,7 +84,7 @@ def _print(found: Explanation) -> None:
              Column("meaning", drop=2)],
             [_table_row(span, depth) for span, depth, _path in _rows(part.span)],
         )  # fmt: skip
-        with LineWriter() as writer:
+        with SentenceWriter() as writer:
             for sentence in _sentences(part):
                 writer.write(escape_controls(sentence))
 

@@ -12,7 +12,8 @@ from kafkalog.cli.lines import print_lines
 from kafkalog.cli.options.common import JSON
 from kafkalog.cli.options.numbers import PARTITION, PARTITION_COUNT
 from kafkalog.cli.options.paths import partition_directories, settings_in
-from kafkalog.cli.output import LineWriter, remark
+from kafkalog.cli.output import remark
+from kafkalog.cli.sentences import SentenceWriter
 from kafkalog.codec.common.errors import UsageError
 from kafkalog.codec.common.extras import needed
 from kafkalog.codec.common.wording import counted
@@ -105,7 +106,7 @@ def command(
     if as_json:
         print_lines(built)
     else:
-        with LineWriter() as writer:
+        with SentenceWriter() as writer:
             for each in built:
                 held = f"{counted(each.records, 'record')} in {counted(each.batches, 'batch')}"
                 writer.write(f"{escape_controls(each.path)}: {held} from offset {each.first_offset}")

@@ -17,8 +17,9 @@ from kafkalog.cli.options.paths import PATHS, paths_in_properties
 from kafkalog.cli.options.requests import request_fields, request_option
 from kafkalog.cli.options.selection import selection_options
 from kafkalog.cli.options.times import AT, time_range_options
-from kafkalog.cli.output import LineWriter, remark, report_findings
+from kafkalog.cli.output import remark, report_findings
 from kafkalog.cli.progress import ByteProgress
+from kafkalog.cli.sentences import SentenceWriter
 from kafkalog.cli.shapes.replay_lines import plan_lines, result_lines
 from kafkalog.cli.tables import Column, Kind, print_table
 from kafkalog.codec.common.errors import UsageError
@@ -171,7 +172,7 @@ def _print_plan(plan: ReplayPlan, bootstrap: str, *, as_json: bool) -> None:
         ],
         rows,
     )
-    with LineWriter() as writer:
+    with SentenceWriter() as writer:
         topics: dict[str, list[str]] = {}
         for topic in plan.topics:
             for remark in _remarks(topic):
@@ -207,7 +208,7 @@ def _print_waiting(waiting: Sequence[Waiting]) -> None:
         ],
         rows,
     )
-    with LineWriter() as writer:
+    with SentenceWriter() as writer:
         writer.write(
             f"{sum(each.records for each in waiting)} record(s) of other producers wait behind open transactions and "
             "are left behind; --open-transactions abort writes them, without the records of those transactions"
@@ -240,7 +241,7 @@ def _print_result(result: ReplayResult, waiting: Sequence[Waiting], *, as_json: 
     if as_json:
         print_lines(result_lines(result, waiting))
         return
-    with LineWriter() as writer:
+    with SentenceWriter() as writer:
         left = sum(each.records for each in waiting)
         if waiting:
             writer.write(

@@ -14,8 +14,9 @@ from kafkalog.cli.options.paths import PATHS, SERVER_PROPERTIES, settings_in
 from kafkalog.cli.options.requests import request_option
 from kafkalog.cli.options.selection import selection_options
 from kafkalog.cli.options.times import AT
-from kafkalog.cli.output import LineWriter, print_json
+from kafkalog.cli.output import print_json
 from kafkalog.cli.progress import RecoveryProgress
+from kafkalog.cli.sentences import SentenceWriter
 from kafkalog.cli.settings import parse_settings
 from kafkalog.cli.shapes.compact_lines import CompactLine, compact_line
 from kafkalog.cli.tables import Column, Kind, print_table
@@ -61,7 +62,7 @@ def _print_plan(plan: CompactionPlan) -> None:
             ],
             rows,
         )
-    with LineWriter() as writer:
+    with SentenceWriter() as writer:
         if plan.topics.problem is not None:
             writer.write(escape_controls(plan.topics.problem))
         for name, why in plan.declined.items():
@@ -120,7 +121,7 @@ def _row(partition: CompactedPartition) -> list[object]:
 
 def _print_result(result: CompactionResult) -> None:
     root = escape_controls(result.done.root)
-    with LineWriter() as writer:
+    with SentenceWriter() as writer:
         for run, why in result.earlier.superseded.items():
             writer.write(f"run {run}, which had been cut short, was set aside: {escape_controls(why)}")
         if result.run_id is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
-from kafkalog.cli.output import LineWriter
+from kafkalog.cli.sentences import SentenceWriter
 from kafkalog.cli.tables import Column, print_table
 from kafkalog.codec.common.wording import counted
 from kafkalog.codec.names import CLUSTER_METADATA_DIRECTORY
@@ -27,7 +27,7 @@ def print_partition(result: MergeResult) -> None:
         ["first offset", "last offset", Column("from", wraps=True)],
         [[merged_range.first_offset, merged_range.last_offset, merged_range.source] for merged_range in result.ranges],
     )
-    with LineWriter() as writer:
+    with SentenceWriter() as writer:
         if result.range_count > len(result.ranges):
             writer.write(f"and {result.range_count - len(result.ranges)} more ranges")
         for line in _sentences(result):
@@ -65,7 +65,7 @@ def print_directory(merged: MergedDirectory) -> None:
             for each in merged.partitions
         ],
     )
-    with LineWriter() as writer:
+    with SentenceWriter() as writer:
         for partition in merged.partitions:
             for line in _sentences(partition):
                 writer.write(escape_controls(f"{partition.topic}-{partition.partition}: {line}"))

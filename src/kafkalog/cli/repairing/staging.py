@@ -14,7 +14,8 @@ from msgspec import Struct
 from kafkalog.cli.options.common import JSON
 from kafkalog.cli.options.paths import PATHS, paths_in_properties
 from kafkalog.cli.options.times import Age
-from kafkalog.cli.output import LineWriter, print_json
+from kafkalog.cli.output import print_json
+from kafkalog.cli.sentences import SentenceWriter
 from kafkalog.codec.common.errors import UsageError
 from kafkalog.log.directories.directory import log_dirs_at
 from kafkalog.log.disk.files import exists
@@ -103,7 +104,7 @@ def _staged(left: Leftover) -> StagedLine:
 
 
 def _show(found: Iterable[Leftover], *, clear: bool) -> None:
-    with LineWriter() as writer:
+    with SentenceWriter() as writer:
         for each in found:
             when = datetime.fromtimestamp(each.modified, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
             what = "removed" if clear else "needed by a commit that was killed" if each.is_pending else "staged"
