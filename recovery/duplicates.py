@@ -16,6 +16,7 @@ from kafkalog.codec.common.wording import counted
 from kafkalog.codec.names import DirectoryState, PartitionName, parse_partition_directory
 from kafkalog.log.disk.files import scan_directory
 from kafkalog.recovery.broker.manager import StartResult
+from kafkalog.recovery.checks.missing_partitions import topic_id_in
 from kafkalog.recovery.decide.better_copies import BetterCopy, Holding
 from kafkalog.recovery.decide.plan import Plan
 from kafkalog.recovery.facts.topic_facts import node_id_of
@@ -56,13 +57,17 @@ def _duplicates(roots: Sequence[str]) -> Iterator[_Duplicate]:
 
 def holding(plan: Plan, name: str) -> Holding | None:
     """Return path, log end offset and number of records (None if unknown) that a plan keeps of the partition directory
-    `name`. Return None if the plan has no counts of it, declines it, or does not contain it.
+    `name`, and whether its topic id contradicts the metadata. Return None if the plan has no counts of it, declines it,
+    or does not contain it. Raises `StorageError` if `partition.metadata` cannot be read.
     """
     kept = plan.choice.own_by_partition.get(name)
     end = next((partition.log_end_offset for partition in plan.partitions if partition.name == name), None)
     if kept is None or end is None or name in plan.declined:
         return None
-    return Holding(os.path.join(plan.root, name), end, kept.records_kept)
+    path = os.path.join(plan.root, name)
+    parsed = parse_partition_directory(name)
+    known = None if parsed is None else plan.topics.topic_ids.get(parsed.topic)
+    return Holding(path, end, kept.records_kept, None not in (known, own := topic_id_in(path)) and own != known)
 
 
 def with_better_copies(plan: Plan, holding_of: Callable[[str], Holding | None]) -> Plan:

@@ -1,4 +1,5 @@
-"""Compare two directories of one topic-partition in the log directories of one broker, one of which holds more.
+"""Compare two directories of one topic-partition in the log directories of one broker, one of which holds more or is
+the only one of the topic that the metadata names.
 
 No broker starts on them (`LogManager`), and a recovery keeps the log under the usual name. Only a person can decide to
 keep the other one instead.
@@ -23,17 +24,21 @@ class Holding(Struct, frozen=True):
     """log end offset"""
     records: int | None
     """number of records that can be kept; None if unknown"""
+    is_of_other_topic: bool = False
+    """its topic id is not the one that the metadata has for this name; so it is after a deletion and a new creation"""
 
     @property
-    def rank(self) -> tuple[int, int]:
-        """Sort key: the copy with the higher log end offset is greater, then the one with more records."""
-        return self.end, self.records or 0
+    def rank(self) -> tuple[bool, int, int]:
+        """Sort key: a copy of another topic of this name is least, then the higher log end offset is greater, then the
+        larger number of records.
+        """
+        return not self.is_of_other_topic, self.end, self.records or 0
 
     @property
     def text(self) -> str:
-        """Number of records, if known, and log end offset, as text."""
+        """Number of records, if known, and log end offset, as text, and whether the topic is another one."""
         held = "" if self.records is None else f"{counted(self.records, 'record')}, "
-        return f"{held}end {self.end}"
+        return f"{held}end {self.end}{', by topic id of another topic of this name' if self.is_of_other_topic else ''}"
 
 
 class BetterCopy(Struct, frozen=True):
@@ -65,10 +70,16 @@ class BetterCopy(Struct, frozen=True):
         return [*out, *([(self.best.path, self.directory)] if self.best.path != self.directory else [])]
 
     @property
+    def reason(self) -> str:
+        """Verb phrase for why the best directory is to be kept."""
+        is_only = not self.best.is_of_other_topic and any(other.is_of_other_topic for other in self.others)
+        return "is of the topic that the metadata names" if is_only else "holds more"
+
+    @property
     def sentence(self) -> str:
-        """Sentence for an operator: which directory holds most, and which directories to move to keep it."""
+        """Sentence for an operator: which directory is to be kept and why, and which directories to move for that."""
         others = ", ".join(f"{other.path} ({other.text})" for other in self.others)
         return (
-            f"{self.best.path} is {self.name} too and holds more ({self.best.text}) than {others}: to keep it, "
+            f"{self.best.path} is {self.name} too and {self.reason} ({self.best.text}; {others}): to keep it, "
             f"move the rest out of the log directory{'' if self.best.path == self.directory else ' and rename it'}"
         )

@@ -123,6 +123,22 @@ def test_a_whole_copy_beside_a_torn_one_is_kept_by_the_commands_that_are_named(b
     assert moves(kafkalog("plan", *given).out) == []
 
 
+def test_the_log_of_a_deleted_topic_is_moved_away_though_it_holds_more(tmp_path: Path) -> None:
+    """A topic was deleted and created again while one directory was away, which now has the old log."""
+    one, two = with_a_second_copy(tmp_path)
+    identity = two / "meta.properties"
+    identity.write_text(re.sub("directory.id=.*", "directory.id=AAAAAAAAAAMAAAAAAAAABA", identity.read_text()))
+    without_last_segment(one / "orders-23-0")
+    path = two / "orders-23-0" / "partition.metadata"
+    path.write_text("version: 0\ntopic_id: AAAAAAAAAAMAAAAAAAAABA\n")
+    planned = kafkalog("plan", one, two)
+    said = " ".join(planned.out.split())
+    assert f"{one}/orders-23-0, which is of the topic that the metadata names (" in said
+    assert f"end {END}, by topic id of another topic of this name" in said
+    ((source, _target),) = moves(planned.out)
+    assert source == f"{two}/orders-23-0"
+
+
 def test_a_copy_that_holds_less_is_not_preferred_to_the_usual_name(tmp_path: Path) -> None:
     one, two = with_a_second_copy(tmp_path)
     shutil.rmtree(two)

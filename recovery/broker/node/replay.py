@@ -102,16 +102,14 @@ class Replay(Struct, kw_only=True):
 
     def take(self, batches: Iterable[MetaBatch]) -> None:
         """Replay batches into `image`; control batches are skipped. A controller stops at the first record that it
-        cannot apply, and `contradiction` describes it; later calls do nothing. A broker continues: it skips the record
-        and adds it to `skipped`. Exceptions of `batches` are passed on, such as `ReaderError`.
+        cannot apply, and `contradiction` describes it; later calls apply nothing. A broker continues: it skips the
+        record and adds it to `skipped`. Exceptions of `batches` are passed on, such as `ReaderError`.
         """
-        if self.contradiction is not None:
-            return
         for batch in batches:
-            if not batch.is_control:
-                self._batch(batch)
             if self.contradiction is not None:
                 return
+            if not batch.is_control:
+                self._batch(batch)
 
     def _batch(self, batch: MetaBatch) -> None:
         for number, record in enumerate(batch.records):

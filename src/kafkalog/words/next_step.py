@@ -220,8 +220,8 @@ def _next_step(plan: Outlined, given: Given) -> NextStep:
         first, *more = plan.choice.better_copies
         named = os.path.basename if first.is_in_one_directory else os.fspath
         others = ", ".join(f"{named(other.path)}: {other.text}" for other in first.others)
-        rest = f"; {len(more)} more of this kind" if more else ""
-        note = f"type this to keep {named(first.best.path)}, which holds more ({first.best.text}; {others}{rest})"
+        rest = f"; {len(more)} more partitions are in two places" if more else ""
+        note = f"type this to keep {named(first.best.path)}, which {first.reason} ({first.best.text}; {others}{rest})"
         moves = [paths for better in plan.choice.better_copies for paths in better.moves]
         return NextStep(
             text=f"{note}, and then ask again:", commands=[f"mv {shell_line(paths)}" for paths in moves]

@@ -111,7 +111,7 @@ def test_a_copy_beside_its_original_is_refused(disks: Path, id_of_its_own: bool)
         lines = (copy / "meta.properties").read_text().splitlines()
         kept = [line for line in lines if not line.startswith("directory.id")]
         (copy / "meta.properties").write_text("\n".join([*kept, "directory.id=3nJ1s8hOQ0uV2m5cYw7bAw", ""]))
-    with pytest.raises(RecoveryRefused, match=r"broker-1 and .*copy cannot be volumes of one node.* node 1, and both "):
+    with pytest.raises(RecoveryRefused, match=r"no node starts with .*broker-1 and .*copy: by .* node 1, and both "):
         of(disks, *NAMES, "copy")
 
 

@@ -272,8 +272,8 @@ def _refuse_twins(shelf: Shelf) -> None:
 def _twins(first: LogDir, second: LogDir, what: str) -> str:
     node = None if first.meta_properties is None else first.meta_properties.node_id
     return (
-        f"{first.path} and {second.path} cannot be volumes of one node: by meta.properties both are of node {node}, "
-        f"and {what}; give the one that node {node} will be started with"
+        f"no node starts with {first.path} and {second.path}: by meta.properties both are of node {node}, and {what}; "
+        f"give the one that node {node} will be started with, or mend both first (`kafkalog plan`)"
     )
 
 
