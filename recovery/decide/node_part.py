@@ -187,9 +187,13 @@ def _replaced(plan: Plan, start: NodeStart) -> dict[str, int]:
 
 
 def _without_directory(start: NodeStart) -> list[str]:
-    """Names of the partitions that the start loses and that no log directory of the node has."""
+    """Names of the partitions that the start loses, and of which no log directory of the node has a directory that keeps
+    its name.
+    """
     return [
-        name for name in start.lost if not any(os.path.lexists(os.path.join(root, name)) for root in start.roots)
+        name
+        for name in start.lost
+        if name in start.strays or not any(os.path.lexists(os.path.join(root, name)) for root in start.roots)
     ]
 
 

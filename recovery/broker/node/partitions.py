@@ -83,8 +83,9 @@ _IO = "java.io.IOException"
 class Explained(Struct, frozen=True, kw_only=True):
     """Changes that the metadata itself shows. `removed` has ids of deleted topics, `moved` (topic id, partition)
     reassigned from this broker to others. `added` has (topic id, partition) placed on this broker by records that it
-    gets from its leader: it has not made them yet. With `by_itself` the node is the only controller, so that nothing
-    has changed its metadata since it stopped.
+    gets from its leader: it has not made them yet. A replica that held all records is not added if the broker has
+    registered since: it ran, so its own files are older. With `by_itself` the node is the only controller, so that
+    nothing has changed its metadata since it stopped.
     """
 
     removed: set[str] = field(default_factory=set)
@@ -102,10 +103,13 @@ class Explained(Struct, frozen=True, kw_only=True):
                 now = replicas_of(after, topic.id, number)
                 if now is not None and node_id in partition.replicas and node_id not in now.replicas:
                     self.moved.add((topic.id, number))
+        then, now = (None if node_id is None else image.brokers.get(node_id) for image in (before, after))
+        has_run = now is not None and (then is None or now.epoch > then.epoch)
         for topic in after.topics.values():
-            for number, partition in topic.partitions.items():
+            for number, replica in topic.partitions.items():
                 known = replicas_of(before, topic.id, number)
-                if node_id in partition.replicas and (known is None or node_id not in known.replicas):
+                is_new = node_id in replica.replicas and (known is None or node_id not in known.replicas)
+                if is_new and not (has_run and node_id is not None and _was_here(replica, node_id)):
                     self.added.add((topic.id, number))
 
     def shows(self, directory: PartitionDirectory) -> bool:
@@ -566,7 +570,12 @@ def _holders(partition: PartitionImage, node_id: int) -> set[int]:
 
 def _counts(replica: PartitionImage, node_id: int) -> bool:
     """Whether the broker's replica had everything according to the metadata, so that its loss counts."""
-    return replica.replicas == (node_id,) or node_id in (*replica.isr, *replica.elr, *replica.last_known_elr)
+    return replica.replicas == (node_id,) or _was_here(replica, node_id)
+
+
+def _was_here(replica: PartitionImage, node_id: int) -> bool:
+    """Whether the broker ran while it had the replica: a controller puts no other broker into these sets."""
+    return node_id in (*replica.isr, *replica.elr, *replica.last_known_elr)
 
 
 def _of_lost_id(

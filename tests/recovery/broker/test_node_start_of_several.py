@@ -16,7 +16,9 @@ from msgspec import structs
 
 from kafkalog import Log
 from kafkalog.cluster.kraft.metadata_image import MetadataImage, PartitionImage
+from kafkalog.cluster.kraft.metadata_log import MetadataLog
 from kafkalog.codec.names import DirectoryState, PartitionName
+from kafkalog.log.directories.partition import open_partition
 from kafkalog.recovery.broker.node.answer import ConsequenceKind, NodeAnswer, Part, StartOutcome
 from kafkalog.recovery.broker.node.metadata_log import LoadedMetadata
 from kafkalog.recovery.broker.node.partition_directory import PartitionDirectory
@@ -257,6 +259,22 @@ def test_what_was_deleted_and_made_again_while_the_node_was_down_is_a_note(tmp_p
     told = kafkalog("plan", broker, *controllers)
     assert "start_loses" not in told.out + told.err
     assert "out of service after a start as it is" not in told.out
+
+
+def test_what_was_created_while_an_older_copy_of_the_broker_ran_is_made_again_empty(tmp_path: Path) -> None:
+    """Seen on 4.1.1: a broker of yesterday served, empty, what was created after its last start."""
+    nodes = copied("static", tmp_path, *CONTROLLERS, BROKER)
+    broker, controllers = nodes.pop(BROKER), list(nodes.values())
+    events = MetadataLog(open_partition(broker / METADATA)).events([])
+    records = [each.record for each in events if each.record.name == "RegisterBrokerRecord"]
+    found = [(each.decoded.fields, each.version) for each in records if each.decoded is not None]
+    own, version = [each for each in found if each[0]["broker_id"] == BROKER][-1]
+    again = {**own, "broker_epoch": own["broker_epoch"] + 1000}
+    for root in controllers:
+        append_metadata(last_log(root), ("RegisterBrokerRecord", version, again), *topic("newer", ONE, BROKER))
+    (consequence,) = [each for each in answer(broker, None, *controllers).consequences
+                      if each.kind is ConsequenceKind.EMPTY_AGAIN]  # fmt: skip
+    assert (consequence.names, consequence.lost) == (("newer-0",), ("newer-0",))
 
 
 def test_an_older_copy_of_the_controllers_does_not_explain_strays(tmp_path: Path) -> None:
