@@ -187,9 +187,7 @@ def _replaced(plan: Plan, start: NodeStart) -> dict[str, int]:
 
 
 def _without_directory(start: NodeStart) -> list[str]:
-    """Names of the partitions that the start loses, and of which no log directory of the node has a directory that keeps
-    its name.
-    """
+    """Names of the partitions that the start loses, and of which the node has no directory that keeps its name."""
     return [
         name
         for name in start.lost

@@ -103,8 +103,7 @@ class Explained(Struct, frozen=True, kw_only=True):
                 now = replicas_of(after, topic.id, number)
                 if now is not None and node_id in partition.replicas and node_id not in now.replicas:
                     self.moved.add((topic.id, number))
-        then, now = (None if node_id is None else image.brokers.get(node_id) for image in (before, after))
-        has_run = now is not None and (then is None or now.epoch > then.epoch)
+        has_run = _broker_epoch(after, node_id) > _broker_epoch(before, node_id)
         for topic in after.topics.values():
             for number, replica in topic.partitions.items():
                 known = replicas_of(before, topic.id, number)
@@ -571,6 +570,12 @@ def _holders(partition: PartitionImage, node_id: int) -> set[int]:
 def _counts(replica: PartitionImage, node_id: int) -> bool:
     """Whether the broker's replica had everything according to the metadata, so that its loss counts."""
     return replica.replicas == (node_id,) or _was_here(replica, node_id)
+
+
+def _broker_epoch(image: MetadataImage, node_id: int | None) -> int:
+    """Epoch of the broker's last registration; -1 without one."""
+    broker = None if node_id is None else image.brokers.get(node_id)
+    return -1 if broker is None else broker.epoch
 
 
 def _was_here(replica: PartitionImage, node_id: int) -> bool:
