@@ -778,14 +778,14 @@ def _unnamed(damaged: Sequence[Finding], named: Sequence[Finding]) -> list[Findi
 
 
 def _lost_logs(survey: Survey) -> list[Finding]:
-    """Return an error for each dangling symbolic link in place of a log in a partition directory, sorted by path: a
-    broker ignores such links.
+    """Return an error for each dangling symbolic link in place of a segment's log in a partition directory, sorted by
+    path: a broker ignores such links.
     """
     detail = "a dangling symbolic link: the log's content is not here, and no count includes it"
     return [
         Finding(FindingCode.FOREIGN_FILE, Severity.ERROR, None, None, detail, path)
         for path in sorted(survey.dangling)
-        if "/" in path and path.endswith(FileKind.LOG.value)
+        if parse_partition_directory(os.path.dirname(path)) is not None and path.endswith(FileKind.LOG.value)
     ]
 
 
