@@ -22,6 +22,7 @@ from kafkalog.codec.names import (
     READ_BY_A_BROKER,
     RECOVERY_POINT_CHECKPOINT,
     TEMPORARY,
+    parse_partition_directory,
 )
 from kafkalog.log.disk.pointer import half_done
 from kafkalog.log.storage.java import as_printed
@@ -210,8 +211,9 @@ def refuse_unsafe(survey: Survey, actions: Sequence[RecoveryAction], after: Tree
 
 def _dangling_checkpoint(survey: Survey) -> str | None:
     for path in survey.dangling:
-        name = path.rpartition("/")[2]
-        if path in CHECKPOINTS or (path != name and name == LEADER_EPOCH_CHECKPOINT):
+        directory, _separator, name = path.rpartition("/")
+        is_of_partition = parse_partition_directory(directory) is not None
+        if path in CHECKPOINTS or (is_of_partition and name == LEADER_EPOCH_CHECKPOINT):
             return f"{path} is a dangling symbolic link, which takes the log directory offline: remove it"
     return None
 

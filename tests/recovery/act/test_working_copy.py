@@ -58,7 +58,8 @@ def test_a_link_that_leads_nowhere_in_the_place_of_a_log(target: str, root: Path
 
 def test_a_link_that_leads_nowhere_beside_the_partitions(root: Path) -> None:
     (root / "backup").mkdir()
-    (root / "backup" / "old.log").symlink_to("/nowhere")
+    for name in ("old.log", "leader-epoch-checkpoint"):
+        (root / "backup" / name).symlink_to("/nowhere")
     assert "dangling" not in kafkalog("plan", root).out
 
 
