@@ -41,11 +41,13 @@ def plan_survey(found: Survey, workers: Workers, rules: Rules, *, compare: bool 
     read are left out and named in the plan's `declined`. `choice.better_copies` names directories that hold more of a
     topic-partition than the kept one. `mark_clean` in the rules implies `full`.
 
-    Except in mode set-aside, a partition that was closed cleanly is left unchanged only if the whole plan changes
-    nothing: a recovery removes the clean-shutdown marker, which proves the clean close. If there are changes, problems
-    that remain after them are added as findings, again except in that mode. With `compare=False`, other ways of
-    recovering are not simulated, records are not counted, and remaining problems are not added. Raises `StorageError`
-    if something outside the unreadable directories cannot be read, `UsageError` for a setting that Kafka would refuse.
+    A recovery removes the clean-shutdown marker, which proves that partitions were closed cleanly. So such a partition
+    is left unchanged only if the whole plan changes nothing. If there are changes, problems that remain after them are
+    added as findings. Neither applies in mode set-aside.
+
+    With `compare=False`, other ways of recovering are not simulated, records are not counted, and neither remaining
+    problems nor better copies are added. Raises `StorageError` if something outside the unreadable directories cannot
+    be read, `UsageError` for a setting that Kafka would refuse.
     """
     plan = _plan_survey(found, workers, rules, compare=compare)
     if not compare:
@@ -253,8 +255,7 @@ def recover_places(
 
 def refuse_completing(earlier: Earlier, rules: Rules) -> None:
     """Raise `RecoveryRefused`, with advice, if completing an interrupted execution would lose readable records without
-    consent. Consent is `accept_loss`. Mode kafka is consent too, if the interrupted execution had it and it is the mode
-    now.
+    consent. Consent is `accept_loss`, or mode kafka in both the interrupted execution and `rules`.
     """
     for run, _located in earlier.fitting:
         is_agreed = rules.accept_loss or run.journal.mode == rules.mode == Mode.KAFKA

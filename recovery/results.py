@@ -133,7 +133,7 @@ def nothing_done(plan: Plan, earlier: CompletedRuns | None = None) -> RecoveryRe
 def losses_of(choice: RecoveryChoice) -> list[LossOfRun]:
     """Return the losses of the plan by partition directory, for the journal: lost records (None if unknown), whether
     that number is exact, and the lost offset ranges, both ends inclusive (the last offset is None if unknown).
-    Partitions that surely lose nothing are omitted.
+    Partitions that are known to lose nothing are omitted.
     """
     return [
         LossOfRun(

@@ -194,9 +194,10 @@ def recover_into(
 
     Partitions that cannot be read, or have links or special files, are not in the copy; the result's `declined` names
     them. With `remote_logs` in the request, missing and damaged segments of tiered logs are first copied from the
-    remote tier. Raises `UsageError` for several paths or a partition directory, `RecoveryRefused` if the original is in
-    use, has an interrupted execution, or directly contains links or special files, `StorageError` if a file cannot be
-    read or copied, and otherwise as `recover`. If copying or recovering fails, the copy is removed.
+    remote tier. Raises `UsageError` for several paths, a partition directory or a `target` that is refused,
+    `RecoveryRefused` if the original is in use, has an interrupted execution, or directly contains links or special
+    files, `StorageError` if a file cannot be read or copied, and otherwise as `recover`. If copying or recovering
+    fails, the copy is removed, unless an execution on it was interrupted.
 
     * `request`: how to recover; may be left out for the defaults
     * `paths`: one log directory

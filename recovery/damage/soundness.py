@@ -186,9 +186,9 @@ class _Walk:
 
     def _batch(self, path: str, position: int, header: AnyHeader, base: int) -> bool:
         """Add one batch of the segment with base offset `base`: update highest offset, front, rest and repeats. Return
-        True; or False if the batch is not sound or the walk ends there. An unsound batch sets the cut in the result,
-        and so does the batch at the given end. If an earlier batch has an offset that the segment's indexes cannot
-        hold, and a lower offset follows, `misplaced` is set instead. A second walk must end there.
+        whether the walk continues. It ends if the batch is not sound, or is the one at which the walk was to end: the
+        cut in the result is then this batch. It also ends, without a cut, if the indexes of the front's segment cannot
+        hold the front's offset and this batch lies below it: `misplaced` is then the front.
         """
         if self._ends_at(path, position):
             return False

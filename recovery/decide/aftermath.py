@@ -108,14 +108,17 @@ def consequences(
     coordinators: Coordinators,
 ) -> Iterator[LossConsequence]:
     """Yield the consequences for others of a plan that leaves the tree `after` of the tree `before`, partition by
-    partition in the order of `results`: consumer groups beyond the log's end, transactions without end marker, older
-    values of a compacted topic, segments that retention deletes soon, and deleted records that return. Raises
-    `StorageError` if a file in `before` or `after` cannot be read, `UsageError` as `_of_retention` does.
+    partition in the order of `results`: consumer groups beyond the log's end, transactions that stay open, lost state
+    or older values, segments that retention deletes soon, and deleted records that return. Raises `StorageError` if a
+    file in `before` or `after` cannot be read, `UsageError` as `_of_retention` does.
 
-    Groups are examined only if the partition loses something, or if `__consumer_offsets` is small; older values only if
-    it loses something, and keeps some records or is of `__consumer_offsets` or `__share_group_state`. `results` are the
-    partition directories as a start loads them; only live ones that do not become stray count. `measured` are the
-    losses by partition directory. `coordinators` know the committed offsets and the transactions.
+    Groups are examined only if the partition loses something, or if `__consumer_offsets` is small. Older values return
+    if a partition of a compacted topic or of `__share_group_state` loses something and keeps records. State is lost if
+    a partition of `__consumer_offsets` or `__share_group_state` loses something and keeps no record.
+
+    `results` are the partition directories as a start loads them; directories that are not live or become stray are
+    skipped. `measured` are the losses by partition directory. `coordinators` know the committed offsets and the
+    transactions.
     """
     topics = rules.facts
     for result in results:
@@ -254,9 +257,10 @@ def of_look_ups(
 
 
 def _deleted_after_full(tree: Tree, result: LoadedPartition | None, names: Sequence[str], rules: Rules) -> str:
-    """Return what follows the sentence about the wrong time indexes `names` of a partition directory if retention
-    deletes another number of segments once they are rebuilt; empty if the number is the same, no limit is known, or a
-    log cannot be read to its end. Raises `StorageError` if a file cannot be read.
+    """Return the end of the sentence about the wrong time indexes `names` of a partition directory: the numbers of
+    segments that retention deletes before and after they are rebuilt. Empty if both are equal, if `result` is None, if
+    `_limits` returns None, or if the log of one of these indexes cannot be read to its end. Raises `StorageError` if a
+    file cannot be read, `UsageError` as `_limits` does.
     """
     name = None if result is None else parse_partition_directory(result.name)
     limits = None if name is None else _limits(name.topic, rules)
@@ -408,7 +412,7 @@ def _of_retention(after: Tree, result: LoadedPartition, name: PartitionName, rul
     """Yield one `retention` consequence if a broker deletes segments soon after its start. It deletes segments below
     the log start offset, and segments beyond the limits for size or age. A limit is known if it is set explicitly, or
     is the default of a broker whose properties are given. Yields nothing for the metadata log, if no limit is known, if
-    the topic is not deleted by retention, or if the segments are empty.
+    the topic is not deleted by retention, or if all segments to delete are empty.
 
     A broker takes the time of the newest record from the last entry of the time index, and without one the modification
     time of the log (`LogSegment.largestTimestamp`). Age is counted up to `rules.now_ms`. Raises `StorageError` if a
@@ -646,13 +650,14 @@ def _stops(
     *,
     is_hurt: bool,
 ) -> Iterator[_Stop]:
-    """Yield each transaction that is open in the producer snapshot at the log end offset, if there is one, although it
-    has ended: its coordinator has committed or aborted it and its producer has no undecided one, or the last producer
-    snapshot of `before`, if it can be parsed, lies above its first offset and does not list it.
+    """Yield each transaction that has ended, but is open in the producer snapshot of `after` at the log end offset;
+    nothing if there is no such snapshot or it cannot be parsed. First come those that their coordinator has committed
+    or aborted, if their producer has no undecided one. Then come those that the last producer snapshot of `before` does
+    not list although it lies above their first offset; none if it cannot be parsed.
 
-    The coordinator does not count if the transaction began after its decision, or if its log lacks its end. If the log
-    here loses nothing (`is_hurt` is False), snapshots of `before` do not count, and the coordinator counts only if it
-    lists this partition for the producer. Raises `StorageError` if a snapshot cannot be read.
+    The coordinator does not count if the transaction began after its decision, or if the end of its log is lost. If
+    this partition loses nothing (`is_hurt` is False), the snapshot of `before` does not count, and the coordinator
+    counts only if it lists this partition for the producer. Raises `StorageError` if a snapshot cannot be read.
     """
     path = f"{result.name}/{segment_file(result.log_end_offset, FileKind.PRODUCER_SNAPSHOT)}"
     opened = _open_at_end(after, path)
@@ -723,8 +728,8 @@ def _decided(
 
 
 def _began_later(opened: ProducerEntry, listed: Listed | None, ids: Sequence[TransactionalId]) -> bool:
-    """Whether an open transaction began after the decision in `listed`, else in the state of the first of `ids`. Since
-    KIP-890 (version 2) a decision has an epoch above the one of its transaction.
+    """Whether an open transaction is newer than the decision in `listed`, or if `listed` is None, in `ids[0]`: it has a
+    later timestamp, or too high an epoch. Since KIP-890 (version 2) a decision's epoch is above its transaction's.
     """
     if listed is not None:
         epoch, decided_at = listed.producer_epoch, listed.timestamp

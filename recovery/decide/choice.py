@@ -78,8 +78,9 @@ class RecoveryChoice(Struct, frozen=True, kw_only=True):
 
 def sentence_of_loss(choice: RecoveryChoice) -> str:
     """Return a sentence about the sound records and transaction markers that the plan drops, for which recovery asks
-    for consent. It names the partition that loses most, with its offsets, and the number of others. At least one
-    partition must drop something, else `ValueError` is raised.
+    for consent. It names the partition that loses most, with its offsets, and the number of others. If other nodes may
+    have copies of a metadata log, or another directory holds more, it says so. At least one partition must drop
+    something, else `ValueError` is raised.
     """
     own = choice.own
     hurt = {name: measured for name, measured in choice.own_by_partition.items() if measured.drops_sound}

@@ -153,8 +153,8 @@ def _with_help(
 ) -> WayResult | None:
     """Return the result of mode `merge` or `remote`, with counts only for the partitions that it helps; None if it
     helps none. The mode is simulated in memory, unless it was requested and so is known already. `counted` are the
-    partitions that it may help. `copies` maps a partition to the directories of its other copies, for mode `merge`;
-    then the counts of undamaged partitions have `from_copies`. Raises `StorageError` if a file cannot be read.
+    partitions that it may help. For mode `merge`, `copies` maps a partition to the directories of its other copies, and
+    the counts have `from_copies` (`Comparer.note_from_copies`). Raises `StorageError` if a file cannot be read.
     """
     if not counted:
         return None
@@ -189,9 +189,12 @@ def _compared(
     with_help: Sequence[WayResult],
 ) -> RecoveryChoice:
     """Make a `RecoveryChoice` from the simulated ways: describe and order them, in total and for each partition. Each
-    way is counted for each partition, and the counts are stored in the elements of `ways`. `counted` are all
-    partitions, `hurt` those that lose something or have fewer records than mode merge leaves. `with_help` are ways that
-    use other copies or the remote tier; they have counts only for the partitions that they help.
+    way is counted for each partition, and the counts are stored in the elements of `ways`; for partitions that are not
+    in `hurt`, a simulated way gets the counts of the requested recovery. `held_back` is set in all counts.
+
+    `counted` are all partitions, `hurt` those that lose something or have fewer records than mode merge leaves.
+    `with_help` are ways that use other copies or the remote tier; they have counts only for the partitions that they
+    help.
 
     Ways that combine options are left out if they are not better than the single options (`_gains`, `_mends`). Raises
     `StorageError` if a log cannot be read, `UsageError` as `consequences` does.
@@ -279,9 +282,12 @@ def _with_rest(
     hurt: Sequence[CountedPartition],
 ) -> WayResult:
     """Choose, for a way that is applied to one partition at a time, the partitions that it is for and the recovery of
-    all others (`rest`); return the way with both, and with the counts of both together. It is for a partition if it
-    keeps more there than that recovery. If it is better nowhere, it is for all that it can be applied to. Of all
-    `recoveries` that are not refused (of all, if each is), the one that is best together with the way is chosen.
+    all others (`rest`); return the way with both, and with the counts of both together.
+
+    The way is for a partition if its loss there is known, and that of the other recovery is unknown or worse
+    (`Measured.sort_key`). If it is better nowhere, it is for all that it can be applied to. The recovery is the one of
+    `recoveries` that is best together with the way. One that is refused is chosen only if all are; if no loss is known,
+    the first is chosen. `recoveries` must not be empty.
 
     `of_partition` has the counts of the way for the partitions to which it can be applied.
     """
@@ -325,8 +331,9 @@ def _note_held_back(way: WayResult, names: Collection[str], directory: SurveyedD
 def _of_recommended(
     directory: SurveyedDirectory, comparer: Comparer, ways: Sequence[tuple[RecoveryWay, WayResult]]
 ) -> Iterator[LossConsequence]:
-    """Yield the lost transaction markers that follow from the recommended way, if it is a recovery other than the one
-    that the plan carries out. Nothing if no way is recommended. Raises the errors of `consequences` while iterating.
+    """Yield the `marker_lost` consequences of the recommended way and of its `rest`. Nothing for the recovery that the
+    plan carries out, if no recovery carries the way out (`how`), or if no way is recommended. Raises the errors of
+    `consequences` while iterating.
     """
     best = recommended([way for way, _result in ways])
     for way, result in ways:
@@ -346,8 +353,8 @@ def _of_recommended(
 
 
 def _loses_metadata(partition: CountedPartition, ways: Sequence[RecoveryWay]) -> bool:
-    """Whether the partition is the cluster metadata log, has damage worse than a torn tail or missing segments, and no
-    recommended way is known to keep all of its records. False if its logs were not read.
+    """Whether the partition is the cluster metadata log, has damage worse than a torn tail or missing segments, and
+    either no way is recommended or the recommended one loses records of it. False if its logs were not read.
     """
     original = partition.census
     if partition.facts.topic != CLUSTER_METADATA_TOPIC or original is None:
@@ -396,12 +403,12 @@ class _WayDescriber:
 
     def way(self, result: WayResult, found: Measured, partitions: Sequence[PartitionFacts]) -> RecoveryWay:
         """Describe one way of recovering for these partitions, which lose something; `found` are its counts for them.
-        `how` is None if no recovery carries the way out, or if it is the broker's start and the logs do not load. If
-        recovery leaves all of these partitions unchanged, there is a refusal, and the consequence says so; never for a
-        way that is applied to one partition at a time.
+        `how` is None if no recovery carries the way out, or if it is the broker's start and the logs do not load. The
+        refusal is that of `refusal_of`, and the consequence then says that nothing is done; but a way that is applied
+        to one partition at a time is never refused.
 
-        The way needs consent if its mode takes whole partitions away. It also needs consent if it drops sound records
-        or markers, or makes a partition stray; the broker's start does not need it for this.
+        A way with `how` needs consent if its mode takes whole partitions away. It also needs consent if it drops sound
+        records or markers, or makes a partition stray, unless it is the broker's start.
         """
         spec = result.way
         refusal = None if spec.is_for_each_partition else result.refusal_of(partitions)

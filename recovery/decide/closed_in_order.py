@@ -137,8 +137,9 @@ def checks_of(survey: Survey, tiering: Tiering) -> tuple[InOrder, Look | None]:
 def findings_of_checks(survey: Survey, tiering: Tiering, checked: Checked = _NOTHING) -> Iterator[Finding]:
     """Yield the warnings and errors of the checks about the log directory and its partitions, with relative file paths;
     nothing if there are more logs than a plan counts. A partition that cannot be read is left out, and so is the log
-    directory itself if only a part of it was surveyed. `checked` are findings that are already known, by partition
-    directory: these are not checked again. Raises `StorageError` while iterating if a checkpoint cannot be read.
+    directory itself if it cannot be read or only a part of it was surveyed. `checked` are findings that are already
+    known, by partition directory: these directories are not checked again. Raises `StorageError` while iterating if a
+    checkpoint cannot be read.
     """
     checks = _Checks(survey, tiering)
     if not checks.reads_all:
@@ -164,13 +165,16 @@ class Left(NamedTuple):
 def left_by(
     actions: Iterable[RecoveryAction], findings: Collection[Finding], survey: Survey, tiering: Tiering, checked: Checked
 ) -> Iterator[Left]:
-    """Yield problems that remain after a plan: warnings and errors of the checks about files that the plan's `actions`
-    do not change, without those that its `findings` report at the same place (code, file, position and offset).
+    """Yield the warnings and errors of the checks that a plan's `findings` do not have (with equal code, file, position
+    and offset), in three cases:
 
-    A start examines a log from its recovery point on. Problems before it stay, and need `full` or another copy; the
-    finding says so if it is about an index. With a clean-shutdown marker a start examines nothing, so errors about
-    indexes and findings about leader epochs that the plan repairs are yielded too. If the plan repairs the log of an
-    index, a finding about the index says that it was compared with the unrepaired log, and counts as repaired.
+    * The plan's `actions` do not change the file. A start examines a log only from its recovery point on; the detail of
+      a finding about an index says that the rest needs a full examination.
+    * The plan changes only the log beside the index that the finding is about. This counts as repaired; the detail says
+      that the index was compared with the unrepaired log.
+    * The plan changes the file, the finding is an error about an index or is about leader epochs, and there is a
+      clean-shutdown marker, because of which a start would repair nothing. This counts as repaired.
+
     `checked` are findings that are already known, by partition directory. Reads the logs, unless there are more than a
     plan counts: then nothing is yielded. Raises `StorageError` while iterating if a checkpoint cannot be read.
     """

@@ -106,7 +106,7 @@ class WayResult(Struct, kw_only=True):
         return list(WAYS).index(self.way.name), *((True, True) if self.request is None else self.request.order)
 
     def refusal_of(self, partitions: Iterable[PartitionFacts]) -> str | None:
-        """If all of these topic-partitions are left unchanged, return the reason for the first one. Return None if
+        """Return the reason why the first of these topic-partitions is left unchanged, if all of them are; None if
         something is done for at least one of them, or if there are none.
         """
         refusals = [
@@ -225,8 +225,8 @@ class Comparer:
 
     def note_ends_of_copies(self, partition: CountedPartition, copies: Iterable[str]) -> None:
         """Note the brokers whose own copy of the partition is in `copies` (partition directories) and ends below the
-        high watermark, or below this log's end if there is none. They cannot replace what this log loses
-        (`others`). Copies of unknown brokers, and copies that cannot be read, are ignored.
+        high watermark, or below this log's end if the watermark is 0 or unknown. Such a copy cannot replace what this
+        log loses (`others`). Copies of unknown brokers, and copies that cannot be read, are ignored.
         """
         facts, original = partition.facts, partition.census
         needed = facts.high_watermark or (0 if original is None else original.end_offset)
@@ -283,10 +283,10 @@ class Comparer:
         return (structs.replace(facts, log_start=0), whole) if is_wrong else (facts, original)
 
     def counted(self, facts: PartitionFacts, original: Census | None, *, is_untouched: bool) -> CountedPartition:
-        """Return the counts of one partition, for the requested recovery and for a broker's start. `original` is its
-        census, None if its logs were not read; nothing counts as lost then. `is_untouched` means that neither of the
-        two changes its logs. If the broker does not start, all counts for its start are unknown. Raises `StorageError`
-        if a file cannot be read.
+        """Return the counts of one partition, for the requested recovery and for a broker's start. If the broker does
+        not start, all counts for its start are unknown. `original` is the census; if it is None, because the logs were
+        not read, nothing else counts as lost. `is_untouched` means that neither of the two changes the partition's
+        logs. Raises `StorageError` if a file cannot be read.
         """
         is_same = is_untouched and original is not None and not original.hidden and (
             min(self.kafka.log_end(facts), self.own.log_end(facts)) >= original.end_offset
@@ -325,9 +325,9 @@ class Comparer:
         )
 
     def note_from_copies(self, partition: CountedPartition, way: WayResult) -> None:
-        """Set `from_copies` in the counts of a way that merges, if nothing of the partition is damaged, and neither the
-        way nor a start loses or hides a record: the records that it puts in below the end of the log. Raises
-        `StorageError` if a log cannot be read.
+        """Set `from_copies` in the counts of a way that merges: the number of records that it adds below the end of the
+        log. Does nothing if the partition is hurt (`is_hurt`) or has no census, or if the way loses or hides records or
+        has no tree. Raises `StorageError` if a log cannot be read.
         """
         facts, original, measured = partition.facts, partition.census, self.measured(partition, way)
         if original is None or way.tree is None or self.is_hurt(partition) or measured.out_of_reach:

@@ -60,8 +60,9 @@ class DeletedPartitions(Struct, frozen=True, kw_only=True):
 
 
 def deleted_partitions(survey: Survey) -> DeletedPartitions | None:
-    """Return the deleted partitions of a surveyed log directory whose records nothing else there has; None if there are
-    none. Reads the batch headers of their logs; raises `StorageError` if it cannot.
+    """Return the deleted partitions of a surveyed log directory whose records nothing else there has (`_is_alone`);
+    None if there are none. The metadata log is left out. Reads the batch headers of their logs; raises `StorageError`
+    if it cannot.
     """
     tree = survey.tree()
     live, gone = _live_and_deleted(tree)
@@ -84,10 +85,10 @@ def deleted_beyond_end(survey: Survey, planned_ends: Mapping[str, int]) -> tuple
 
 
 def lost_in_deleted(survey: Survey, lost: Iterable[LostRange]) -> dict[str, list[str]]:
-    """Return the paths of `.deleted` logs at or above the first segment of the live log that hold offsets in `lost`, by
-    partition directory and in offset order; empty if there are none. All count if the log has no segment. The metadata
-    log is left out. Compaction and truncation leave such files, until the next start removes them. Reads batch headers
-    of the logs that may hold such offsets; raises `StorageError` if it cannot.
+    """Return the paths of `.deleted` logs that hold offsets in `lost`, by partition directory, in offset order; empty
+    if there are none. Logs below the first live segment are left out, and so is the metadata log. Compaction and
+    truncation leave such files, until the next start removes them. Reads batch headers of the logs that may hold such
+    offsets; raises `StorageError` if it cannot.
     """
     tree = survey.tree()
     ranges: dict[str, list[LostRange]] = {}
@@ -136,9 +137,9 @@ def note_of_deleted(
     survey: Survey, tiering: Tiering, lost: Mapping[str, Sequence[str]], gone: DeletedPartitions | None
 ) -> str | None:
     """Return a sentence about deleted partitions and deleted segments that are still on disk, if no other file there
-    holds their records. Return None if there are none; the metadata log is ignored. The sentence names at most three.
-    `lost` is the result of `lost_in_deleted`, `gone` that of `deleted_partitions`. Raises `StorageError` if a file
-    cannot be read.
+    holds their records. Return None if there are none; the metadata log is ignored. The sentence names at most three
+    directories. `lost` is the result of `lost_in_deleted`, `gone` that of `deleted_partitions`. Raises `StorageError`
+    if a file cannot be read.
     """
     tree = survey.tree()
     places = [] if gone is None else [*gone.directories]
@@ -179,8 +180,9 @@ def _holds_records(tree: Tree, path: str) -> bool:
 
 def _is_alone(tree: Tree, directory: str, live: str | None) -> bool:
     """Whether the deleted partition in `directory` has records that the live partition in `live` does not have. This is
-    so if there is no live partition, or if it has another topic id, no records, or a higher first offset. False if the
-    deleted one has no records. Raises `StorageError` if a log cannot be read.
+    so if there is no live partition (None), or if it has another topic id, no bytes, or a higher first base offset.
+    Deleted logs that do not begin with a sound batch do not count; False if there are no others. Raises `StorageError`
+    if a log cannot be read.
     """
     logs = [(base, path) for base, path in logs_with_suffix(tree, directory, "") if _holds_records(tree, path)]
     if not logs:
@@ -193,8 +195,8 @@ def _is_alone(tree: Tree, directory: str, live: str | None) -> bool:
 
 def _deleted_below(tree: Tree, directory: str, remote: OffsetRanges) -> list[str]:
     """Return the paths of `.deleted` logs below the first live segment, by base offset; all `.deleted` logs if there is
-    no live segment. Logs without records are left out, and so are logs whose offsets are all in the remote tier. Raises
-    `StorageError` if a log cannot be read.
+    no live segment. Logs that do not begin with a sound batch are left out, and so are logs whose offsets are known to
+    be all in the remote tier. Raises `StorageError` if a log cannot be read.
     """
     deleted = logs_with_suffix(tree, directory, DELETED)
     if not deleted:

@@ -35,9 +35,9 @@ def longer_copies(
 ) -> Iterator[LossConsequence]:
     """Yield a `copy_has_more` consequence for each topic and each log directory among `copies` in which partitions of
     the topic have offsets at or beyond the end of the log in `root`. `results` are the partitions as the plan leaves
-    them. Left out are the metadata log, partitions in `merged`, which the recommended way merges with the copies, and
-    copies that have another topic id or cannot be read. Reads the last segments of the copies. Raises `StorageError` if
-    this partition's own topic id cannot be read.
+    them; those that are not live or become stray are skipped. Also skipped are the metadata log, partitions in
+    `merged`, which the recommended way merges with the copies, and copies that have another topic id or cannot be read.
+    Reads the last segments of the copies. Raises `StorageError` if this partition's own topic id cannot be read.
     """
     if not copies:
         return
@@ -76,8 +76,9 @@ def _sentence(several: Sequence[_Longer]) -> str:
 
 
 def _offsets_of(directory: str) -> tuple[int, int]:
-    """Return the first base offset of the live segments in a partition directory, and the offset after the last sound
-    batch of the last segment; (0, 0) without a segment. Raises `StorageError` if a file cannot be read.
+    """Return the first base offset of the live segments in a partition directory, and the offset at which its log ends:
+    after the highest offset of the last segment before any damage, or that segment's base offset if no sound batch is
+    there. Return (0, 0) without a segment. Raises `StorageError` if a file cannot be read.
     """
     logs = [
         (parsed.base_offset, entry.path)

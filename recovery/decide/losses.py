@@ -57,9 +57,10 @@ def records_text(found: Measured) -> str:
     of records` if the number is None, or 0 but not exact; `, perhaps none` follows if only zeros are not counted. It is
     `at most 7 records, perhaps none` if another replica may have all, and `3 to 7 records` if it may have some.
 
-    If some damaged places could not be counted, the text is `at least 7 records`. If the number is also derived from
-    offsets, which also belong to transaction markers, it is `about 7 records and an unknown number more`, or, if only
-    offsets are counted, `at least 7 offsets, perhaps fewer records`.
+    If some damaged places could not be counted, the text is `at least 7 records`, without what another replica may
+    have; it is `an unknown number of records, perhaps none` if that is all. If the number is also derived from offsets,
+    which also belong to transaction markers, it is `about 7 records and an unknown number more`, or, if only offsets
+    are counted, `7 offsets or more, an unknown number of records`.
     """
     if found.records_lost is None or (found.records_lost == 0 and not found.is_exact):
         is_zeros = found.records_lost == 0 and 0 < found.uncounted == found.uncounted_zeros
@@ -79,7 +80,7 @@ def records_text(found: Measured) -> str:
 
 
 def _elsewhere_text(found: Measured, surely: int) -> str:
-    """Number of lost records as text if another replica may have all but `surely` of them."""
+    """Return `records_text` for a loss of which another replica may have all but `surely` records."""
     if found.uncounted and not surely:
         return "an unknown number of records, perhaps none"
     if found.uncounted:
@@ -89,8 +90,8 @@ def _elsewhere_text(found: Measured, surely: int) -> str:
 
 
 def sentence_of_lost(found: Measured) -> str:
-    """Return text to follow "it loses": "nothing", the number of lost records (`records_text`), or "an unknown number
-    of records". The number of kept records that a consumer skips is added, if it is not 0.
+    """Return text to follow "it loses": the number of lost records (`records_text`), and the number of kept records
+    that a consumer skips, if it is not 0. The text is "nothing" if both are known to be 0.
     """
     if found.records_lost == 0 and found.is_exact and not found.records_hidden:
         return "nothing"
@@ -146,13 +147,19 @@ def lost_beside(
     renamed: Sequence[tuple[str, str]] = (),
 ) -> list[str]:
     """Return phrases about losses that the recovery itself does not cause, to be added after the sum of its losses;
-    empty if there are none. They name partitions that lose something by the start of these nodes or with a log
-    directory, and partitions with a PARTITION_MISSING finding that the start does not mention. They also name the
-    metadata if the start treats it as empty, or its end if the start returns to an earlier offset, and partitions whose
-    logs are older than the metadata, except those of `counted_already` (names of partition directories). They also name
-    metadata that is lost already. Unless all log directories of the nodes are given, they say that another one may have
-    the missing partitions. `renamed` are paths of directories that look like missing partitions, each with the path of
-    the partition.
+    empty if there are none. They are about, in order:
+
+    * partitions that lose something by the start of these nodes;
+    * partitions of a lost log directory;
+    * partitions that the start makes again, empty, if log directories of the nodes were not given;
+    * metadata that is lost already;
+    * the metadata if the start treats it as empty, else its end if the start returns to an earlier offset;
+    * partitions whose logs are older than the metadata, except `counted_already` (names of partition directories);
+    * partitions with a PARTITION_MISSING finding that the start does not mention.
+
+    If log directories of the nodes were not given, the third and the last phrase say that these may have the
+    partitions. `renamed` are paths of directories that look like missing partitions, each with the path of the
+    partition; the first and the last phrase mention them.
     """
     starts = list(dict.fromkeys(nodes))
     of_start = [consequence for start in starts for answer in start.answers for consequence in answer.consequences]

@@ -29,8 +29,8 @@ class PutAway(Struct, frozen=True, kw_only=True):
 
 def put_away(plan: Changes) -> list[PutAway]:
     """Return the directories and files that the plan moves to quarantine as a whole, in the order of its actions. Files
-    of partitions and the clean-shutdown marker are left out. Directories are listed again for the number and size of
-    their files, because a survey has only their first level.
+    in directories and the clean-shutdown marker are left out. Directories are listed again for the number and size of
+    their files, because a survey has only their first level; what cannot be listed is not counted (`is_whole`).
     """
     moved = []
     for action in plan.actions:

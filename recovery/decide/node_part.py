@@ -38,15 +38,18 @@ __all__ = ["start_now", "with_nodes"]
 
 def with_nodes(plans: Sequence[Plan], rules: Mapping[str, Rules]) -> list[Plan]:
     """Return the plans, in order, with the forecasts of their node's start, on the directories as they are and after
-    the plans, and the consequences. If the logs load, also with the findings about the start and the metadata log, and
-    the removal of a `bootstrap.checkpoint` that prevents it (`_without_bootstrap`). `rules` are by log directory. Plans
-    that were made without comparing ways, or whose broker's start could not be predicted, are returned unchanged.
+    the plans, and with the consequences of the start. `rules` are by log directory. Plans that were made without
+    comparing ways, or whose broker's start could not be predicted, are returned unchanged. Each node is predicted once,
+    from the results of loading the logs of all its directories. If only some partitions were examined, no further
+    segments are read for it.
 
-    A plan is refused if no release asked about starts, because a later one has written the files. Each node is
-    predicted once, from the results of loading the logs of all its directories. If the node starts with no release, the
-    forecast's outcome becomes START_FAILS, although the logs load. If only some partitions were examined, the segments
-    of the others are not read. Raises `StorageError` if a file that a start reads cannot be read, `UsageError` if the
-    release asked about is not known.
+    If the logs of a directory load, its plan also gets findings about the start and the metadata log, and the removal
+    of a `bootstrap.checkpoint` that prevents the start (`_without_bootstrap`). It is refused if a later release than
+    those asked about has written the files, so that none of them starts. If the node starts with no release, the
+    outcome becomes START_FAILS.
+
+    Raises `StorageError` if a file that a start reads cannot be read, `UsageError` if the release asked about is not
+    known.
     """
     loaded = {
         plan.root: logs
@@ -90,7 +93,8 @@ def _is_same_failure(start: NodeStart, after: NodeStart) -> bool:
 
 def _left_by(plans: Sequence[Plan], start: NodeStart) -> dict[str, BrokerResult]:
     """Return the result of loading the logs that the plans of one node leave, with the tree that they leave, for each
-    log directory that is changed. Empty if nothing is changed, or if one of the plans is refused or its result unknown.
+    log directory that is changed. Empty if nothing is changed, or if one of the plans is refused, declines partitions
+    or has an unknown result.
     """
     left: dict[str, BrokerResult] = {}
     for plan in plans:
@@ -171,8 +175,8 @@ def _refused(plan: Plan, why: str) -> Plan:
 
 
 def _replaced(plan: Plan, start: NodeStart) -> dict[str, int]:
-    """Log end offsets of the copies in the plan's directory that the start makes the current logs, although they end
-    earlier, by name of the partition's directory. Those whose end is unknown are left out.
+    """Return the log end offset of each `-future` copy in the plan's directory that replaces the current log at the
+    start although it ends earlier, by name of the partition. Copies whose end is unknown are left out.
     """
     ends = {partition.name: partition.log_end_offset for partition in plan.partitions}
     replaced = {
@@ -239,7 +243,8 @@ def _of_metadata_log(root: str, rules: Rules) -> list[Finding]:
 def start_now(root: str, rules: Rules, before: NodeStart | None) -> NodeStart | None:
     """Predict the node's start on the directory as it is now, after a recovery. `before` is the plan's prediction, if
     any. The logs, which the recovery has verified, are not loaded again if the start changes nothing according to
-    `before`. None if the metadata log cannot be read; if another file cannot be read, the answers are UNKNOWN.
+    `before`. Return None if the metadata log cannot be read; if another file cannot be read, the answers are UNKNOWN.
+    Raises `UsageError` if the release asked about is not known.
     """
     try:
         return node_start(

@@ -365,9 +365,11 @@ def plan_of(
     the plan has no ways, and no findings and consequences that depend on them.
 
     With `mark_clean` a clean-shutdown marker is written as the last file; mode kafka writes none and gets a refusal.
-    With a choice and without `mark_clean`, if nothing changes, the checks of `verify` are run and their findings added;
-    if something is wrong so far, only those that a full recovery repairs. Raises `StorageError` if a file cannot be
-    read, and with a choice `UsageError` for a setting of retention or of the cleaner that Kafka would refuse.
+    If there is a choice, no `mark_clean` and nothing to change, the checks of `verify` are run. Their findings are
+    added; if the plan has problems already (`is_hurt`), only new findings that a full recovery repairs are added.
+
+    Raises `StorageError` if a file cannot be read, and with a choice `UsageError` for a setting of retention or of the
+    cleaner that Kafka would refuse.
     """
     survey, rules, kafka, own = directory.survey, directory.rules, forecasts.kafka, forecasts.own
     actions = _actions(forecasts, survey)
@@ -502,7 +504,7 @@ def with_findings_of_segments(plan: Plan, forecasts: Forecasts, rules: Rules) ->
 
 
 def _empties_coordinator(measured: Mapping[str, Measured], facts: TopicFacts) -> bool:
-    """Whether a live partition of `__transaction_state` loses all of its records, although no other broker has a copy
+    """Whether a live partition of `__transaction_state` loses all of its records, and this broker has its only replica
     according to the metadata. If it loses some and the number of kept records is unknown, all count as lost.
     """
     for name, counts in measured.items():
@@ -523,9 +525,9 @@ def _named_in(survey: Survey, rules: Rules, findings: Sequence[Finding]) -> tupl
 
 def _actions(forecasts: Forecasts, survey: Survey) -> list[RecoveryAction]:
     """Return the actions that change the directory into the tree that the mode leaves. In mode kafka they are empty if
-    the logs do not load. They are also empty if Kafka starts on the directory, can read its checkpoints, and only files
-    that it writes itself would differ. If no partition is changed, the clean-shutdown marker stays. May read files to
-    compare them; raises `StorageError` if this fails.
+    the logs do not load. In other modes they are empty if Kafka starts on the directory, can read its checkpoints, and
+    only files that it writes itself would differ; and if no partition is changed, the clean-shutdown marker stays. May
+    read files to compare them; raises `StorageError` if this fails.
     """
     kafka, own = forecasts.kafka, forecasts.own
     if own is None:
@@ -597,7 +599,9 @@ def _why_not_predicted(survey: Survey, kafka: BrokerResult) -> str | None:
 
 
 def _with_copy(finding: Finding, copied: Mapping[str, tuple[str, bool]]) -> Finding:
-    """Return a PARTITION_MISSING finding with the copy of the partition in its detail; other findings unchanged."""
+    """Return a PARTITION_MISSING finding with the path of the partition's copy added to its detail. Unchanged if
+    `copied` has no copy of the partition, or if it is another finding.
+    """
     name = os.path.basename(finding.file or "")
     if finding.code is not FindingCode.PARTITION_MISSING or name not in copied:
         return finding
@@ -628,8 +632,8 @@ def _with_what_is_missing(
     survey: Survey, topics: TopicFacts, choice: RecoveryChoice, findings: Sequence[Finding]
 ) -> list[Finding]:
     """Return `findings` together with findings that no action handles: about the log directory's own files and owners,
-    other damage in logs, dangling links, missing segments and partitions, and unfinished moves. Paths are relative to
-    the root. Raises `StorageError` if a file cannot be read.
+    other damage in logs, dangling links, missing segments and partitions, unfinished moves, and files that are hard
+    links to each other. Paths are relative to the root. Raises `StorageError` if a file cannot be read.
     """
     return [
         *_of_own_files(survey, topics), *findings, *_unnamed(choice.damaged, findings),
@@ -774,14 +778,14 @@ def _unnamed(damaged: Sequence[Finding], named: Sequence[Finding]) -> list[Findi
 
 
 def _lost_logs(survey: Survey) -> list[Finding]:
-    """Return an error for each dangling symbolic link in place of a log in a partition directory, sorted by path: a
-    broker ignores such links.
+    """Return an error for each dangling symbolic link in place of a segment's log in a partition directory, sorted by
+    path: a broker ignores such links.
     """
     detail = "a dangling symbolic link: the log's content is not here, and no count includes it"
     return [
         Finding(FindingCode.FOREIGN_FILE, Severity.ERROR, None, None, detail, path)
         for path in sorted(survey.dangling)
-        if "/" in path and path.endswith(FileKind.LOG.value)
+        if parse_partition_directory(os.path.dirname(path)) is not None and path.endswith(FileKind.LOG.value)
     ]
 
 

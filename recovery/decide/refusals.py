@@ -22,6 +22,7 @@ from kafkalog.codec.names import (
     READ_BY_A_BROKER,
     RECOVERY_POINT_CHECKPOINT,
     TEMPORARY,
+    parse_partition_directory,
 )
 from kafkalog.log.disk.pointer import half_done
 from kafkalog.log.storage.java import as_printed
@@ -187,8 +188,9 @@ def refusal_of(decision: Decision) -> tuple[str, str] | None:
 
 
 def refusal_in_every_mode(survey: Survey, actions: Sequence[RecoveryAction], facts: TopicFacts) -> str | None:
-    """Return the sentence with which recovery would be declined in every mode; None if there is no such reason. Further
-    reasons that depend on the mode or on what it would write are not considered.
+    """Return the sentence with which recovery is declined in every mode, as far as `actions` are those of every mode;
+    None if there is no such reason. Reasons that depend on the mode, and dangling links through which a broker would
+    write, are not considered.
     """
     return (
         refusal_of_unreadable(survey, Mode.SAFE)
@@ -209,8 +211,9 @@ def refuse_unsafe(survey: Survey, actions: Sequence[RecoveryAction], after: Tree
 
 def _dangling_checkpoint(survey: Survey) -> str | None:
     for path in survey.dangling:
-        name = path.rpartition("/")[2]
-        if path in CHECKPOINTS or (path != name and name == LEADER_EPOCH_CHECKPOINT):
+        directory, _separator, name = path.rpartition("/")
+        is_of_partition = parse_partition_directory(directory) is not None
+        if path in CHECKPOINTS or (is_of_partition and name == LEADER_EPOCH_CHECKPOINT):
             return f"{path} is a dangling symbolic link, which takes the log directory offline: remove it"
     return None
 
@@ -256,8 +259,8 @@ def _changed_links(survey: Survey, actions: Sequence[RecoveryAction]) -> tuple[s
 
 
 def _linked_by_a_run(survey: Survey, actions: Sequence[RecoveryAction]) -> str | None:
-    """Return a sentence if an unfinished execution keeps a file with several hard links that the actions would change:
-    that execution has to be completed or undone first. None if there is no such file or no unfinished execution.
+    """Return a sentence if an execution is unfinished and the actions would change a file with several hard links,
+    which it may have made: it has to be completed or undone first. None if there is no such file or execution.
     """
     changed = _changed_links(survey, actions)
     unfinished = () if changed is None else half_done(survey.root)

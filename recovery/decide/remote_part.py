@@ -49,10 +49,9 @@ def held_remotely(tree: Tree, directory: str, key: tuple[str, int], tiering: Tie
 
 
 def _to_go(tree: Tree, directory: str, name: PartitionName, tiering: Tiering) -> set[int]:
-    """Return the base offsets of the segments to remove; empty if there are none. These are all segments up to a
-    damaged one (inclusive), if the remote tier has all offsets from the log's start to the end of that segment. The
-    last damaged segment for which this holds counts. The last segment of the log is never removed. Raises
-    `StorageError` if a log cannot be read.
+    """Return the base offsets of the segments to remove; empty if there are none. These are all segments up to the last
+    damaged one (inclusive) for which the remote tier has all offsets from the first segment to the end of that one. The
+    last segment of the log is never removed. Raises `StorageError` if a log cannot be read.
     """
     held = held_remotely(tree, directory, (name.topic, name.partition), tiering)
     bases = [base for base, _path in tree.logs(directory)]

@@ -15,8 +15,8 @@ __all__ = ["set_aside"]
 
 
 def set_aside(tree: Tree) -> SafeResult:
-    """Return the result of removing all live partitions from a copy of the tree. Everything else stays, the
-    clean-shutdown marker and the metadata log too.
+    """Return the result of removing all live partitions except the metadata log from a copy of the tree. Everything
+    else stays, the clean-shutdown marker too.
     """
     after = tree.copy()
     for directory, name in partitions_of(tree):

@@ -297,8 +297,7 @@ class RecoveryWay(Struct, frozen=True, kw_only=True):
 
 def recommended(ways: Sequence[RecoveryWay]) -> RecoveryWay | None:
     """Return the way that loses the fewest records; hidden records count as lost, those that another replica may have
-    do not. Return None if recovery declines
-    every way whose loss is known, or no loss is known.
+    do not. Return None if recovery declines every way whose loss is known, or no loss is known.
 
     Ways with equal losses are compared by these criteria, in order: fewer lost markers, an exact number, more records
     from copies, fewer overlaps, fewer decreasing epochs, no damage at which consumers stop, fewer offsets held back
@@ -312,8 +311,8 @@ def recommended(ways: Sequence[RecoveryWay]) -> RecoveryWay | None:
 
 def total(parts: Iterable[Measured]) -> Measured:
     """Return the sum of the counts `parts` over partitions. `records_kept`, `records_lost` and `bytes_cut` are None if
-    they are None for any partition. `lost` has the ranges of all; `is_exact` is True if it is for all, `is_estimate` if
-    it is for any. Without partitions all numbers are 0.
+    they are None for any partition. `lost` has the ranges of all. `is_exact` is True if it is for all partitions,
+    `is_estimate` and `is_kept_estimate` if they are for any. Without partitions all numbers are 0.
 
     `below_high_watermark` is True if it is True for any partition. Else it is None if it is None for a partition that
     loses offsets or may lose records, or for all partitions. Else it is False.
@@ -550,9 +549,10 @@ class _Measurement:
                         yield batch, first, last, behind
 
     def _count_damaged(self) -> int | None:
-        """Add the records in damaged places that were not repaired to the lost ones. Return the offset from which on
-        the loss is unknown; None if every damaged place has a known end. Damage below the log start offset is skipped.
-        The counts become estimates if numbers are derived from offsets.
+        """Add the records in damaged places to the lost ones. Places below the log start offset, without a known first
+        offset, with offsets that the result has, or of zeros after a clean stop are skipped. Return the offset from
+        which on the loss is unknown; None if all places that are not skipped have a known end. Damaged markers and
+        places that cannot be counted are counted too. The counts become estimates if numbers are derived from offsets.
         """
         facts, left, gone, measured = self._facts, self._left, self._gone, self.measured
         unknown_from: int | None = None
@@ -605,8 +605,8 @@ class _Measurement:
 
     def _count_misplaced(self, damage: Damage, checksum: int) -> None:
         """If a displaced batch (`damage`) is removed and no batch with its checksum and size is left, add its records
-        to the lost ones: they can be read now. Its offsets become lost offsets, unless the result has them. Raises
-        `StorageError` if a log cannot be read.
+        to the lost ones and to `sound_lost`, because they can be read now. Its offsets become lost offsets, unless the
+        result has them. Raises `StorageError` if a log cannot be read.
         """
         if damage.first_offset is None or damage.last_offset is None or self._stays(damage):
             return
@@ -624,12 +624,13 @@ class _Measurement:
 
     def _never_there(self) -> Iterator[tuple[int, int]]:
         """Yield the first and last offset of each range that must have been written but is in no batch of the result.
-        Such ranges lie at missing segments and after the log, or between it and what copies have of a topic that is not
-        compacted. Offsets below the log start offset are left out.
+        Offsets below the log start offset are left out. Such ranges lie
 
-        The range after the log begins at the end of the result, or after the last range that already counts as lost. It
-        ends at the high watermark or at the end that other files show, whichever is higher.
-        If the log ends in damage, the end that its indexes name counts too.
+        * at missing segments;
+        * beyond the end of an undamaged log of a topic that is never compacted, before records that copies put in;
+        * after the end of the result, or after the last range that already counts as lost. This range ends at the high
+          watermark or at the end that other files show, whichever is higher. If the log ends in damage, the end that
+          its indexes name counts too.
         """
         facts, original, left = self._facts, self._original, self._left
         for first, last in (*original.missing, *facts.written.lost_start):

@@ -49,13 +49,16 @@ def written(
 ) -> Written:
     """Return the offsets that a topic-partition's log must have had: its end, its first segment, and lost offsets
     before that. They are derived from the files in its directories, the checkpoints and the tiering. `key` is topic and
-    partition number. After a clean stop a recovery point that is not below the last segment is the log's end, and later
-    leader epochs are ignored, and so are `doubtful_epochs`: `known_epoch` is the leader epoch in the metadata, None if
-    that is not known. Unreadable epoch checkpoints count as empty.
+    partition number.
+
+    The end is the highest of the last segment's base offset, the recovery point, producer snapshots and starts of
+    leader epochs; offsets that are not `within_reach` do not count, and `doubtful_epochs` do not. `known_epoch` is the
+    leader epoch in the metadata, None if that is not known. After a clean stop a recovery point that is not below the
+    last segment becomes `closed_at`, and leader epochs above it do not count. Invalid epoch checkpoints count as empty.
 
     If there are several directories, the highest end and the highest first segment count, the lost offsets of all, and
-    the local start of the last. A directory without a log gives only its first leader epoch. If no directory has a log,
-    the end is 0. Raises `StorageError` if a file cannot be read.
+    the local start of the last with a log. A directory without a log gives only its first leader epoch. If no directory
+    has a log, the end is 0. Raises `StorageError` if a file cannot be read.
     """
     result = Written()
     for directory in directories:

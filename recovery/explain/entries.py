@@ -52,7 +52,8 @@ def explain_index(
 
     Each entry is compared with the one before it, and with the log beside `path` if it can be read (not for a
     transaction index). The part's role is DAMAGED if a shown entry is wrong, else ASKED. Its remarks are the number of
-    entries in use and the number of zero bytes after them. Raises `StorageError` if the index cannot be read.
+    entries in use and, if there are any, the number of zero bytes after them. Raises `StorageError` if the index cannot
+    be read.
     """
     layout, tree = _LAYOUTS[kind]
     end = min(-(-used_end(source, source.size) // layout.size) * layout.size, source.size)
@@ -156,8 +157,9 @@ class _Log:
 
 def _holding(source: Source, wanted: list[int], positions: set[int]) -> Iterator[_Batch]:
     """Yield the batches of a log, in order, that contain one of the offsets in `wanted` (sorted) or begin at one of the
-    byte `positions`. Checksums are not verified. The header of a message of magic 0 or 1 does not give its first
-    offset: the offset after the entry before is used in its place. Raises `StorageError` if the log cannot be read.
+    byte `positions`; none after the first damaged frame. Checksums are not verified. The header of a message of magic 0
+    or 1 does not give its first offset: the offset after the entry before is used in its place. Raises `StorageError`
+    if the log cannot be read.
     """
     behind = 0
     for batch in Scanner(source, check_crc=False):

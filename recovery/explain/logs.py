@@ -70,8 +70,8 @@ class _Place(Struct, frozen=True, kw_only=True):
 def _places(source: Source, base_offset: int | None, limits: Limits) -> Iterator[_Place]:
     """Yield the parts of a log in order and without gaps: one for each sound entry, with its findings of severity
     ERROR, and one for each damaged range. A damaged range ends at the next entry that is proven to belong to the log,
-    or at the end of the file. If `base_offset` is None, it is taken from the first entry. Raises `StorageError` if the
-    file cannot be read.
+    or at the end of the file. If `base_offset` is None, it is taken from the first entry, and is 0 if that is damaged.
+    Raises `StorageError` if the file cannot be read.
     """
     if base_offset is None:  # no name tells it
         first = next(iter(Scanner(source, limits=limits)), None)

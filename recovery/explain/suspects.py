@@ -53,8 +53,8 @@ def blame_suspects(
     entry: FieldSpan, data: bytes | memoryview, before: AnyHeader | None, findings: Iterable[Finding] = ()
 ) -> None:
     """Mark each header field of a batch or message that must be wrong: set `problem` and `code` of its span in `entry`.
-    A field that already has a problem is not changed. But the problem of a checksum or count is cleared if another
-    field explains it (`_length`).
+    A field that already has a problem is not changed. But the problems of the checksum, the record count and unread
+    bytes are cleared if `batch_length` explains them (`_length`).
 
     * `data`: the bytes of the entry
     * `before`: header of the entry before it; None if there is none
@@ -96,8 +96,8 @@ def _is_wrong(entry: FieldSpan, name: str) -> bool:
 
 
 def _codec(entry: FieldSpan, values: Values, data: bytes | memoryview) -> Iterator[Suspect]:
-    """If the entry has problems, try each other compression. Yield the field `attributes` with a sentence for each one
-    with which the whole entry, apart from its checksum, can be read. Yields nothing if `crc` of `entry` is already
+    """If the entry has problems, try all other compression types. Yield the field `attributes` with a sentence for each
+    type with which the whole entry, apart from its checksum, can be read. Yields nothing if `crc` of `entry` is already
     marked as wrong.
     """
     attributes, magic = values.get("attributes"), values.get("magic")

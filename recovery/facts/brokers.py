@@ -52,12 +52,13 @@ def brothers_of(root: str, roots: Sequence[str]) -> list[str]:
 
 
 def facts_of_each(roots: Sequence[str], lost: Sequence[str] = ()) -> Mapping[str, TopicFacts]:
-    """Return a dict: real path of each log directory -> facts about topics, read from the metadata log in its broker's
-    directories. ZooKeeper's data directories among `roots` are not log directories and have no entry; they become the
-    facts' `controllers` of brokers whose metadata are in ZooKeeper. A log directory belongs to the broker whose
-    metadata registers its directory id; if none does, `meta.properties` decides. The facts' `controllers` and `apart`
-    are set from the other brokers' directories. `lost` are missing or empty directories; they become the facts' `lost`
-    if all `roots` belong to one broker.
+    """Return the facts about topics for each log directory, by its real path. They are read from the metadata log in
+    the directories of its broker: the broker whose metadata registers its directory id, or if none does, the one that
+    `meta.properties` names.
+
+    `controllers` and `apart` of the facts are directories of other brokers. ZooKeeper's data directories among `roots`
+    get no entry; they are the `controllers` of brokers that use ZooKeeper. `lost` are missing or empty directories; the
+    facts have them as `lost` if all `roots` belong to one broker.
 
     Damage is described in `problem` of the facts and raises no exception. Raises `StorageError` if a directory cannot
     be listed.

@@ -83,8 +83,8 @@ def known_settings(values: Mapping[str, str]) -> dict[str, str]:
     broker names; a topic name takes precedence. Other settings are dropped, and values are not checked.
     `internal.segment.bytes` replaces `segment.bytes`.
 
-    If retention is not given in ms, the broker's value in minutes, or else in hours, becomes `retention.ms`. A negative
-    value becomes -1. A value that is not a number is returned unchanged.
+    If retention is not given in ms, the broker's value in minutes, or else in hours, becomes `retention.ms`: -1 if it
+    is negative, unchanged if it is not a number.
     """
     found: dict[str, str] = {}
     for name, unit in _OTHER_UNITS:

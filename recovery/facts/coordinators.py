@@ -58,7 +58,9 @@ class Coordinators:
 
     @cached_property
     def _offsets(self) -> CommittedOffsets | None:
-        """All committed offsets up to the damage of each log; None if they cannot be read. Read once and cached."""
+        """All committed offsets up to the damage of each log; None if they cannot be read. The result has no offsets if
+        `__consumer_offsets` is missing or too large. Read once and cached.
+        """
         from kafkalog.cluster.groups.offsets import read_offsets
 
         try:
@@ -147,7 +149,8 @@ class Coordinators:
         will not end, because its log does not have it; empty if no id has this producer id now. None if the coordinator
         will end it, if another broker or a partition that is not here may know more, or if `__transaction_state` is
         missing, unreadable or too large. `number` is the producer id, `epoch` its epoch, None if unknown. With
-        `resumes`, logs keep what is behind their damage.
+        `resumes`, logs keep the records behind their damage, and the result is None if a later one has this producer
+        id.
 
         A coordinator ends what it loads as ongoing or prepared, up to the first damage. Its marker is refused if the
         partition has a newer epoch; an abort after the timeout raises the epoch by one (`TransactionCoordinator`).

@@ -55,7 +55,7 @@ class ClosedFiles(Struct, frozen=True, kw_only=True):
 
     @property
     def warning(self) -> str:
-        """Sentence fragment about the log that a start can empty, to be put behind other text; empty if there is
+        """Phrase about the log that a start can empty, to follow a request to change the owner; empty if there is
         none.
         """
         if self.emptied is None:
@@ -140,8 +140,8 @@ def _emptied(closed: Mapping[str, os.stat_result], user: User, is_clean: bool) -
 
 def _user(roots: Iterable[str]) -> User | None:
     """Return the user and group id that own most of the log directories, their partition directories and
-    `meta.properties`; root is not counted. None if all belong to root. Raises `OSError` or `StorageError` if a
-    directory cannot be listed or an entry cannot be examined.
+    `meta.properties`; root is not counted. If several own equally many, the highest ids are returned; None if all
+    belong to root. Raises `OSError` or `StorageError` if a directory cannot be listed or an entry cannot be examined.
     """
     owners: Counter[User] = Counter()
     for root in roots:

@@ -147,8 +147,8 @@ def by_log_directory(paths: Sequence[Path]) -> list[list[Path]]:
 
 def chosen_directories(paths: Sequence[PathLike], select: Selection) -> tuple[str, frozenset[str] | None]:
     """Return the log directory of `paths`, and the names of the selected partition directories in it (None for all).
-    All paths must lead to one log directory; this is not checked. If every path is a partition directory, only these
-    can be selected.
+    There must be at least one path, and all must lead to one log directory; neither is checked. If every path is a
+    partition directory, only these can be selected.
 
     Raises `UsageError` and `RecoveryRefused` as `root_of` does, `UsageError` also if everything that was selected is
     excluded, `UnknownName` if no directory is selected, and `StorageError` if the log directory cannot be listed.

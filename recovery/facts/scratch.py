@@ -37,8 +37,8 @@ class Scratch:
 
     def keep(self, data: bytes) -> Slice:
         """Append bytes to the file, which is created if needed; return the slice (position and length) that holds them.
-        After `divide`, each process appends to its own part of the file instead. Raises `StorageError` if the disk or
-        that part is full.
+        After `divide`, each process appends to its own part of the file instead. Raises `StorageError` if the file
+        cannot be created or written, for example because the disk or that part is full.
         """
         try:
             if self._file is None:
@@ -64,7 +64,7 @@ class Scratch:
     def divide(self, sizes: Iterable[int]) -> list[int]:
         """Reserve one part of each size in bytes, after the present end, for processes that are forked later; return
         the position at which each part begins. Bytes that no process writes are zeros, or missing at the end of the
-        file. Raises `StorageError` if no temporary file can be created.
+        file. Raises `StorageError` if the file cannot be created or written.
         """
         try:
             if self._file is None:

@@ -193,7 +193,7 @@ class Survey:
 
         Files of other directories from which bytes are taken are examined again on disk, first. Then come files and
         directories by path, then special entries by path. The broker's lock, the pointer file, dangling links, and
-        directories that are unreadable here are ignored.
+        directories and root files that are unreadable here are ignored.
         """
         for path, facts in self.outside.items():
             try:
@@ -311,12 +311,13 @@ def survey(
     tolerant: bool = False,
     follows: bool = False,
 ) -> Survey:
-    """List a log directory and its partition directories; no file is opened. Symbolic links are listed as such.
+    """List a log directory and the directories in it, but nothing deeper; no file is opened. Symbolic links are listed
+    as such.
 
     Raises `UsageError` if `root` is missing or not a directory, `StorageError` if it, or without `tolerant` a directory
     in it, cannot be listed or has an entry that cannot be examined.
 
-    * `only`: names of the partition directories to list; None: all. The root's own files are always listed
+    * `only`: names of the directories to list; None: all. The root's own files are always listed
     * `on_read`: called after each later read of a file with its path and the end of the bytes read
     * `tables`: header tables of logs that were just read, by real path
     * `tolerant`: leave out a directory that cannot be listed or examined, and put its error into `unreadable`

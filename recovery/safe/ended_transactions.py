@@ -74,7 +74,7 @@ def states_behind(
 
 def opens_as(result: Tree, original: Tree, directory: str, offset: int) -> bool:
     """Whether the producer snapshots of both trees at `offset` have the same open transactions. False if one of the
-    snapshots is missing or unreadable.
+    snapshots is missing, too large or invalid. Raises `StorageError` if one cannot be read.
     """
     some, others = _entries(result, directory, offset), _entries(original, directory, offset)
     return some is not None and others is not None and opened_of(some) == opened_of(others)
@@ -82,8 +82,8 @@ def opens_as(result: Tree, original: Tree, directory: str, offset: int) -> bool:
 
 def are_known_to_have_ended(known: Tree, scanned: Tree, directory: str, end: int) -> bool:
     """Whether the producer snapshot at offset `end` in `known` shows that transactions which are open in `scanned` have
-    ended, and no batch contradicts it. False if that snapshot is missing or unreadable. Both trees must have the same
-    logs. Raises `StorageError` if a file cannot be read.
+    ended, and the batches confirm it. False if that snapshot is missing, too large or invalid. Both trees must have the
+    same logs. Raises `StorageError` if a file cannot be read.
     """
     entries, opened = _entries(known, directory, end), opened_of(_entries(scanned, directory, end) or ())
     if entries is None or not ended_since(opened, entries, end):
@@ -116,9 +116,9 @@ def _with_indexes(
     next base offset). Return None if an index is damaged. Return None too if the batches do not confirm these indexes
     and the original snapshot after the last segment.
 
-    Also return None if the last batches of one of the segments are among `lost`: another segment, with its own index,
-    may have followed. Reads the batches before the end of the last segment in `concerned`; raises `StorageError` if
-    this fails.
+    Also return None if the last batches of one of the segments are among `lost`, or if `lost` is empty and a segment
+    ends below the next one: another segment, with its own index, may have been between them. Reads the batches before
+    the end of the last segment in `concerned`; raises `StorageError` if this fails.
     """
     tree, end = rebuilt.copy(), concerned[-1][1]
     claims: list[Claim] = []

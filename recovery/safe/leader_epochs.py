@@ -28,9 +28,9 @@ _PROOF = 2
 
 def true_epochs(tree: Tree, directory: str, log_start: int) -> list[LeaderEpoch] | None:
     """Return the leader epochs that the batches of a log have, from the log start offset on, if at least two batches
-    contradict the epoch checkpoint. Return None if fewer do, or if the checkpoint is missing, empty or unreadable. None
+    contradict the epoch checkpoint. Return None if fewer do, or if the checkpoint is missing, empty or invalid. None
     also if the batches prove nothing, because a log is damaged or their epochs decrease. Only segments in which an
-    epoch begins, and the last one, are compared. Raises `StorageError` if a log cannot be read.
+    epoch begins, and the last one, are compared. Raises `StorageError` if a file cannot be read.
     """
     path = f"{directory}/{LEADER_EPOCH_CHECKPOINT}"
     try:

@@ -73,7 +73,7 @@ class Change(Struct, frozen=True, kw_only=True):
 def normalize_root(tree: Tree) -> list[Change]:
     """Remove from the tree what stops a broker or takes the log directory offline: directories that are not partitions
     (except the cache of remote indexes) or have blanks in their name, second directories of a live or `-future`
-    partition, and unreadable checkpoints of high watermarks or of the cleaner. Unreadable checkpoints of recovery
+    partition, and invalid checkpoints of high watermarks or of the cleaner. Invalid checkpoints of recovery
     points and log start offsets stay: `Checkpoints.write` replaces them. Leftover temporary files of these two are
     removed too. So is the clean-shutdown marker, which is not trusted.
 
@@ -233,7 +233,7 @@ def normalize_partition(
 ) -> list[Change]:
     """Repair a partition directory in the tree: remove, rename or rewrite the files that a broker could not load.
     Return the changes with their reasons; empty if nothing was wrong. Nothing on disk is changed. If the topic id is
-    missing or unreadable, `donor` is called; it returns the topic id to write, or None if it is unknown. `has_metadata`
+    missing or invalid, `donor` is called; it returns the topic id to write, or None if it is unknown. `has_metadata`
     is as for `is_kraft`. Raises `StorageError` if a file cannot be read.
     """
     partition = _Partition(tree, directory)
@@ -361,7 +361,7 @@ class _Partition:
             self.changes.append(_checkpoint(path, f"a broker cannot read it: {error}"))
 
     def metadata(self, donor: Callable[[], str | None], *, has_metadata: bool) -> None:
-        """Write the topic id that `donor` returns, if the stored id is unreadable or missing, and add the change to
+        """Write the topic id that `donor` returns, if the stored id is invalid or missing, and add the change to
         `changes`. A directory in place of the file is removed. A missing id is written only for a live partition,
         except the metadata log, of a KRaft broker, which would rename the directory to `-stray`.
 

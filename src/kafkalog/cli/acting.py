@@ -103,9 +103,8 @@ class Acting(Generic[Plan]):
 
 def _as_it_is(report: Struct, happened: Happened) -> Struct:
     """Return a copy of `report` that says what this command did to its directory. `changed` is true, and `run_id` and
-    `quarantine`, if `report` has them, name the execution. Return `report` itself if its directory was not changed, or
-    if it has no path or no field `changed`. Raises `RecoveryRefused` or `StorageError` if the executions of the
-    directory cannot be read.
+    `quarantine`, if `report` has them, name the execution. Return `report` itself if its directory was not changed, if
+    the executions of the directory cannot be read, or if the report has no path or no field `changed`.
     """
     names = report.__struct_fields__
     path = getattr(report, "path", None) or getattr(report, "root", None)

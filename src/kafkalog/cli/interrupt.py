@@ -53,10 +53,10 @@ class Happened:
     def sentences(self, *, only_new: bool = False) -> list[str]:
         """Return sentences about executions on the log directories; empty if there are none to report. They name
         unfinished executions, and executions that were completed, undone or deleted since this object was created. They
-        include the commands that continue or reverse these.
+        include the commands that continue or reverse an execution, if that is possible.
 
-        Executions that cannot be read are left out. With `only_new`, an execution that was unfinished before is omitted
-        unless it has changed since. Reads the directories of the executions.
+        A log directory is left out if its executions cannot be read. With `only_new`, an execution that was unfinished
+        before is omitted unless it has changed since. Reads the directories of the executions.
         """
         return [
             text
@@ -76,9 +76,9 @@ class Happened:
         ]
 
     def run_in(self, root: str) -> tuple[str, str] | None:
-        """Return id and directory of the newest execution on the log directory `root` that began or changed its state
-        since this object was created. None if there is none, or if `root` is not one of the paths. Raises
-        `RecoveryRefused` for an unusable pointer file, `StorageError` if a quarantine cannot be read.
+        """Return id and directory of the newest execution on the log directory `root` (a real path) that began or
+        changed its state since this object was created. None if there is none, if the executions cannot be read, or if
+        no path is `root` or a partition directory in it.
         """
         from kafkalog.recovery.act.quarantine import Runs, document_of
 
@@ -138,8 +138,8 @@ def _told(path: str, before: Documents, now: Documents, *, only_new: bool) -> It
 
 
 def _runs(path: str, quarantine: str | None) -> Documents | None:
-    """Return, for each execution that is kept for a log directory, its id and the kind of its document (journal,
-    manifest, …; None if it has none). None if they cannot be read.
+    """Return, for each execution that is kept for a log directory, its id and the name of its document (journal,
+    manifest, …; None if it has none). None if the executions cannot be read, or if there is no log directory at `path`.
     """
     from kafkalog.recovery.act.history import root_of_runs
     from kafkalog.recovery.act.journal import PURGING, UNDONE

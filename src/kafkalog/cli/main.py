@@ -102,8 +102,8 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Return name, command and its arguments, as click's groups do. Raises `click.UsageError` if an option that
-        takes one value is given twice, unless a shell completes the line.
+        """Return name, command and its arguments, as click's groups do. Raises `click.UsageError` for an unknown
+        command, or, unless a shell completes the line, if an option that takes one value is given twice.
         """
         name, command, rest = super().resolve_command(ctx, args)
         if command is not None and not ctx.resilient_parsing:

@@ -56,6 +56,13 @@ def test_a_link_that_leads_nowhere_in_the_place_of_a_log(target: str, root: Path
     assert f"t-0/{log.name}" in [finding["file"] for finding in made["findings"] if finding["code"] == "foreign_file"]
 
 
+def test_a_link_that_leads_nowhere_beside_the_partitions(root: Path) -> None:
+    (root / "backup").mkdir()
+    for name in ("old.log", "leader-epoch-checkpoint"):
+        (root / "backup" / name).symlink_to("/nowhere")
+    assert "dangling" not in kafkalog("plan", root).out
+
+
 def test_a_directory_that_is_declined_as_a_whole(root: Path) -> None:
     """`plan` ends as `recover` would."""
     log = max(path for path in root.glob("t-0/*.log") if path.stat().st_size)

@@ -15,8 +15,8 @@ __all__ = ["write_side_file"]
 
 def write_side_file(path: str, walk: Walk, writer: LineWriter, *, as_json: bool) -> None:
     """Write the entries of an index, snapshot or checkpoint file, one line each, until the walk's limit of records is
-    reached; without `as_json` a heading comes first. Updates `walk.printed`; damage is added to `walk.findings`.
-    Raises `StorageError` if the file cannot be read.
+    reached; without `as_json` a heading comes first. Updates `walk.printed`; damage in the part that was read
+    is added to `walk.findings`. Raises `StorageError` if the file cannot be read.
     """
     content = read_side_file(path)
     if not as_json:

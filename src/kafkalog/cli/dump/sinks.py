@@ -62,7 +62,9 @@ class TextSink(Struct, kw_only=True):
     _heading: str | None = None
 
     def begin(self, partition: Partition) -> None:
-        """Set the text format for the records of the partition, with the decoder for its topic."""
+        """Set the text format for the records of the partition. With `decode`, it decodes records of Kafka's internal
+        topics; all others, and with `redaction` all, are plain text.
+        """
         decoder: Decoder | None = None
         if self.decode and self.redaction is None:
             decoder = decoder_of(partition.topic, show_secrets=self.show_secrets)

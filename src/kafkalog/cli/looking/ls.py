@@ -86,7 +86,8 @@ def _partition_line(summary: PartitionHealth, log_dir: LogDir | None) -> Partiti
 def _line(health: DirectoryHealth) -> LsLine:
     """Return the JSON line of a log directory. Its findings are those of the directory and then those of its
     partitions. The fields about a log directory are None if the path is a partition directory or a segment, or cannot
-    be read; the ids are None too if the log directory has no `meta.properties`.
+    be read; the ids are None too if the log directory has no `meta.properties`. Raises `StorageError` if a file marked
+    for deletion cannot be examined.
     """
     log_dir, partitions = health.log_dir, health.partitions
     meta = None if log_dir is None else log_dir.meta_properties
@@ -117,9 +118,10 @@ def _codecs(codecs: dict[str, int]) -> str:
 def _print_partitions(
     title: str, summaries: list[PartitionHealth], *, each_of_many: bool, with_directory: bool = False
 ) -> None:
-    """Print a table of partitions with totals; `with_directory` adds a column with the parent directory. If there are
-    more than `MANY` partitions and `each_of_many` is False, print a summary in a few lines first. The table then has
-    only the partitions that are not sound or not live (future, deleted, stray); without such partitions it is omitted.
+    """Print a table of partitions, with a row of totals if there are several; `with_directory` adds a column with the
+    parent directory. If there are more than `MANY` partitions and `each_of_many` is False, print a summary in a few
+    lines first. The table and its totals are then limited to the partitions that are not sound or not live (future,
+    deleted, stray); without such partitions the table is omitted.
     """
     if len(summaries) > MANY and not each_of_many:
         with SentenceWriter() as writer:
@@ -248,9 +250,8 @@ def _print_deleted(summaries: list[PartitionHealth]) -> None:
 
 
 def _print_cut_names(summaries: list[PartitionHealth]) -> None:
-    """Print one line with the topic id for each partition directory whose name may have only a part of the topic. Names
-    of deleted, stray and future directories are limited in length, so long topic names are cut off. Prints nothing for
-    other directories.
+    """Print one line for each partition directory whose name may have only a part of the topic: its topic id, or that
+    it has none. Names of deleted, stray and future directories are limited in length, so long topic names are cut off.
     """
     with SentenceWriter() as writer:
         for summary in summaries:
@@ -294,8 +295,8 @@ def _print_segments(summary: PartitionHealth) -> None:
 
 def _title(log_dir: LogDir, stands: Standing) -> str:
     """Return the title of a log directory's table, in one or more lines. The first line has the path, the cluster id
-    and node id if known, and whether the broker stopped cleanly. Each further line is a sentence about an unfinished
-    recovery or a lock.
+    and node id if known, and whether the broker stopped cleanly. Each further line is a sentence of `stands`: about
+    a lock, unfinished executions, or one that can be undone.
     """
     meta = log_dir.meta_properties
     clean = "not stopped cleanly" if log_dir.clean_shutdown is None else "stopped cleanly"

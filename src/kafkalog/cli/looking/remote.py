@@ -112,8 +112,8 @@ def command(
 
     PATH are log directories, of one broker or of several; __remote_log_metadata in them says which segments were
     copied.  With --remote the objects are listed and compared with the events; with --remote alone only the listing
-    is used.  No log is read, local or remote: `verify --remote` does that.  See `kafkalog remote rebuild-metadata
-    --help` for lost events.
+    is used.  Tiered logs are not read, local or remote: `verify --remote` does that.  See `kafkalog remote
+    rebuild-metadata --help` for lost events.
 
     Exit code 0 if all is well, 1 if something was found, 4 if something could not be read.
     """
@@ -195,8 +195,8 @@ def _title(view: RemoteView) -> str:
 
 def _sentence(partition: RemotePartition) -> str:
     """Return a sentence about a tiered partition: the offsets in the remote tier and their size, the start of the local
-    part in each directory, and the log start offset. Without events about the partition, it says how many remote
-    segments were listed.
+    part in each directory, and the log start offset if it is known. Without events about the partition, it has the
+    number of listed remote segments instead of the offsets.
     """
     size = sum(row.log_bytes or 0 for row in partition.rows if not _is_gone(row))
     copied = "nothing is remote" if partition.copied_to is None else (

@@ -106,8 +106,8 @@ def _of_unknown(triage: Triage) -> list[str]:
 
 
 def _cut_by_start(partitions: Sequence[PartitionTriage]) -> str:
-    """Return a sentence about bytes that brokers truncate from the best copies when they start, before any election. It
-    names the first `_PLACES` logs and counts the others. At least one of `partitions` must have such a truncation.
+    """Return a sentence about the copies in `PartitionTriage.cut_by_start`, which brokers truncate when they start,
+    before any election. It names the first `_PLACES` copies and counts the others. There must be at least one.
     """
     cut = [(partition, log) for partition in partitions for log in partition.cut_by_start]
     named = [

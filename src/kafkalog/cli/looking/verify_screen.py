@@ -31,11 +31,12 @@ _TOLD = _GRAVE | {FindingCode.BROKER_REFUSES, FindingCode.START_LOSES}
 
 
 def screen_of(report: VerifyReport, hurt: Sequence[PartitionReport], words: Sequence[str] = ()) -> FirstScreen:
-    """Return the first screen of a verification. It has the verdict, whether the brokers start, and one line per
-    partition with findings. If a log directory is not clean, it also has a `kafkalog plan` command.
+    """Return the first screen of a verification. It has the verdict, whether the brokers start, the findings that hide
+    a whole directory, and one line per partition in `hurt`. If a log directory with a forecast of its start is not
+    clean, it also has a `kafkalog plan` command.
 
-    `hurt` are the partitions with findings. `words` are options that the recommended command repeats. The damaged
-    places of the `_SHOWN` worst partitions are read again.
+    `hurt` are the partitions with warnings or errors. `words` are options that the recommended command repeats. The
+    damaged places of the `_SHOWN` worst partitions are read again.
     """
     title = f"{'clean' if report.is_clean else 'not clean'}: {paths_text(report.paths)}"
     several = len(report.directories) > 1
@@ -61,8 +62,8 @@ def screen_of(report: VerifyReport, hurt: Sequence[PartitionReport], words: Sequ
 
 
 def _found(report: VerifyReport, hurt: Sequence[PartitionReport]) -> str:
-    """Return how many partitions have findings, and the codes of the warnings and errors beside the partitions that no
-    other part of the screen tells; empty if there are none of either.
+    """Return text with the number of partitions in `hurt`, and the codes of warnings and errors that are about no
+    partition, without those that other parts of the screen explain. Empty if there are no such partitions and codes.
     """
     findings = [finding for directory in report.directories for finding in directory.directory_findings]
     codes = [finding.code for finding in findings if finding.severity is not Severity.INFO]
@@ -86,10 +87,11 @@ def _worst_first(hurt: Sequence[PartitionReport]) -> list[PartitionReport]:
 
 
 def _loss(partition: PartitionReport, is_read: bool, several: bool) -> Loss:
-    """Return the line about one partition, which must have a warning or an error. It has the number of sound
-    records after the damage, the offsets that cannot be read or else the first missing one, if known, the time of the
-    damaged batch, and the codes of the findings; a narrow screen cuts it at its end. If no batch is damaged, it says
-    what a wrong transaction index means for consumers. At most `_CODES` codes are named, the others are counted.
+    """Return the line about one partition, which must have a warning or an error. In this order, because a narrow
+    screen cuts off the end, it has: the number of sound records after the damage; the offsets that cannot be read, or
+    else the first missing offset; the time of the damaged batch; the codes of the warnings and errors. What is unknown
+    is omitted, and after `_CODES` codes the others are counted. If no batch is damaged but the transaction index is
+    wrong, what this means for consumers comes last.
 
     With `is_read` the damaged bytes are read to find offset and time. With `several` (log directories) the line begins
     with the whole path, otherwise with the directory's name.
@@ -114,7 +116,9 @@ def _loss(partition: PartitionReport, is_read: bool, several: bool) -> Loss:
 
 
 def _offsets(findings: Sequence[Finding]) -> str:
-    """Return text about the offsets that damage of batches makes unreadable; empty if no finding has them."""
+    """Return text about the first range of offsets that damage of batches makes unreadable, and the number of further
+    ranges; empty if no finding has such a range.
+    """
     ranges = [finding.unread for finding in findings if finding.unread is not None and is_of_batch(finding)]
     if not ranges:
         return ""
@@ -157,7 +161,7 @@ def _first_missing(first: Finding, batch: LostBatch, partition: PartitionReport)
 def _starts(directories: Sequence[DirectoryReport], *, are_alone: bool) -> Iterator[str]:
     """Yield sentences that forecast whether brokers start, in the order of `directories`. Directories with the same
     forecast get its sentences once, as `start_lines` words them. Directories without a forecast are skipped.
-    `are_alone` says that a part of the broker could not be read.
+    `are_alone` says that other directories of the broker could not be examined.
     """
     by_forecast: dict[StartForecast, list[str]] = {}
     for directory in directories:

@@ -31,7 +31,7 @@ class Remote(Struct, frozen=True, kw_only=True):
 
     def tier(self) -> RemoteTier | None:
         """Open the remote tier; None if `--remote` was not used. Raises `UsageError` if the other options were used
-        without it, or the tier is missing or does not fit them; `StorageError` if it cannot be read.
+        without it or are invalid, or the tier is missing or does not fit them; `StorageError` if it cannot be read.
         """
         if self.uri is None:
             given = {"--layout": self.layout, "--storage": self.storage, "--private-key": self.private_keys}
@@ -46,8 +46,9 @@ class Remote(Struct, frozen=True, kw_only=True):
     def beside(self, paths: Sequence[str]) -> tuple[str, ...]:
         """Return the paths to open. Without `--remote` they are `paths` themselves. With it, they are paths in a mount
         that combines each log directory or partition with its remote part. If `paths` is empty, or no local partition
-        is in the tier, the result is one path for the whole tier. Raises `UsageError` for options that do not fit,
-        `StorageError` if the tier or a path cannot be read.
+        is in the tier, the result is one path for the whole tier. Raises the errors of
+        `tier`, `UsageError` for a path without a log directory or partition, and `StorageError` if a path cannot be
+        read.
         """
         tier = self.tier()
         if tier is None:

@@ -40,8 +40,8 @@ def selection_options(function: Function) -> Function:
     them as one `Selection` named `chosen`.
 
     The function should call `Selection.check(keys)`, which raises `UnknownName` (exit code 1) for a topic or partition
-    that is not among `keys`, and names the nearest one. `Selection.takes(topic, partition)` then returns whether one is
-    selected.
+    that is not among `keys`, and `UsageError` if all of them are excluded. `Selection.takes(topic, partition)` then
+    returns whether one is selected.
     """
 
     @wraps(function)

@@ -83,7 +83,7 @@ class Triage(Struct, frozen=True, kw_only=True):
 
     @property
     def cut_by_start(self) -> list[PartitionTriage]:
-        """Partitions of which a broker's own start truncates a copy that no other went beyond."""
+        """Partitions with copies in `PartitionTriage.cut_by_start`."""
         return [partition for partition in self.partitions if partition.cut_by_start]
 
     @property
