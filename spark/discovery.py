@@ -426,8 +426,9 @@ def _up_to(end: int, segment: Segment, all_spans: Iterable[Span]) -> Iterator[Sp
 
 
 def _from_offset(segment: Segment, all_spans: list[Span], start: int) -> list[Span]:
-    """Return the spans without the bytes before the batch that holds the offset `start`. If there is no such batch, all
-    spans are returned unchanged. Raises `StorageError` if the segment cannot be read.
+    """Return the spans without the bytes before the position at which reading from the offset `start` begins
+    (`spans_from`). If no batch follows there, all spans are returned unchanged. Raises `StorageError` if the segment
+    cannot be read.
     """
     begin = next(spans_from(segment, start), None)
     if begin is None:
