@@ -66,14 +66,16 @@ def refuse_without_run(request: Undo, path: PathLike, run_id: str | None) -> Non
 
 def runs_to_undo(request: Undo, paths: Sequence[PathLike]) -> list[tuple[PathLike, str | None]]:
     """Return pairs of a path and the id of the execution to undo there, in the order in which to undo them. An id of
-    None means the latest execution. With one path, all `run_ids` are returned for it in the given order. With several
-    paths, each id is returned for the paths that have it, the latest id first; an id that no path has is returned for
-    the first path. Without `run_ids`, the only path with an execution that can be undone is returned, or the first path
-    if there is none.
+    None means the latest execution.
 
-    Raises `RecoveryRefused` if several paths have executions that can be undone and no id is given: these executions
-    may be unrelated. With several paths, reads their quarantines; raises `UsageError` if a path is not a log directory,
-    `StorageError` if a quarantine cannot be listed, and with `run_ids` `RecoveryRefused` for an invalid pointer file.
+    With one path, all `run_ids` are returned for it in the given order; None without `run_ids`. With several paths,
+    each id is returned once for each path that has it, the latest id first; an id that no path has is returned for the
+    first path. Without `run_ids`, the only path with an execution that can be undone is returned, or the first path
+    with None if there is no such path.
+
+    With several paths, reads their quarantines. Raises `RecoveryRefused` if several have executions that can be undone
+    and no id is given, because these may be unrelated; and for an invalid pointer file if ids are given. Raises
+    `UsageError` if a path is not a directory of Kafka, `StorageError` if a quarantine cannot be listed.
     """
     if len(paths) == 1:
         return [(paths[0], run_id) for run_id in request.run_ids or (None,)]

@@ -18,8 +18,8 @@ __all__ = ["recover_many", "register", "verify_many"]
 
 def register(spark: "SparkSession") -> None:
     """Register the format `kafkalog` in a Spark session. This is needed if kafkalog was shipped as a file and not
-    installed. If PySpark has found the format already, version 4.0 keeps it, and later versions replace it. Raises
-    `UsageError` if packages for Spark are missing.
+    installed. If PySpark has already found the format itself, version 4.0 keeps that one, and later versions replace
+    it. Raises `UsageError` if packages for Spark are missing.
     """
     from kafkalog.codec.common.extras import needed
 

@@ -32,9 +32,9 @@ __all__ = ["batches_of"]
 
 
 def batches_of(partition: Partition, schema: StructType, findings: list[Finding]) -> Iterator[pa.RecordBatch]:
-    """Yield Arrow batches with one row for each readable batch of the log, in log order; reading continues after
-    damage. When all are read, the findings of the reader are appended to `findings`. Raises `StorageError` if a file
-    cannot be read.
+    """Yield Arrow batches with one row for each sound batch of the log, in log order; reading continues after damage.
+    When all are read, the findings of the reader are appended to `findings`. Raises `StorageError` if a file cannot be
+    read.
     """
     reader = partition.batches(on_damage=SKIP)
     single: list[Row] = []

@@ -108,8 +108,8 @@ def _end(options: WriteOptions, work: str, journal: Journal) -> None:
 
 
 def _refuse_other(path: str, partition: Planned) -> None:
-    """Raise `RecoveryRefused` if `path` exists and is not the directory (by inode) that an overwrite renamed.
-    Removes nothing.
+    """Raise `RecoveryRefused` if `path` exists and is not the directory that an overwrite renamed: if it is a link or
+    has another inode.
     """
     if os.path.lexists(path) and (os.path.islink(path) or _inode_of(path) != partition.inode):
         raise RecoveryRefused(
@@ -124,9 +124,11 @@ def _planned(options: WriteOptions, staged: Sequence[Staged], job: str, *, overw
     existing log, or None and 0 if there is none.
 
     With `overwrite`, all existing partitions of the same topics and of the option `topic` are planned too. Their plans
-    have the new name and the inode of the existing directory; both are None for a new partition. Lists the log
-    directory. Raises `UsageError` if a partition to replace is a link or a file, `FormatError` if a log to append to is
-    damaged, `StorageError` for I/O errors.
+    have the new name and the inode of the existing directory; both are None for a new partition. Nothing is renamed.
+
+    Lists the log directory; opens each log to append to, and closes it. Raises `UsageError` if a partition to replace
+    is a link or a file, `StorageError` for I/O errors, and the errors of `Log.open`, such as `FormatError` for a
+    damaged log.
     """
     by_owner: dict[TopicPartition, list[tuple[str, list[tuple[int, int, int]]]]] = {}
     for message in staged:
@@ -177,8 +179,8 @@ def _inode_of(path: str) -> int | None:
 def _topic_id(options: WriteOptions, partition: Planned) -> str | None:
     """Return the topic id for a new partition directory. It is the requested id if there is one for this topic.
     Otherwise it is the id in the directory that this commit replaces. If that has none, it is the id in any other
-    directory of the topic. Return None if none of these directories has a well-formed `partition.metadata` file. Raises
-    `StorageError` if a directory cannot be read.
+    directory of the topic, links excluded. Return None if none of these directories has a well-formed
+    `partition.metadata` file. Raises `StorageError` if a directory cannot be read.
     """
     name = parse_partition_directory(partition.name)
     assert name is not None  # noqa: S101 - it was made from a PartitionName

@@ -22,10 +22,10 @@ _MOST_SECONDS = 600.0
 
 @contextmanager
 def in_turn(work: str, most_seconds: float = _MOST_SECONDS) -> Iterator[None]:
-    """Context manager that holds the lock for commits in the directory `work`, which it creates if necessary. It waits
-    for at most `most_seconds`, and then raises `UsageError`. At the end the lock file is removed, except after an
-    error. The lock ends with its process, so a killed process blocks no other. Raises `StorageError` if the directory
-    or a lock file cannot be created or removed.
+    """Context manager that holds the lock for commits in the directory `work`, and creates the directory if it is
+    missing. Waits for at most `most_seconds`, then raises `UsageError`. The lock file is removed at the end, unless the
+    body raises; its lock ends in any case, also if the process is killed. Raises `StorageError` if the directory or the
+    lock file cannot be created or removed.
     """
     path = os.path.join(work, _LOCK)
     until = time.monotonic() + most_seconds

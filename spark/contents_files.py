@@ -147,8 +147,9 @@ PER_PARTITION: dict[str, Callable[[Place, list[Finding]], Iterator[Row]]] = {
 
 
 def checkpoint_rows(place: Place, findings: list[Finding]) -> Iterator[Row]:
-    """Yield a row for each entry of the offset checkpoint files of a log directory, file by file. Missing files are
-    skipped; findings about damage are appended to `findings`. Raises `StorageError` if a file cannot be read.
+    """Yield a row for each entry of a log directory's checkpoints of recovery points, log start offsets, high
+    watermarks and cleaner offsets, in this order. Missing files are skipped. After the rows of a file, its findings are
+    appended to `findings`. Raises `StorageError` if a file cannot be read.
     """
     for name in CHECKPOINTS:
         path = os.path.join(place.path, name)
@@ -200,9 +201,9 @@ def finding_places(inventory: Inventory) -> list[Place]:
 
 
 def finding_rows(place: Place) -> Iterator[Row]:
-    """Yield the findings of `verify` for one place as rows. A place is a log directory, a partition, or a list of
-    findings known beforehand. The rows of all places together are all findings of `verify`. Raises `UsageError` if the
-    path no longer exists, `StorageError` if a file cannot be read.
+    """Yield the findings of `verify` for one place as rows. A place is a log directory, a partition or segment, or a
+    list of findings known beforehand. The rows of all `finding_places` together are all findings of `verify`. Raises
+    `UsageError` if the path is no longer what it was, `StorageError` if a file cannot be read.
     """
     if place.partition is None:
         yield from map(_finding_row, _of_log_dir(place) if place.path else place.known)

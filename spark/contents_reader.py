@@ -69,9 +69,10 @@ class ContentsReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the Arrow batches of one task; none for Spark's placeholder of an empty plan. After the last batch, the
-        first error in the data raises `FormatError` with mode FAILFAST. In other modes one warning counts the errors
-        and shows the first three. Raises `UsageError` if a path no longer exists, `StorageError` if a file cannot be
-        read, and for the state of a cluster the errors of `cluster_rows`.
+        first error in the data raises `FormatError` with mode FAILFAST; in other modes one warning counts the errors
+        and shows the first three. Errors of `findings` and `segments` are in their rows instead. Raises `UsageError` if
+        a path no longer exists, `StorageError` if a file cannot be read, and for the state of a cluster the errors of
+        `cluster_rows`.
         """
         if not isinstance(partition, ContentsPartition):  # Spark's placeholder if there is nothing to read
             return
@@ -95,7 +96,7 @@ class ContentsReader(DataSourceReader):
 
     def _judge(self, findings: list[Finding]) -> None:
         """Raise `FormatError` for the first finding of severity ERROR with mode FAILFAST. In other modes give one
-        warning with the number of these findings and the first `_SHOWN` of them. Other findings are ignored.
+        warning with the number of these findings and the first `_SHOWN` of them. Does nothing if there is none.
         """
         errors = [finding for finding in findings if finding.severity is Severity.ERROR]
         if errors and self._options.mode is Mode.FAILFAST:

@@ -32,9 +32,9 @@ def _microseconds(value: object) -> int | None:
 
 
 def _as_column(value: object, kind: DataType) -> object:
-    """Convert a value of a JSON line to the type `kind` of its column. Times in ms become microseconds, also inside
-    lists and structs. A struct's missing fields become None, and its unknown fields are dropped. Other values are
-    returned unchanged.
+    """Convert a value of a row to the type `kind` of its column. Times in ms become microseconds, also inside lists and
+    structs; None if they do not fit. A struct's missing fields become None, and its unknown fields are dropped. Other
+    values are returned unchanged.
     """
     if isinstance(kind, TimestampType):
         return _microseconds(value)
@@ -72,8 +72,8 @@ def _array(values: list[object], kind: pa.DataType, spark_kind: DataType) -> pa.
 
 def arrow_batches(rows: Iterator[Row], schema: StructType) -> Iterator[pa.RecordBatch]:
     """Yield Arrow batches of up to `ROWS` rows with exactly the columns of `schema`; none if there are no rows.
-    Consumes `rows`. Missing columns are null, and others are dropped. Times are converted from ms to microseconds; a
-    value that does not fit its type becomes null.
+    Consumes `rows`. Missing columns are null, and others are dropped. Times are converted from ms to microseconds. A
+    number that does not fit its type becomes null; surrogates become escapes.
     """
     target = arrow_schema(schema)
     converted = {field.name for field in schema.fields if "timestamp" in field.dataType.simpleString()}

@@ -32,7 +32,7 @@ _SHOWN = 3
 def decided(options: ReadOptions) -> DecodedParts:
     """Return the keys and values to decode and their types according to the options; `NOTHING_DECODED` if no option
     asks for decoding. Reads schemas and the first records of each topic. Raises `UsageError` if no single type fits all
-    data, if a path or the schemas are missing, or if a package is. Raises `FormatError` for an invalid file of schemas,
+    data, or if a path, the schemas or a package is missing. Raises `FormatError` for an invalid file of schemas,
     `StorageError` if a file cannot be read.
     """
     if not options.formats:
@@ -71,9 +71,9 @@ class _Deciding:
     @cached_property
     def _topics(self) -> dict[str | None, list[Partition]]:
         """Return the partitions to read, by topic. The key None stands for a single segment file, which has no topic.
-        Selected partitions that do not exist are left out. Raises `UsageError` if a path does not exist, or if a
-        partition is in several directories and the option `replica` chooses none. Raises `StorageError` if a directory
-        cannot be listed.
+        Selected partitions that do not exist are left out. Raises `UsageError` if a path does not exist or has no Kafka
+        data, or if a partition is in several directories and the option `replica` chooses none. Raises `StorageError`
+        if a directory cannot be listed.
         """
         inventory = open_all(*self._options.in_both_tiers(expand_paths(self._options.paths)))
         topics: defaultdict[str | None, list[Partition]] = defaultdict(list)
@@ -114,9 +114,9 @@ class _Deciding:
         )
 
     def _path(self, wanted: PartFormat, reader: Schema, frames: dict[str | None, list[Framed]]) -> bytes:
-        """Return the encoded path, within the Protobuf schema `reader`, of the message type that the frames use. Empty
-        bytes, which mean the schema's first type, if there are no frames. Raises `UsageError` if the frames use several
-        types.
+        """Return bytes that begin with the encoded path, within the Protobuf schema `reader`, of the message type that
+        the frames use. Empty bytes, which mean the schema's first type, if no frame of its subject can be decoded.
+        Raises `UsageError` if the frames use several types, or if a package is missing.
         """
         paths: dict[str, bytes] = {}
         for topic, payloads in frames.items():

@@ -336,9 +336,10 @@ def _facts(wanted: _Wanted, options: ReadOptions, target: int) -> PartitionFacts
 def segments_between(
     partition: Partition, start: int, end: int, target: int, *, exact: bool
 ) -> tuple[SegmentFacts, ...]:
-    """Return the segments with offsets from `start` to `end` (exclusive), each with its spans, which are byte ranges of
-    whole batches, in order. The spans have about `target` bytes and are found with the offset index, or with `exact` by
-    reading all batch headers. Segments without a span are omitted. Raises `StorageError` if a file cannot be read.
+    """Return the segments that may have offsets from `start` to `end` (exclusive), in order, each with its spans: byte
+    ranges of whole batches, in order. The offset index gives spans of about `target` bytes; with `exact` all batch
+    headers are read, and each batch is a span (`spans_from` has exceptions). Spans may begin before `start` and go on
+    after `end`. Segments without a span are omitted. Raises `StorageError` if a file cannot be read.
     """
     found: list[tuple[Segment, int | None, list[Span]]] = []
     there = partition.segments[index_of(partition.segments, start) :]
@@ -374,11 +375,11 @@ def segments_between(
 def _believed(
     segment: Segment, found: Sequence[Span], next_base: int | None, lowest: int
 ) -> tuple[tuple[Span, ...], int]:
-    """Return the spans of a segment, and the lowest offset with which one of them or a span of a later segment begins.
-    `next_base` is the base offset of the next segment, None for the last; `lowest` is the lowest offset with which a
-    span of a later segment begins. If a span claims offsets that a later span or segment also has, its `next_offset` is
-    limited by `_reached`: headers of batches that readers do not take would hide those offsets. Raises `StorageError`
-    if the log cannot be read.
+    """Return the spans of a segment, and the lowest offset at which one of them, the next segment or a span of a later
+    segment begins. `next_base` is the base offset of the next segment, None for the last; `lowest` is the lowest offset
+    at which a span or base offset of later segments begins. If the headers of a span claim offsets that a later span or
+    segment also has, its `next_offset` is lowered to the end of what readers get from it (`_reached`), because the
+    claim would hide those offsets. Raises `StorageError` if the log cannot be read.
     """
     believed: list[Span] = []
     lowest = lowest if next_base is None else min(lowest, next_base)
@@ -393,8 +394,8 @@ def _believed(
 
 
 def _reached(segment: Segment, span: Span, expected: int | None, next_base: int | None) -> int:
-    """Return the offset after the highest one that a reader which continues after damage takes from the batches of a
-    span; 0 if it takes no batch. `expected` is the offset that should come at the start of the span, None if any is
+    """Return the offset after the highest one that a reader gets from the batches of a span if it continues after
+    damage; 0 if it gets none. `expected` is the offset that should come at the start of the span, None if any is
     accepted. Raises `StorageError` if the log cannot be read.
     """
     reached, position = 0, span.start
@@ -426,8 +427,9 @@ def _up_to(end: int, segment: Segment, all_spans: Iterable[Span]) -> Iterator[Sp
 
 
 def _from_offset(segment: Segment, all_spans: list[Span], start: int) -> list[Span]:
-    """Return the spans without the bytes before the batch that holds the offset `start`. If there is no such batch, all
-    spans are returned unchanged. Raises `StorageError` if the segment cannot be read.
+    """Return the spans without the bytes before the position at which reading from the offset `start` begins
+    (`spans_from`). If no batch follows there, all spans are returned unchanged. Raises `StorageError` if the segment
+    cannot be read.
     """
     begin = next(spans_from(segment, start), None)
     if begin is None:

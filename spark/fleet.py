@@ -107,12 +107,13 @@ def _recover(
         return [RecoveredLine(path=path, outcome="refused", message=str(refused)) for path in group]
     except (KafkaLogError, OSError) as error:
         return [RecoveredLine(path=path, outcome="failed", message=str(error)) for path in group]
+    named = {os.path.realpath(path): path for path in group}
     rows: list[Line] = []
-    for path, result in zip(group, results, strict=True):
+    for result in results:
         # a repeated task may find nothing to do: the run that it had to complete is then the last one
         runs = [*result.completed, *([result.run_id] if result.run_id is not None else [])]
         line = RecoveredLine(
-            path=path,
+            path=named.get(result.plan.root, result.plan.root),
             outcome="recovered" if result.changed else "unchanged",
             run_id=runs[-1] if runs else None,
             quarantine=result.quarantine,
@@ -168,12 +169,13 @@ def recover_many(
     order of the paths. Several directories of one broker, given as a list, are recovered in one task. Returns when all
     tasks have ended; using the DataFrame does not recover again.
 
-    Columns: path; outcome (`unchanged`, `recovered`, `refused` or `failed`); run_id, for `kafkalog undo`; quarantine;
-    message: why it was refused, failed, or left partitions unchanged (including unreadable ones); report, the JSON of
-    `kafkalog recover --json`. `mode`, `config`, `full`, `quarantine` and `accept_loss` mean the same as in
-    `kafkalog.recover`. If Spark repeats a task, the second run completes the recovery that the first one began; the
-    lock and the journal in the directory ensure this. Raises `UsageError` for repeated paths, no path, or an unknown
-    mode.
+    Columns: path, as given, or the log directory itself if its parent or a partition is given and the recovery did not
+    fail; outcome (`unchanged`, `recovered`, `refused` or `failed`); run_id, for `kafkalog undo`; quarantine; message:
+    why it was refused, failed, or left partitions unchanged (including unreadable ones); report, the JSON of `kafkalog
+    recover --json`. The last four may be null. `mode`, `config`, `full`, `quarantine` and `accept_loss` mean the same
+    as in `kafkalog.recover`. If Spark repeats a task, the second run completes the recovery that the first one began;
+    the lock and the journal in the directory ensure this. Raises `UsageError` for repeated paths, no path, or an
+    unknown mode.
     """
     from kafkalog.recovery.facts.recovery_request import mode_named
 

@@ -82,16 +82,16 @@ class FollowedLogs:
 
     def look(self, *, all_there: bool = False, patient: bool = True) -> dict[TopicPartition, View]:
         """List the directories and return the view of each selected partition that has a segment. Sleeps first if the
-        last look was a short time ago, and looks again if a file vanishes meanwhile.
+        last look was a short time ago. If a file vanishes meanwhile, looks again, at most five times in all.
 
         If an open transaction ends the committed data, that is logged as a warning, once for each transaction. With
         `patient` it is not logged while the log was modified within the last 60 seconds, because a live writer may
         still end the transaction.
 
         With `all_there`, raises `UsageError` if a topic or partition that the options name does not exist. Raises
-        `UsageError` also for a path that does not exist or is a segment file, and for a partition that is in several
-        directories if the option `replica` does not choose one. Raises `StorageError` if a file cannot be read, or with
-        FAILFAST if one was left out of the listing.
+        `UsageError` also for a path that does not exist, has no Kafka data or is a segment file, and for a partition
+        that is in several directories if the option `replica` does not choose one. Raises `StorageError` if a file
+        cannot be read, or with FAILFAST if one was left out of the listing.
         """
         time.sleep(max(0.0, self._next_look - time.monotonic()))
         started = time.monotonic()
@@ -139,11 +139,11 @@ class FollowedLogs:
         return views
 
     def starts(self, views: Mapping[TopicPartition, View]) -> dict[TopicPartition, int]:
-        """Return partition -> start offset of a new stream, for all partitions of `views`. It is usually the offset
-        that `Range.start` returns. It is `View.end`, up to which the stream can read now, for "latest", and with
-        startingOffsetsByTimestampStrategy=latest for a timestamp that no record reaches. Raises `UsageError` for such a
-        timestamp with the strategy `error`, the default, and if a bound by partition does not name exactly these
-        partitions; also the other errors of `Range.start`: `UsageError`, `FormatError` and `StorageError`.
+        """Return partition -> start offset of a new stream, for all partitions of `views`. It is the offset that
+        `Range.start` returns, with two exceptions: for "latest", and for a timestamp that no record reaches if
+        startingOffsetsByTimestampStrategy is `latest`, it is `View.end`, up to which the stream can read now. Raises
+        the errors of `Range.start` (`UsageError`, `FormatError` and `StorageError`), and `UsageError` if a bound by
+        partition does not name exactly these partitions.
         """
         bound = self._options.start
         check_named(bound, [view.partition for view in views.values()])
@@ -167,10 +167,10 @@ class FollowedLogs:
         }
 
     def check(self, views: Mapping[TopicPartition, View], start: Offsets) -> None:
-        """Report missing data by calling `lost` once for each partition. `start` has the next offset to read by
-        partition. A partition in it is reported if it no longer exists, is no longer selected, was truncated below this
-        offset, or lost records to deletion before they were read. A new partition is reported if it does not begin at
-        offset 0. Raises `StorageError` instead of reporting with failOnDataLoss=true.
+        """Report missing data with `lost`: the first report raises `StorageError`, or with failOnDataLoss=false each is
+        a warning. `start` has the next offset to read by partition. A partition in it is reported if it has no view any
+        more, is no longer selected, was truncated below this offset, or lost records to deletion before they were read.
+        A new partition is reported if it does not begin at offset 0.
         """
         for key, offset in start.items():
             view = views.get(key)
@@ -201,7 +201,7 @@ class FollowedLogs:
         """Return one tuple of pieces for each Spark task, for the records from the offsets `start` to `end`
         (exclusive); empty if there are none. Lists the directories again, and repeats this if files vanish meanwhile.
         Raises `MissingFileError` if they vanish each time. Other missing data raises `StorageError`, or is a warning
-        with failOnDataLoss=false. Raises `UsageError` if a path no longer exists.
+        with failOnDataLoss=false. Also raises the errors of `look`.
         """
         for attempt in range(_TRIES):
             try:

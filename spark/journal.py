@@ -17,7 +17,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct, to_builtins
 
-from kafkalog.codec.common.errors import FormatError, RecoveryRefused
+from kafkalog.codec.common.errors import FormatError, RecoveryRefused, StorageError
 from kafkalog.codec.common.limits import MIB
 from kafkalog.codec.names import DirectoryState, PartitionName, parse_partition_directory
 from kafkalog.log.directories.commits import COMMIT_JOURNAL, log_directory_of
@@ -134,7 +134,10 @@ def _checksum(content: Mapping[str, object]) -> str:
 
 
 def _inode(work: str) -> int:
-    return os.stat(log_directory_of(work)).st_ino
+    try:
+        return os.stat(log_directory_of(work)).st_ino
+    except OSError as error:
+        raise StorageError.wrap(error, "cannot examine the directory") from error
 
 
 def _job(value: object) -> str:

@@ -188,7 +188,7 @@ def _boolean(options: Mapping[str, str], name: str, default: bool) -> bool:
 
 def positive(options: Mapping[str, str], name: str) -> int | None:
     """Return the value of a numeric option; None if it is not set. Names in `options` must be in lower case. Raises
-    `UsageError` if the number does not have 1 to 18 digits, or is 0.
+    `UsageError` unless the value is a number above 0 of 1 to 18 digits, which may have blanks around it.
     """
     text = options.get(name.lower())
     if text is None:

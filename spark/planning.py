@@ -77,8 +77,8 @@ class Piece(Struct, frozen=True, kw_only=True):
 
 def target_bytes(total: int, *, largest: int, min_partitions: int | None, cores: int) -> int:
     """Return the size in bytes of one task, from 1 to `largest`, if `total` bytes are to be read. It is chosen so that
-    all cores get the same number of tasks, if there is enough data. If there would be fewer than `min_partitions`
-    tasks, the size is reduced to give about that number (None: no minimum).
+    all cores get the same number of tasks, but is at least `SMALLEST_TARGET` if `largest` allows that. If there would
+    be fewer than `min_partitions` tasks, the size is reduced to give about that number (None: no minimum).
     """
     smallest = min(SMALLEST_TARGET, largest)
     rounds = max(_TASKS_FOR_A_CORE, -(-total // (largest * cores)))
@@ -137,10 +137,9 @@ def _pieces(facts: PartitionFacts, target: int) -> Iterator[Cut]:
 
 
 def _wanted(segment: SegmentFacts, first: int, reached: int, facts: PartitionFacts) -> list[Span]:
-    """Return the spans to read, in order. They begin with the span at index `first`. Every span up to the last one that
-    starts below `facts.end_offset` is included, so that the reader reports those with wrong headers. Later spans are
-    added while the offsets do not reach `facts.end_offset`. `reached` is the offset (exclusive) that earlier segments
-    reach.
+    """Return the spans to read, in order, from the one at index `first` on. All spans up to the last one that starts
+    below `facts.end_offset` are included, so that the reader reports wrong headers in them; later ones only until the
+    offsets reach `facts.end_offset`. `reached` is the offset (exclusive) that earlier segments reach.
     """
     spans = segment.spans
     last = max((index for index, span in enumerate(spans) if span.first_offset < facts.end_offset), default=-1)
@@ -155,8 +154,8 @@ def _wanted(segment: SegmentFacts, first: int, reached: int, facts: PartitionFac
 
 def _below(segment: SegmentFacts, start: int) -> int:
     """Return how many spans at the beginning of a segment have only offsets below `start`, so that they need not be
-    read. Counting stops at the first span with unknown or decreasing offsets, and at the first one with an unsound
-    batch header. Anything may follow such a span.
+    read. Counting stops at the first span whose offsets go back or whose batch headers are not all sound
+    (`is_followed`), because anything may follow such a span.
     """
     expected = segment.base_offset
     for number, span in enumerate(segment.spans):
@@ -249,7 +248,7 @@ def _by_records(cut: Cut, most: int) -> Iterator[tuple[Piece, int]]:
 def _claimed(spans: Sequence[Span], start: int, end: int) -> Iterator[tuple[int, int]]:
     """Yield (first counted offset, number of counted offsets) for each span, in order. Offsets of a span from `start`
     to `end` (exclusive) are counted if no earlier span claims them, but no more than the records that the span's bytes
-    can hold. The number is 0 if there is no such offset.
+    can hold, and no more than `Limits.records_per_batch`. The number is 0 if there is no such offset.
     """
     for span in spans:
         first, span_end = max(start, span.first_offset), min(end, span.next_offset)

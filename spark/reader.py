@@ -168,8 +168,9 @@ class _Task:
             tell(f"{piece.slice.path} no longer exists and is left out")
 
     def _check_file(self, piece: Piece) -> None:
-        """Raise `StorageError` if the file was replaced since it was listed, as by compaction: the bytes of the piece
-        do not hold its offsets any more. With failOnDataLoss=false this is a warning.
+        """Raise `StorageError` if the file has another size than when it was listed (`Piece.is_replaced`): it was
+        replaced, as by compaction, and the bytes of the piece do not hold its offsets any more. With
+        failOnDataLoss=false this is a warning. Raises `MissingFileError` if it no longer exists.
         """
         with self._files.open(piece.slice.path) as source:
             size = source.size
@@ -183,8 +184,8 @@ class _Task:
             tell(message)
 
     def _check(self, lossy: Lossy, batch: pa.RecordBatch) -> None:
-        """Warn about header names that are not UTF-8 and times that became null. With FAILFAST such a time raises
-        `FormatError`. `lossy` finds them in a batch, the first of each kind in its partition.
+        """Warn about header names that are not UTF-8 and times that became null, once for each of both in a partition
+        (`lossy` finds them). With FAILFAST such a time raises `FormatError`.
         """
         for finding in lossy(batch):
             if self._options.mode is Mode.FAILFAST and finding.severity is Severity.ERROR:
@@ -229,8 +230,9 @@ class _Task:
     def _decoded(self, piece: Piece, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return a batch with keys and values decoded, and the columns in Spark's order. With FAILFAST, a record that
         cannot be decoded raises `FormatError`. With PERMISSIVE, the key or value that cannot be decoded is null. The
-        corrupt column, if requested, then has the reason if it is text, and the bytes if it is binary. With
-        DROPMALFORMED, the record is removed and counted in `_undecodable`.
+        corrupt column, if requested, then has the finding as JSON if it is text, or the first `CORRUPT_BYTES` of the
+        key or else of the value if it is binary. With DROPMALFORMED, the record is removed and counted in
+        `_undecodable`.
         """
         columns, problems = self._layout.decoded.decode(batch, piece.topic)
         if not problems:

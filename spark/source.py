@@ -48,8 +48,8 @@ class KafkaLogSource(DataSource):
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return the batch reader for the columns of `schema`, which are the default ones or those of the user. If keys
         or values are to be decoded, the first records are read. Warns about options without an effect. Raises
-        `UsageError` for wrong options, columns or paths, `StorageError` if a file cannot be read, `FormatError` for an
-        invalid file of schemas.
+        `UsageError` for wrong options or columns, `StorageError` if a file cannot be read, `FormatError` for an invalid
+        file of schemas. Paths are checked here only for decoding and for a remote tier.
         """
         from kafkalog.spark.deciding import decided
         from kafkalog.spark.discovery import expand_paths

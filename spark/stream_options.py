@@ -44,9 +44,9 @@ def _milliseconds(option: str, text: str) -> int:
 
 def parse_stream_options(options: Mapping[str, str]) -> StreamOptions:
     """Return the checked options of a stream, with defaults for those that are not set. Raises `UsageError` if an
-    option is unknown or invalid, with one sentence that names it as documented. Raises `UsageError` also for options
-    that only batch queries have: an ending bound, a remote tier, or `contents` with another value than `records`. Paths
-    must be local.
+    option is unknown or invalid, with one sentence that names it as documented. Raises `UsageError` also for what only
+    batch queries have: an ending bound, a remote tier, a path in an object store, or `contents` with another value than
+    `records`.
     """
     lowered = {name.lower(): value for name, value in options.items()}
     for name in _ENDINGS:

@@ -56,9 +56,9 @@ def true_epochs(tree: Tree, directory: str, log_start: int) -> list[LeaderEpoch]
 
 
 def _contradict(tree: Tree, paths: list[str], listed: ListedEpochs) -> bool:
-    """Whether at least two batches in the logs at `paths` have another leader epoch than the one listed for their
-    offset. Batches without an epoch, or below the first listed one, do not count. Raises `StorageError` if a log cannot
-    be read.
+    """Whether at least two batches in the logs at `paths` have another leader epoch than the one listed for their base
+    offset. Batches without an epoch, below the first listed entry, or after damage in their log do not count. Raises
+    `StorageError` if a log cannot be read.
     """
     count = 0
     for path in paths:
@@ -74,9 +74,9 @@ def _contradict(tree: Tree, paths: list[str], listed: ListedEpochs) -> bool:
 
 
 def _begun(tree: Tree, logs: list[tuple[int, str]]) -> list[LeaderEpoch] | None:
-    """Return epoch and first offset of the first batch, and of each batch with another epoch than the one before;
-    batches without an epoch are skipped. None if a log is damaged; empty if no batch has an epoch. Raises
-    `StorageError` if a log cannot be read.
+    """Return epoch and first offset of each batch whose epoch differs from that of the batch before it, in the order of
+    `logs`; the first batch is included, and batches without an epoch are skipped. None if a log is damaged; empty if no
+    batch has an epoch. Raises `StorageError` if a log cannot be read.
     """
     begun: list[LeaderEpoch] = []
     for _base, path in logs:

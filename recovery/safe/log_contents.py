@@ -13,7 +13,7 @@ from kafkalog.codec.files.index_files import (
     TIME_ENTRY,
     each_slot,
 )
-from kafkalog.codec.names import FileKind, parse_segment_file, segment_file
+from kafkalog.codec.names import INDEX_KINDS, FileKind, parse_segment_file, segment_file
 from kafkalog.codec.plain.scanner import Scanner
 from kafkalog.log.storage.content import Content, join
 from kafkalog.log.storage.tree import Tree
@@ -26,8 +26,9 @@ __all__ = [
 
 
 def holds_the_same(tree: Tree, other: Tree, directory: str) -> bool:
-    """Whether the directory has the same files with equal contents in both trees. Logs are compared by their parts,
-    without being read; other files are compared by their bytes. Raises `StorageError` if a file cannot be read.
+    """Whether a directory has the same files with equal contents in both trees. Logs are not read: equal bytes from
+    different parts of original files count as different. Other files are compared by their bytes. Subdirectories, and
+    names that a JVM cannot open, do not count. Raises `StorageError` if a file cannot be read.
     """
     names = tree.names(directory)
     if names != other.names(directory):
@@ -95,9 +96,9 @@ def has_unknown_versions(tree: Tree, directory: str) -> bool:
 
 
 def can_go_on(tree: Tree, directory: str, end_offset: int) -> bool:
-    """Whether all entries of the active segment's offset and time index are below `end_offset`, the log's end. If not,
-    every append that adds an index entry fails. True for missing indexes. The partition must have a log. Raises
-    `StorageError` if an index cannot be read.
+    """Whether all entries of the active segment's offset index and time index have offsets below `end_offset`, the log
+    end offset; a missing index counts as empty. If not, every append that adds an index entry fails. The partition must
+    have a log. Raises `StorageError` if an index cannot be read.
     """
     base, _path = tree.logs(directory)[-1]
     for kind, layout in ((FileKind.OFFSET_INDEX, OFFSET_ENTRY), (FileKind.TIME_INDEX, TIME_ENTRY)):
@@ -129,21 +130,20 @@ def remove_segments(tree: Tree, directory: str, bases: Set[int]) -> None:
 def reset_indexes(tree: Tree, directory: str, bases: Set[int]) -> None:
     """Empty the offset, time and transaction indexes of the segments with these base offsets in the tree. A broker then
     rebuilds them when it recovers the segment, and not while opening it. Missing offset and time indexes are created
-    empty; missing transaction indexes are not.
+    empty; missing transaction indexes are not. Files with a pending suffix, such as `.swap`, stay.
     """
-    for name in tree.names(directory) if bases else ():
-        parsed = parse_segment_file(name)
-        if parsed is not None and parsed.base_offset in bases and parsed.kind is FileKind.TRANSACTION_INDEX:
-            tree.write(f"{directory}/{name}", b"")
     for base in sorted(bases):
-        for kind in (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX):
-            tree.write(f"{directory}/{segment_file(base, kind)}", b"")
+        for kind in INDEX_KINDS:
+            path = f"{directory}/{segment_file(base, kind)}"
+            if kind is not FileKind.TRANSACTION_INDEX or path in tree.files:
+                tree.write(path, b"")
 
 
 def last_start(tree: Tree, directory: str, log_start: int) -> int:
-    """Return the highest log start offset with which a broker keeps the log. This is the offset of the log's last sound
-    record, or the first segment's base offset if it is higher. If the log has no sound batch, return the last segment's
-    base offset. If it has no segment, return `log_start`. Raises `StorageError` if a log cannot be read.
+    """Return the highest log start offset that lets a broker keep the end of the log: the highest offset of the sound
+    batches there (`end_of_last_sound`), or the first segment's base offset if it is higher. If no segment begins with a
+    sound batch, return the last segment's base offset; if there is no segment, `log_start`. Raises `StorageError` if a
+    log cannot be read.
 
     The log end offset would be possible too, but leader epochs would then appear and disappear with every start.
     """

@@ -71,14 +71,13 @@ class Change(Struct, frozen=True, kw_only=True):
 
 
 def normalize_root(tree: Tree) -> list[Change]:
-    """Remove from the tree what stops a broker or takes the log directory offline: directories that are not partitions
-    (except the cache of remote indexes) or have blanks in their name, second directories of a live or `-future`
-    partition, and invalid checkpoints of high watermarks or of the cleaner. Invalid checkpoints of recovery
-    points and log start offsets stay: `Checkpoints.write` replaces them. Leftover temporary files of these two are
-    removed too. So is the clean-shutdown marker, which is not trusted.
+    """Clean up the root of a log directory in the tree; return the changes with their reasons, empty if there is none.
+    Directories are removed that are not partitions (except the cache of remote indexes), have a blank in their name, or
+    name a live or `-future` partition again. Invalid checkpoints of high watermarks or of the cleaner are removed.
+    Those of recovery points and log start offsets stay, as `Checkpoints.write` replaces them, but their `.tmp` files
+    are removed. So is the clean-shutdown marker, which is not trusted; this is not among the changes.
 
-    Return the changes with their reasons, without the marker's removal; empty if nothing else was removed. Raises
-    `StorageError` if a checkpoint cannot be read from disk.
+    Raises `StorageError` if a checkpoint cannot be read from disk.
     """
     changes: list[Change] = []
     seen: dict[tuple[str, int, DirectoryState], str] = {}
@@ -210,8 +209,8 @@ def _read_offsets(tree: Tree, name: str) -> dict[tuple[str, int], int]:
 
 def clear_places(tree: Tree, directory: str) -> list[Change]:
     """Remove from the tree the directories that lie in place of a segment's file or of the temporary epoch checkpoint
-    in a partition directory; return the changes. A broker may start beside such a directory, and stops when it needs
-    the file.
+    in a partition directory; return the changes, empty if there is none. A broker may start beside such a directory,
+    and stops when it needs the file.
     """
     changes: list[Change] = []
     for path in sorted(tree.directories):
@@ -231,10 +230,11 @@ def clear_places(tree: Tree, directory: str) -> list[Change]:
 def normalize_partition(
     tree: Tree, directory: str, donor: Callable[[], str | None], *, has_metadata: bool = False
 ) -> list[Change]:
-    """Repair a partition directory in the tree: remove, rename or rewrite the files that a broker could not load.
-    Return the changes with their reasons; empty if nothing was wrong. Nothing on disk is changed. If the topic id is
-    missing or invalid, `donor` is called; it returns the topic id to write, or None if it is unknown. `has_metadata`
-    is as for `is_kraft`. Raises `StorageError` if a file cannot be read.
+    """Clean up a partition directory in the tree: remove, rename or rewrite files that would stop or mislead a broker,
+    and remove leftovers. Return the changes with their reasons; empty if there was none. Nothing on disk is changed. If
+    the topic id is invalid, or missing although a broker needs it, `donor` is called; it returns the topic id to
+    write, or None if it is unknown. `has_metadata` is as for `is_kraft`. Raises `StorageError` if a file cannot be
+    read.
     """
     partition = _Partition(tree, directory)
     partition.names()
@@ -392,23 +392,21 @@ class _Partition:
 
 
 def partitions_of(tree: Tree, cluster_metadata: bool = False) -> list[tuple[str, PartitionName]]:
-    """Return the partition directories that a broker loads, sorted, each with its parsed name. Directories that wait
-    for deletion and `-future` and `-stray` ones are included. The metadata log is included only if `cluster_metadata`
-    is True.
+    """Return the directories with the name of a partition, sorted, each with its parsed name; also those with the
+    suffixes `-delete`, `-future` and `-stray`. The metadata log is included only if `cluster_metadata` is True.
     """
     partitions = []
     for name in tree.subdirectories():
         parsed = parse_partition_directory(name)
-        if parsed is None or name == REMOTE_INDEX_CACHE:
-            continue
-        if parsed.topic != CLUSTER_METADATA_TOPIC or cluster_metadata:
+        if parsed is not None and (parsed.topic != CLUSTER_METADATA_TOPIC or cluster_metadata):
             partitions.append((name, parsed))
     return partitions
 
 
 def topic_ids(tree: Tree) -> dict[str, str]:
-    """Return the topic id of each topic that has one in the log directory's partitions. Topics with contradictory ids
-    are omitted; invalid ids are ignored. Raises `StorageError` if a file cannot be read.
+    """Return the topic id by topic, from the partition directories of the log directory without the metadata log.
+    Topics without an id, or with contradictory ids, are omitted. Files with an invalid id are ignored. Raises
+    `StorageError` if a file cannot be read.
     """
     ids_by_topic: dict[str, set[str]] = {}
     for directory, name in partitions_of(tree):

@@ -126,8 +126,8 @@ class PartitionRecovery:
     # -- the broker --------------------------------------------------------------------------------------------------
 
     def load(self, tree: Tree, recovery_point: int, *, clean: bool = False) -> BrokerResult:
-        """Start the model of the broker on a copy of `tree` with this partition alone, and return the result.
-        `recovery_point` is used instead of the one in the checkpoint; with `clean` a clean-shutdown marker is assumed.
+        """Start the model of the broker on a copy of `tree`, and return the result. The checkpoints are replaced: they
+        have only this partition's `recovery_point` and `log_start`. There is a clean-shutdown marker only with `clean`.
         If the broker fails to start, the result says so; nothing is raised for that.
         """
         copy = tree.copy()
@@ -151,9 +151,9 @@ class PartitionRecovery:
         )
 
     def load_again(self, tree: Tree, directory: str) -> BrokerResult | None:
-        """Start the model of the broker on the tree that a start left, without a clean-shutdown marker, and return the
-        result; None if it does not load. `directory` is the partition's name in `tree`, which differs from the original
-        if it became stray.
+        """Start the model of the broker on the tree that a start left, without a clean-shutdown marker and from the
+        recovery point `start`; return the result, None if it does not load. `directory` is the partition's name in
+        `tree`, which differs from the original if it became stray.
         """
         if directory != self.directory:  # a stray directory is another one's name now
             tree = tree.copy()
@@ -169,14 +169,15 @@ class PartitionRecovery:
 
     def at_rest(self, result: BrokerResult) -> BrokerResult | None:
         """Start the model of the broker repeatedly, at most four rounds; return a result that the next start leaves
-        unchanged. Return None if a full start fails, or if no round leads to such a result.
+        unchanged. Return None if a full start fails, or if there is no such result.
 
-        There are two kinds of start. A full start scans all segments. A short start begins at the recovery point that
-        is written with the result, and scans only the last segment. The two differ if the short start finds an epoch
+        A full start scans all segments from `start` on. A short start begins at the recovery point that is written with
+        the result, and scans only the last segment (`as_written`). The two differ if the short start finds an epoch
         that the full scan had dropped, or forgets producers that have expired. A result that neither kind changes is
-        returned first. A result that only the short start leaves unchanged is the second choice. It is returned if
-        there is no better one, or if further full starts would leave transactions open because their end markers are
-        lost. If a short start fails, the best result so far is returned.
+        returned at once. If short starts do not apply, only `result` itself is tried, with a full start. Otherwise the
+        first result that short starts leave unchanged is returned: after the last round, or earlier if a short start
+        fails, if a full start gives the result before it again, or if it would leave transactions open because their
+        end markers are lost.
         """
         fallback: BrokerResult | None = None
         for _ in range(_STARTS):
@@ -215,8 +216,9 @@ class PartitionRecovery:
 
     def as_written(self, result: BrokerResult) -> BrokerResult | None:
         """Start the model of the broker on the tree of `result`, from the recovery point that is written with it (the
-        log end offset); return the new result. Return None if the log has a single segment, or not all segments are
-        examined. Return None too if the partition is the metadata log, is not live, or became stray.
+        log end offset); return the new result, also if this start fails. Return None if the log has at most one
+        segment, or not all segments are examined. Return None too if the partition is the metadata log, is not live, or
+        became stray.
         """
         if self.is_metadata or self.name.state.value or self.directory_of(result) != self.directory:
             return None
@@ -301,9 +303,10 @@ class PartitionRecovery:
         return bool(hiding)
 
     def leaves_out_copies(self) -> bool:
-        """Truncate segments in `original` whose last batches are also in the following segments, on a copy of the tree.
-        From such copies a broker would deliver aborted records to `read_committed` consumers. Return whether there are
-        any; always False for a metadata log. Raises `StorageError` if a log cannot be read.
+        """Remove the last batches of segments in `original` that the following segments repeat at their beginning
+        (`sizes_without_copies`), on a copy of the tree. A broker would deliver aborted records from them to
+        `read_committed` consumers. Return whether there are any; always False for a metadata log. Raises `StorageError`
+        if a log cannot be read.
         """
         sizes = {} if self.is_metadata else sizes_without_copies(self.original, self.directory)
         if sizes:
@@ -366,7 +369,7 @@ class PartitionRecovery:
 
     def rebuilt(self) -> BrokerResult:
         """Return the result with all indexes rebuilt and the logs unchanged. Raises `CannotSettleError` if the logs are
-        not sound throughout, or if a start would change them.
+        not sound throughout, if a start would change them, or for the reasons of `settle`.
         """
         sound = self.sound()
         if sound.cut is None:
@@ -407,7 +410,8 @@ class PartitionRecovery:
 
     def holds_unreadable(self) -> bool:
         """Whether some batch other than a control batch has records that cannot be read, although its checksum is
-        right. Reads and decodes the batches up to the first such one. Raises `StorageError` if a log cannot be read.
+        right. Reads all segments, each up to its first damage, and stops at the first such batch. Raises `StorageError`
+        if a log cannot be read.
         """
         for _base, path in self.original.logs(self.directory):
             for batch in Scanner(self.original.source(path)):
@@ -440,8 +444,8 @@ class PartitionRecovery:
         batches. False if the directory would become stray although its topic id is known. `before` is the tree before
         the broker's start.
 
-        No consumer reads sound batches above the broker's log end offset. They are accepted only if an earlier end of
-        the log would remove more bytes, and if the indexes of the last segment accept appends.
+        One fault is accepted: last batches above the broker's log end offset, which no consumer reads. For this an
+        earlier end of the log must remove more bytes, and the indexes of the last segment must accept appends.
         """
         directory = self.directory_of(theirs)
         if directory != self.directory and topic_id_or_none(self.original, self.directory) is not None:
@@ -532,11 +536,11 @@ class PartitionRecovery:
         return result if result.is_loaded and holds_the_same(result.tree, tree, directory) else rest
 
     def in_the_way(self, result: BrokerResult, sound: SoundLog) -> Cut | None:
-        """Return the place to cut next if a broker does not load or serve the whole of `sound`; None if it does.
-        `result` is the broker's result on `sound`. The place is the batch at which the start fails, or the batch that
-        makes the broker empty its segment. It can also be a batch because of which the index hides earlier batches, if
-        a cut there keeps `floor`. If there is no such batch, but the start fails or the log end offset is wrong, the
-        place is the last batch with a repeated offset (None if there is none).
+        """Return the place to cut next if `result`, the broker's result on `sound`, does not serve the whole of it;
+        None if there is no such place. If the start fails at a batch, or a batch makes the broker empty its segment,
+        the place is this batch. If the start fails for another reason, or the log end offset is wrong, it is the last
+        batch with a repeated offset. Otherwise it is the first batch that makes the index hide earlier batches and at
+        which a cut keeps `floor`.
         """
         if result.is_loaded:
             partition = self.loaded_of(result)
@@ -558,10 +562,10 @@ class PartitionRecovery:
         return Cut(path=error.segment_path, position=error.position, code=FindingCode.BROKER_REFUSES, detail=detail)
 
     def shorter(self, sound: SoundLog, until: Cut) -> SoundLog:
-        """Return a smaller sound part of the logs than `sound`. It ends before the batch `until`. If this is not
+        """Return a smaller sound part of the logs than `sound`: the part before the batch `until`. If this is not
         smaller, it ends before the last batch with a repeated offset, or else before the first one. Counts the calls in
-        `shortened`. From the twelfth call on, the log is cut at once before the first batch with a repeated offset, to
-        reach an end sooner.
+        `shortened`. From the twelfth call on, if there are several such batches, it ends before the first one at once,
+        to finish sooner.
         """
         self.shortened += 1
         last = sound.last_repeat if self.shortened < _SHORTENED else sound.repeat
@@ -573,9 +577,9 @@ class PartitionRecovery:
         return self.sound(sound.repeat)
 
     def as_started_again(self, result: BrokerResult) -> Tree:
-        """Return the tree of `result` for the next start of the broker, with the directory under its original name. If
-        the partition became stray, the broker is started once more before, because a stray partition loses leader
-        epochs that were not yet written. Raises `CannotSettleError` if this start fails.
+        """Return the tree of `result` for the next start, with the directory under its original name. If the partition
+        became stray, the broker is first started once more, because a stray partition loses leader epochs that are not
+        written yet. Raises `CannotSettleError` if this start fails.
         """
         directory = self.directory_of(result)
         if directory == self.directory:
@@ -591,8 +595,8 @@ class PartitionRecovery:
         return tree
 
     def check_topic_id(self) -> None:
-        """Raise `CannotSettleError` if a broker cannot use the content of `partition.metadata`, because recovery never
-        invents a topic id. A missing file is accepted. Raises `StorageError` if the file cannot be read.
+        """Raise `CannotSettleError` if a broker cannot read or parse `partition.metadata`, because recovery never
+        invents a topic id. A missing file is accepted. Raises `StorageError` if the file cannot be read from disk.
         """
         try:
             read_topic_id(self.original, self.directory)
@@ -604,7 +608,7 @@ class PartitionRecovery:
             raise CannotSettleError(Sentence(unknown, Ask.TOPIC_ID)) from None
 
     def kept(self, sound: SoundLog) -> Tree:
-        """Return a tree whose logs are truncated to `sound` and whose indexes are emptied. Sets `cut` and `repeat`."""
+        """Return a tree whose logs are reduced to `sound` (`keep`). Sets `cut` and `repeat`."""
         tree = self.original.copy()
         self.cut, self.repeat = sound.cut, sound.repeat
         self.keep(tree, sound)
@@ -613,8 +617,8 @@ class PartitionRecovery:
     def keep(self, tree: Tree, sound: SoundLog) -> None:
         """Reduce the logs in `tree` to `sound`, in place. Segments that are not in `sound` are removed. Other segments
         are truncated, or get the content that `sound` has for them. If recovery resumes after damage, segments that
-        would hide others are removed too (`hiding_segments`). From base offset `start` on, the indexes of segments are
-        emptied, so that they are rebuilt.
+        would hide others are removed too (`hiding_segments`), except in a metadata log. From base offset `start` on,
+        the indexes of segments are emptied, so that they are rebuilt.
         """
         gone: set[int] = set()
         for base, path in tree.logs(self.directory):
@@ -660,8 +664,9 @@ class PartitionRecovery:
         return tree
 
     def smallest_index(self, tree: Tree) -> str:
-        """Return a sentence that names the smallest value of `segment.index.bytes` with which a broker starts on `tree`
-        unchanged, or says that none works. Starts the model of the broker for each tried value.
+        """Return a sentence that names the smallest value of `segment.index.bytes`, above the present one, with which a
+        broker starts on `tree` and another start changes nothing; or that says that none works. Starts the model of the
+        broker for each tried value.
         """
         settings = self.rules.settings(self.name.topic)
         size = settings.segment_index_bytes

@@ -112,8 +112,9 @@ class SafeRecovery:
 
     def recover(self, group: Group, start: BrokerResult | None = None) -> list[RecoveredPartition]:
         """Recover the directories of one topic-partition; return a result for each partition directory in `group`, in
-        its order. The log directory's tree is not changed. `start` is the broker's result on this tree, or on this
-        group alone, if known. Raises `StorageError` if a file cannot be read.
+        its order. Nothing is raised for one that cannot be recovered: its result has a `refusal`. The log directory's
+        tree is not changed. `start` is the broker's result on this tree, or on this group alone, if known. Raises
+        `StorageError` if a file cannot be read.
         """
         own = self._result.tree.part(*group)
         recovered = []

@@ -94,8 +94,8 @@ class SafeResult(Struct, kw_only=True):
         return [finding for partition in self.recovered for finding in partition.repairs]
 
     def findings(self) -> list[Finding]:
-        """Return the findings about all cuts, repeated batches that are kept, corrected bits and changed files, in this
-        order. Their paths are relative to the log directory.
+        """Return the findings about all cuts, repeated batches that are kept, corrected bits, and files and directories
+        that were set aside or rewritten, in this order. Their paths are relative to the log directory.
         """
         repeats = (partition.repeat for partition in self.recovered if partition.repeat is not None)
         findings = [_finding(cut, cut.detail) for cut in self.cuts.values()]

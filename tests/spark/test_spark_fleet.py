@@ -87,3 +87,16 @@ def test_a_directory_that_is_named_twice_is_refused(spark: SparkSession, fleet: 
         verify_many(spark, [])
     with pytest.raises(UsageError, match="unknown mode 'bold': there is safe"):
         recover_many(spark, fleet, mode="bold")
+
+
+def test_every_log_directory_has_a_row_however_it_is_named(spark: SparkSession, tmp_path: Path) -> None:
+    """Recovery works on log directories: two partitions are in one, and a parent has two."""
+    roots = [tmp_path / "broker" / name for name in ("one", "two")]
+    for root, topic in zip(roots, "ab", strict=True):
+        root.mkdir(parents=True)
+        for number in range(2):
+            kafkalog.Log.open(root / f"{topic}-{number}").close()
+    partitions = [roots[0] / "a-0", roots[0] / "a-1"]
+    for paths, rows in ((partitions, roots[:1]), ([tmp_path / "broker"], roots)):
+        done = recover_many(spark, [paths]).collect()
+        assert [(row.path, row.outcome) for row in done] == [(str(root), "unchanged") for root in rows]

@@ -791,6 +791,15 @@ def test_what_killed_jobs_left_goes_with_age_but_for_what_a_commit_needs(tmp_pat
     assert leftovers(path) == []
 
 
+def test_a_journal_whose_log_directory_is_gone_is_an_error_of_storage(tmp_path: Path) -> None:
+    path = tmp_path / "out"
+    path.mkdir()
+    save_journal(work_directory(str(path)), Journal(job="0" * 32, query=None, batch=None, partitions=()))
+    path.rmdir()
+    with pytest.raises(StorageError, match="cannot examine the directory: No such file or directory"):
+        leftovers(path)
+
+
 @pytest.mark.parametrize("is_link", [True, False])
 def test_an_overwrite_of_what_is_no_directory_is_refused_before_anything_changes(is_link: bool, tmp_path: Path) -> None:
     """Written all the same, it could not be taken away at the end, and every commit after it was refused."""

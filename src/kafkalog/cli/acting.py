@@ -58,10 +58,10 @@ class Acting(Generic[Plan]):
         """Context manager: on `RecoveryRefused`, `StorageError` or `UsageError`, print what was done so far, then raise
         the error again.
 
-        With --json, print an object for each report that the callback `reports` makes, one per directory; if this
-        command changed the directory, the object names the execution. On standard error, print a sentence for each
-        execution in `happened` that this command began or ended. If a plan could not read everything, set
-        `is_unreadable` of a `RecoveryRefused`.
+        With --json, print each report that the callback `reports` returns as an object, which names the execution if
+        this command changed the report's directory. On standard error, print a sentence for each execution in
+        `happened` that this command began or ended. A `RecoveryRefused` gets `is_unreadable` if a plan could not read
+        everything.
         """
         try:
             yield

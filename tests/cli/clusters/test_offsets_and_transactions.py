@@ -86,6 +86,11 @@ def test_names_that_kafka_would_read_otherwise_are_refused(name: str, *, is_topi
         list(reset_lines([CommittedOffset(key, 5, "", -1, 0, -1, None, 0, 0, 0)], with_group=True))
 
 
+def test_the_name_of_a_group_that_the_file_does_not_have_is_not_refused() -> None:
+    commit = CommittedOffset(OffsetKey("new\nline", "t", 0), 5, "", -1, 0, -1, None, 0, 0, 0)
+    assert list(reset_lines([commit], with_group=False)) == ["t,0,5"]
+
+
 def hanging(topic: str, epoch: int | None) -> OpenTransaction:
     producer = PartitionProducer(
         producer_id=7000,

@@ -52,8 +52,8 @@ def _row(each: AnyDeparture) -> list[object]:
 
 def print_departures(departures: Iterable[AnyDeparture], *, as_json: bool) -> None:
     """Print on standard output what the controller would do if brokers left the cluster one after another. There is one
-    table row, or with `as_json` one JSON line, for each departing broker and each partition that it led or had in its
-    ISR. Consumes the iterator `departures`.
+    table row, or with `as_json` one JSON line, for each departing broker and each partition that it led or was in sync
+    for. Consumes the iterator `departures`.
     """
     if as_json:
         print_lines(map(_line, departures))

@@ -206,7 +206,8 @@ def _refuse_together(
     chosen: Selection,
 ) -> None:
     """Raise `UsageError` for options of `kafkalog metadata` that contradict each other or have no effect together, such
-    as `--history` with `--against`. An option that was not used has the value None, False or an empty tuple.
+    as `--history` with `--against`. An option that was not used has the value None, False or an empty tuple; `chosen`
+    is then `ALL`.
     """
     if not effective and (broker is not None or no_defaults):
         raise UsageError(f"--{'broker' if broker is not None else 'no-defaults'} needs --effective")

@@ -96,8 +96,8 @@ def recover_command(
     Voters whose directories are not given must never start again with their disks; --others-are-gone confirms that.
     Records that only they had are lost.
 
-    Exit code 0 if there was nothing to do, if DIR was written or with --dry-run, 1 if there was nothing to do and a
-    controller does not start, 2 if something was changed in place, 3 if it refused.
+    Exit code 0 if there was nothing to do, if --into DIR was written or with --dry-run, 1 if there was nothing to do
+    and a controller does not start, 2 if something was changed in place, 3 if it refused.
     """
     targets = (standalone,) if standalone is not None else () if from_broker is not None else paths
     wanted = QuorumRecovery(

@@ -76,10 +76,9 @@ def _row(survivor: QuorumSurvivor, is_best: bool) -> list[object]:
 
 def _start_sentences(log: QuorumLog) -> list[str]:
     """Return sentences about the node's start on this copy of the metadata log: why it does not start, or what it would
-    lose. To find out, a start on the log directory is simulated, which reads files and changes nothing. If the
-    simulated node starts and loses nothing, the only sentence is `log.refusal`, or there is none if that is None. If
-    the log has a hole and a refusal, nothing is simulated, and the refusal is the only sentence. Raises `StorageError`
-    if the metadata log cannot be read.
+    lose. If neither is the case, return `log.refusal` alone, or an empty list if that is None. The start on the log
+    directory is simulated, which reads files and changes nothing. It is not simulated if the log has a hole and a
+    refusal; the refusal is then returned alone. Raises `StorageError` if the metadata log cannot be read.
     """
     if log.hole is not None and log.refusal is not None:
         return [log.refusal]
@@ -106,9 +105,9 @@ def _lacks(survivor: QuorumSurvivor) -> str:
 
 def print_quorum(quorum: Quorum) -> None:
     """Print a table of the copies of the metadata log on standard output, best first, and then sentences. They are
-    about the voters in force, missing voters, and the simulated start of a node on each copy. Further sentences are
-    about the offset below which a snapshot proves everything committed, and about possible losses. Raises
-    `StorageError` if a metadata log cannot be read.
+    about the voters in force, missing voters, the simulated start of a node on each copy, and further log directories
+    of these nodes. The last ones are about the offset below which a snapshot proves everything committed, and about
+    possible losses. Raises `StorageError` if a metadata log cannot be read.
     """
     best = quorum.best
     kind = "static voters" if best.is_static else "dynamic voters"

@@ -51,17 +51,17 @@ class Begin(Struct, frozen=True, kw_only=True):
 
     def of(self, partition: Partition, request: Dump, committed: Committed, findings: list[Finding]) -> Bounds:
         """Return the bounds within which a partition is read: `start_offset` (inclusive), `end_offset` (exclusive) and
-        `stop_time` (ms, exclusive). `committed` has the committed offset by (topic, partition).
+        `stop_time` (ms, exclusive); None means no bound. `committed` has the committed offset by (topic, partition).
 
-        With `--offset` they contain only that offset. Otherwise the start is this position. If it is unset, the start
-        is `request.start_offset`, and None means the beginning. The end is `--end-offset`. If `--deleted` limits the
-        partition to deleted records, reading ends at the latest where these end.
+        With `--offset` they contain only that offset. Otherwise the start is this position, or `request.start_offset`
+        if it is unset, and the end is `--end-offset`. With `--deleted` the end is in both cases at most
+        `partition.deleted_below`.
 
-        A negative position counts from the end of the partition, but is never below its log start offset. Reading
-        starts at that end if no record at or after the requested time is found, or if there is no commit for `stored`.
-        The end of the partition is that of the deleted records (`--deleted`), the last stable offset (read_committed),
-        or the log end offset. Damage met while searching for a time ends the search and is added to `findings`. Raises
-        `StorageError` if a file cannot be read.
+        The position is the end of the partition for `end`, for a time that no record reaches, and for `stored` without
+        a commit; a negative number counts from that end, but not below the log start offset. The end of the partition
+        is `deleted_below` if it is set, else the last stable offset (read_committed) or the log end offset. Damage met
+        while searching for a time ends the search and is added to `findings`. Raises `StorageError` if a file cannot be
+        read.
         """
         end = _earlier(request.end_offset, partition.deleted_below)
         if request.one_offset is not None:

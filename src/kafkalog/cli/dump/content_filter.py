@@ -40,8 +40,8 @@ class ContentFilter(Struct, frozen=True, kw_only=True):
         header_regexes: Sequence[str],
     ) -> ContentFilter:
         """Return the filter for the texts of command-line options. Times are ms, and `end_time` is exclusive. A text of
-        `headers` is NAME (with any value) or NAME=VALUE, and a text of `header_regexes` is NAME=REGEX. All texts are
-        encoded as UTF-8. Raises `UsageError` for an invalid regular expression, or a header regex without `=`.
+        `headers` is NAME (with any value) or NAME=VALUE, and a text of `header_regexes` is NAME=REGEX. Keys and values
+        are compared as UTF-8. Raises `UsageError` for an invalid regular expression, or a header regex without `=`.
         """
         wanted = []
         for text in headers:

@@ -112,8 +112,8 @@ class RecordText(Struct, frozen=True, kw_only=True):
 
     def line(self, batch: RecordBatch, record: Record, checksum: Checksum | None = None) -> str:
         """Return kafka-dump-log's line for a record, without a newline: its metadata, then key and payload unless they
-        are null. For a control record, its type is shown instead of key and payload. `skip_record_metadata` and
-        `skip_data` of this object omit a part.
+        are null. A control record has its type in the metadata, and neither key nor payload. `skip_record_metadata` and
+        `skip_data` of this object omit a part; the line is empty if nothing is left.
 
         `checksum` is the CRC of a message of magic 0 or 1, None for magic 2.
         """

@@ -96,9 +96,10 @@ class Walk(Struct, kw_only=True):
         object. Otherwise it is kafka-dump-log's line, and the segment's path is a heading. A batch's time is its
         largest timestamp.
 
-        Reading ends at the first batch that begins at or after `end_offset` or reaches `stop_time`. It also ends when
-        `max_records` batches are printed (counted over all partitions), and at damage unless `--all` is used. Updates
-        `printed`, progress and `findings`. Raises `StorageError` if a file cannot be read.
+        Reading ends at the first batch that begins at or after `end_offset` (a wrapper of magic 0 or 1: that ends
+        there, as its header has only the last offset) or reaches `stop_time`. It also ends when `max_records` batches
+        are printed (counted over all partitions), and at damage unless `--all` is used. Updates `printed`, progress and
+        `findings`. Raises `StorageError` if a file cannot be read.
         """
         start = bounds.start_offset
         if not self.everything:
@@ -132,8 +133,8 @@ class Walk(Struct, kw_only=True):
 
     def ended(self, partition: Partition, reader: BatchReader | RecordReader) -> None:
         """Add the findings of a finished reader to `findings`. If reading ended at damage, the last finding also says
-        how many batches and records follow it; to count them, the rest of the log is read. Raises `StorageError` if
-        that fails.
+        how many batches and records follow it; to count them, the rest of the log is read. With `--all` this is left
+        out, because reading continues after damage. Raises `StorageError` if the log cannot be read.
         """
         findings = list(reader.findings)
         if reader.damaged_at is not None and findings and not self.everything:
@@ -172,11 +173,12 @@ def _before(records: Sequence[Record], stop_time: int) -> tuple[Sequence[Record]
 
 
 def json_lines(walk: Walk, partition: Partition, bounds: Bounds, writer: LineWriter, encoding: str) -> bool:
-    """Write all records within the bounds as JSON lines, with compiled code that makes most lines without Python
-    objects. Filters on batches apply. Return True if this was possible. Return False and write nothing if filters on
-    records, a limit, a stop time or `--all` apply, if the partition is too small, or if compiled code is missing.
+    """Write all records within the bounds, up to the first damage, as JSON lines, with compiled code that makes most
+    lines without Python objects. Filters on batches apply. Return True if this was possible. Return False and write
+    nothing if filters on records, a limit, a stop time or `--all` apply, if the partition is too small, or if compiled
+    code is missing.
 
-    `encoding` is `text` or `base64`. Adds the reader's findings to the findings of the walk. Raises `StorageError` if a
+    `encoding` is `text` or `base64`. Adds the reader's findings to the walk (`Walk.ended`). Raises `StorageError` if a
     file cannot be read.
     """
     if not walk.is_plain(bounds) or not kernel_is_worth_it(partition.size):
@@ -199,12 +201,12 @@ def json_lines(walk: Walk, partition: Partition, bounds: Bounds, writer: LineWri
 
 
 def text_lines(walk: Walk, partition: Partition, bounds: Bounds, sink: TextSink) -> bool:
-    """Write all records within the bounds as kafka-dump-log's lines, with compiled code that makes most lines without
-    Python objects. The sink writes them. Filters on batches apply. Return True if this was possible. Return False and
-    write nothing if filters on records, a limit, a stop time or `--all` apply, if the partition is too small, or if
-    compiled code is missing.
+    """Write all records within the bounds, up to the first damage, as kafka-dump-log's lines, with compiled code that
+    makes most lines without Python objects. The sink writes them. Filters on batches apply. Return True if this was
+    possible. Return False and write nothing if filters on records, a limit, a stop time or `--all` apply, if the
+    partition is too small, or if compiled code is missing.
 
-    Adds the reader's findings to the findings of the walk. Raises `StorageError` if a file cannot be read.
+    Adds the reader's findings to the walk (`Walk.ended`). Raises `StorageError` if a file cannot be read.
     """
     if not walk.is_plain(bounds) or not kernel_is_worth_it(partition.size):
         return False

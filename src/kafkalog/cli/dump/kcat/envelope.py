@@ -30,7 +30,8 @@ def envelope(topic: str, partition: int, record: Record) -> str:
     """Return a record as the compact JSON object that kcat's `-J` prints: topic, partition, offset, tstype and ts (both
     omitted for magic 0, which has no timestamp type), broker (always -1), headers (omitted if empty; a flat list of
     names and values), key and payload. Data that is not UTF-8 is null, and a further field with the suffix `_b64` has
-    it in base64 (`headers_b64`: the values of all headers).
+    it in base64 (`headers_b64`: the values of all headers). A header name that is not UTF-8 has U+FFFD in place of such
+    bytes.
     """
     found: dict[str, object] = {"topic": topic, "partition": partition, "offset": record.offset}
     kind = _TYPES.get(record.timestamp_type)

@@ -46,8 +46,9 @@ def _literal(text: str) -> bytes:
 
 
 def delimiter(text: str) -> str:
-    r"""Return a delimiter with kcat's escapes replaced: `\n`, `\t`, and `\xNN` below 0x80; higher `\xNN` are
-    left unchanged, and become bytes later. Raises `UsageError` for `\x` without hexadecimal digits.
+    r"""Return a delimiter with kcat's escapes replaced: `\n`, `\t`, and `\xNN` below 0x80 (of more digits the last two
+    count); higher `\xNN` are left unchanged, and become bytes later. Raises `UsageError` for `\x` without hexadecimal
+    digits.
     """
 
     def character(match: re.Match[str]) -> str:

@@ -39,8 +39,9 @@ def serdes(texts: tuple[str, ...]) -> tuple[str | None, str | None]:
 
 def unpack(what: str, pattern: str, data: bytes) -> bytes:
     """Return the fields of `data` as text in bytes, unpacked by the letters of kcat's `-s`. Numbers are printed in
-    decimal; they are read in big-endian order, unless `<` precedes them. `c` prints one byte and `s` all remaining
-    bytes, both unchanged. A space in the letters prints a space. Bytes after the last letter are ignored.
+    decimal. They are read in big-endian order; after `<` in little-endian order, until a `>`. `c` prints one byte and
+    `s` all remaining bytes, both unchanged. A space in the letters prints a space. Bytes after the last letter are
+    ignored.
 
     Raises `FormatError` if `data` is too short, or if bytes remain at a `$`. `what` names the data in the message.
     """
