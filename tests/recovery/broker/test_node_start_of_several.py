@@ -267,7 +267,7 @@ def test_what_was_created_while_an_older_copy_of_the_broker_ran_is_made_again_em
     broker, controllers = nodes.pop(BROKER), list(nodes.values())
     events = MetadataLog(open_partition(broker / METADATA)).events([])
     records = [each.record for each in events if each.record.name == "RegisterBrokerRecord"]
-    found = [(each.decoded.fields, each.version) for each in records if each.decoded is not None]
+    found = [(each.decoded.fields, each.version or 0) for each in records if each.decoded is not None]
     own, version = [each for each in found if each[0]["broker_id"] == BROKER][-1]
     again = {**own, "broker_epoch": own["broker_epoch"] + 1000}
     for root in controllers:
