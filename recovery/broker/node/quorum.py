@@ -41,8 +41,10 @@ _UNCHECKED = "java.io.UncheckedIOException"
 _MOST = 1 << 20
 _LAST_EPOCH = 2**31 - 1
 _NO_NUMBERS = ("currentVoters", "clusterId", "votedDirectoryId")
-_FIRST_READ_BY = {("RegisterBrokerRecord", 4): "4.3", ("BrokerRegistrationChangeRecord", 3): "4.3"}
-"""record and version, with cordoned directories -> the first release that reads it"""
+_FIRST_READ_BY = {("RegisterBrokerRecord", 4): "4.3"}
+"""record and version -> the first release that reads it. An earlier one reads a later version of a record without inner
+structs (BrokerRegistrationChangeRecord 3): what is new in it are tagged fields
+"""
 _VOTER = re.compile(r"\s*(\d+)@")
 
 
