@@ -41,9 +41,9 @@ def sign_of_newer_metadata(
 
 def _signs(best: QuorumLog, logs: Sequence[QuorumLog], limits: Limits, beside: Sequence[str]) -> Iterator[str]:
     for log in logs:
-        if log.state is not None and log.state.leader_epoch > best.epoch:
+        if log.elected_epoch > max(best.epoch, log.epoch):
             path = os.path.join(log.directory, QUORUM_STATE)
-            yield f"{path} knows epoch {log.state.leader_epoch}, of which no record is here"
+            yield f"{path} knows epoch {log.elected_epoch}, of which no record is here"
         for snapshot in log.snapshots:
             if snapshot.end > best.end:
                 yield f"{os.path.join(log.directory, snapshot.file)} ends at offset {snapshot.end}"

@@ -171,8 +171,10 @@ class Quorum(Struct, kw_only=True):
 
     @property
     def later_epoch(self) -> int | None:
-        """Latest epoch that any copy's files mention, if it is above the best copy's last one; otherwise None."""
-        latest = max(survivor.log.latest_epoch for survivor in self.survivors)
+        """Latest epoch in which any copy's node knew a leader or voted, if it is above the best copy's last one;
+        otherwise None.
+        """
+        latest = max(survivor.log.elected_epoch for survivor in self.survivors)
         return latest if latest > self.best.epoch else None
 
     def loss(self) -> str:

@@ -197,6 +197,15 @@ class QuorumLog:
         return max(self.epoch, -1 if self.state is None else self.state.leader_epoch)
 
     @property
+    def elected_epoch(self) -> int:
+        """Latest epoch in which the node had records, knew a leader, or voted. A `quorum-state` without leader and
+        vote, as a recovery of the quorum writes it, does not count.
+        """
+        state = self.state
+        has_taken_part = state is not None and (state.leader_id >= 0 or state.voted_id >= 0)
+        return self.latest_epoch if has_taken_part else self.epoch
+
+    @property
     def position(self) -> tuple[int, int]:
         """Epoch and end offset, which an election compares (`OffsetAndEpoch`)."""
         return self.epoch, self.end

@@ -367,6 +367,12 @@ class _Making:
         names = ", ".join(made.stay_dead)
         if self.others:
             sentences.append(_never_again(names, len(self.others) > 1))
+        brokers = sorted({voter.node for voter in self.others if voter.node in self.image.brokers})
+        if brokers and self.image.topics:
+            sentences.append(
+                f"partitions with replicas on {', '.join(map(str, brokers))} may have no leader when the others start: "
+                "`kafkalog triage` says which, and what to do, with the directories of all brokers that are left"
+            )
         here = {survivor.log.node for survivor in self.quorum.survivors}
         in_force = {voter.node for voter in self.quorum.in_force}
         if not self.quorum.has_majority and not (in_force and in_force <= here):
