@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import re
 import shutil
@@ -11,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from kafkalog import StorageError
+from kafkalog import Log, StorageError
 from kafkalog.cluster.kraft.quorum import Quorum, read_quorum
 from kafkalog.cluster.kraft.quorum_log import read_quorum_log
 from kafkalog.codec.common.findings import FindingCode, Severity
@@ -20,6 +21,7 @@ from kafkalog.codec.files.kraft import KRaftRecord, KRaftVoters, LeaderChange, V
 from kafkalog.codec.model import ControlRecordType
 from kafkalog.log import open_segment
 from testkit.judging.trees import copy_tree, first_difference, stamps
+from testkit.kafka.start_records import append_metadata
 from testkit.recorded.broker_dirs import brokers
 from testkit.recorded.fixture_data import quorum_expected
 from testkit.recorded.quorums import (
@@ -380,6 +382,21 @@ def test_a_single_voter_with_an_older_log_is_not_said_to_have_everything(
     assert sign in found.loss()
     assert "whether more was committed is not in these files" in found.loss()
     assert "all metadata that was committed" not in found.loss()
+
+
+def test_neither_a_deleted_topic_nor_an_epoch_without_leader_and_vote_shows_newer_metadata(tmp_path: Path) -> None:
+    """A recovery of the quorum writes such an epoch; a broker may have the log of a topic that was deleted since."""
+    directory = copy_tree(brokers("4.1.1/txn")[0], tmp_path / "node")
+    path = directory / METADATA / "quorum-state"
+    state = json.loads(path.read_text())
+    path.write_text(json.dumps({**state, "leaderEpoch": state["leaderEpoch"] + 1, "leaderId": -1, "votedId": -1}))
+    with Log.open(directory / "gone-0", topic_id="AAAAAAAAAAMAAAAAAAAABA") as log:
+        log.append([b"x"])
+    assert "gone-0 is of a topic or partition that is not in this metadata" in read_quorum(directory)[0].loss()
+    append_metadata(last_log(directory), ("RemoveTopicRecord", 0, {"topic_id": "AAAAAAAAAAMAAAAAAAAABA"}))
+    (found,) = read_quorum(directory)
+    assert found.later_epoch is None
+    assert "all metadata that was committed is in the log" in found.loss()
 
 
 def test_leader_epochs_of_partitions_and_a_high_watermark_show_that_the_metadata_is_older(tmp_path: Path) -> None:

@@ -119,6 +119,13 @@ class MetadataLog:
         )
         """(end offset, epoch, path) in ascending order"""
 
+    def removed_topics(self) -> frozenset[str]:
+        """Return the ids of the topics whose removal the log records before any damage. Raises `StorageError` if a file
+        cannot be read.
+        """
+        decoded = [event.record.decoded for event in self.events([]) if event.record.name == "RemoveTopicRecord"]
+        return frozenset(record.fields["topic_id"] for record in decoded if record is not None)
+
     def events(self, findings: list[Finding], start_offset: int | None = None) -> Iterator[MetadataEvent]:
         """Yield all records of the log from `start_offset` on, control records included. Reading stops at damage, and
         findings about it are then appended to `findings`; a batch with only a wrong base offset is read. Raises

@@ -31,10 +31,11 @@ def sign_of_newer_metadata(
 
     Signs are: an epoch, a snapshot or a checkpointed high watermark beyond the end of `best` in any file; and
     partitions with a topic or a leader epoch that its metadata lacks, because controllers record both before a broker
-    learns of them. A sign does not prove it: an election may have ended without a record, and a topic may have been
-    deleted. `logs` are all copies that the caller has, `beside` further log directories of their nodes; all log
-    directories are listed, and the metadata of `best` is read if one of them has partitions. Raises `StorageError` if a
-    metadata directory or the log of `best` cannot be read.
+    learns of them. Topics whose deletion the log records do not count. A sign does not prove it: an election may have
+    ended without a record, and a topic may have been deleted before the log's first record. `logs` are all copies that
+    the caller has, `beside` further log directories of their nodes; all log directories are listed, and the metadata of
+    `best` is read if one of them has partitions. Raises `StorageError` if a metadata directory or the log of `best`
+    cannot be read.
     """
     return next(_signs(best, logs, limits, beside), None)
 
@@ -57,8 +58,11 @@ def _signs(best: QuorumLog, logs: Sequence[QuorumLog], limits: Limits, beside: S
             yield f"{path} knows {watermark} as the high watermark of the metadata"
     partitions = [partition for directory in directories for partition in _live(directory)]
     if partitions:
-        image = MetadataLog(open_partition(best.directory, limits=limits), limits).state().image
-        yield from filter(None, (_newer(partition, image) for partition in partitions))
+        metadata = MetadataLog(open_partition(best.directory, limits=limits), limits)
+        image = metadata.state().image
+        signs = [(partition, sign) for partition in partitions if (sign := _newer(partition, image)) is not None]
+        removed = metadata.removed_topics() if signs else frozenset()
+        yield from (sign for partition, sign in signs if _topic_id(partition) not in removed)
 
 
 def _signs_beside(best: QuorumLog, partition: Partition) -> Iterator[str]:
@@ -85,11 +89,15 @@ def _live(directory: LogDir) -> list[Partition]:
     ]
 
 
+def _topic_id(partition: Partition) -> str | None:
+    return None if partition.metadata is None else partition.metadata.topic_id
+
+
 def _newer(partition: Partition, image: MetadataImage) -> str | None:
     """Return a sentence if the topic or the number of `partition` is not in the metadata, or if its latest leader epoch
     is above the one in the metadata; otherwise None.
     """
-    topic_id = None if partition.metadata is None else partition.metadata.topic_id
+    topic_id = _topic_id(partition)
     name = partition.topic if topic_id is None else image.topic_names.get(topic_id)
     topic = image.topics.get(name or "")
     known = None if topic is None else topic.partitions.get(partition.partition or 0)

@@ -119,10 +119,7 @@ class KRaftMemory(Memory):
         once; the result is cached. Raises `StorageError` if the log cannot be read.
         """
         if self._removed is None:
-            log = self.logs[0]
-            events = MetadataLog(open_partition(log.directory)).events([])
-            decoded = (event.record.decoded for event in events if event.record.name == "RemoveTopicRecord")
-            self._removed = frozenset(record.fields["topic_id"] for record in decoded if record is not None)
+            self._removed = MetadataLog(open_partition(self.logs[0].directory)).removed_topics()
         return self._removed
 
     def known_elsewhere(self, topic: str, partition: int, topic_id: str | None) -> str | None:
