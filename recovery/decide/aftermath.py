@@ -155,7 +155,7 @@ def _older_values(
         )
     if name.topic == TRANSACTION_STATE_TOPIC:
         ids = _ids_of(lost, coordinators.epochs_in(name.partition))
-        return f"by what is lost of {directory} transactional ids may go back to used epochs {epochs_lost(ids)}"
+        return f"records of {directory} are lost: transactional ids may go back to used epochs {epochs_lost(ids)}"
     if name.topic == SHARE_GROUP_STATE_TOPIC:
         return (
             f"share groups whose newest state is among what is lost of {directory} go back to the state before: "
