@@ -270,7 +270,8 @@ def test_a_client_ca_that_was_removed_is_not_trusted_any_more(tmp_path: Path) ->
     trusted.write_text(other.read_text())
     loaded.reload(lambda _text: None)
     (only,) = loaded.context.get_ca_certs()
-    assert [only] != before and len(before) == 1
+    assert len(before) == 1
+    assert [only] != before
 
 
 def test_passwords_that_others_can_read_are_told(tmp_path: Path) -> None:

@@ -97,10 +97,10 @@ def _print_partitions(title: str, partitions: Sequence[PartitionPlan], lost: Map
 
 
 def _print_changing(plan: Plan, changing: Sequence[PartitionPlan], *, every: bool) -> None:
-    """Print a table of the partitions in `changing` that lose a part of their log or are renamed (with `every`, of all
-    in `changing`), unless it is empty. If there are others, print a sentence with their number and the numbers of files
-    that are rebuilt or set aside in them. Print `no partition changes` if `changing` is empty and the plan moves no
-    directories.
+    """Print a table of the partitions in `changing` that lose a part of their log or are renamed, or with `every` of
+    all in `changing`; none if there are no such partitions. If there are others, print a sentence with their number and
+    the numbers of files that are rebuilt or set aside in them. Print `no partition changes` if `changing` is empty and
+    the plan moves no directories.
     """
     lost = plan.choice.own_by_partition
     listed = [each for each in changing
@@ -238,8 +238,8 @@ def print_plans(plans: Sequence[Plan], given: Given = NOTHING_GIVEN, *, every: b
 
 def print_plan(plan: Plan, given: Given = NOTHING_GIVEN, *, every: bool = False, with_screen: bool = True,
                acts: bool = False, said: set[str] | None = None) -> None:  # fmt: skip
-    """Print the first screen of a plan, then tables and sentences about changes and damage, and the table of the ways
-    to recover if records may be lost.
+    """Print the first screen of a plan, then tables and sentences about changes and damage, and the ways to recover as
+    `print_ways` does.
 
     `given` has the options that recommended commands repeat. With `every` the tables have all partitions that change,
     and every finding has a sentence. Without `with_screen` a title replaces the screen. `acts` says that the plan is
