@@ -265,11 +265,11 @@ def test_a_client_ca_that_was_removed_is_not_trusted_any_more(tmp_path: Path) ->
     trusted = tmp_path / "clients.pem"
     trusted.write_text(certificate.read_text())
     loaded = Certificates(str(certificate), str(key), str(trusted))
-    before = loaded.context.get_ca_certs()
+    before = loaded.context().get_ca_certs()
     other, _ = self_signed(second)
     trusted.write_text(other.read_text())
     loaded.reload(lambda _text: None)
-    (only,) = loaded.context.get_ca_certs()
+    (only,) = loaded.context().get_ca_certs()
     assert len(before) == 1
     assert [only] != before
 

@@ -171,7 +171,7 @@ def command(
     options = ServerOptions(
         processors=given["processors"],
         limits=NetworkLimits(connections=descriptors.connections, request_bytes=given["max_request_bytes"]),
-        tls=None if certificates is None else lambda: certificates.context,
+        tls=None if certificates is None else certificates.context,
         users=passwords,
         permitted=permitted,
         advertised=given["advertise"],

@@ -77,30 +77,32 @@ def check_access(
 
 
 class Certificates:
-    """TLS certificate, key and CAs of clients, which can be loaded again without a restart of the server. `context` is
-    for new connections.
-    """
+    """TLS certificate, key and CAs of clients, which can be loaded again without a restart of the server."""
 
     def __init__(self, certificate: str, key: str | None, client_ca: str | None) -> None:
         self._paths = certificate, key, client_ca
-        self.context = self._loaded()
+        self._context = self._loaded()
         self._stamp = self._stamps()
 
     def _stamps(self) -> list[object]:
         found = [status_of(path) for path in self._paths if path is not None]
         return [None if each is None else (each.st_ino, each.st_size, each.st_mtime_ns) for each in found]
 
+    def context(self) -> ssl.SSLContext:
+        """Return the context for a new connection."""
+        return self._context
+
     def reload(self, complain: Callable[[str], None]) -> None:
-        """Load the files again if one has changed since the last call, replace `context`, and pass a sentence that says
-        so to `complain`. If they cannot be loaded, `context` stays, and the sentence says why. Raises `StorageError` if
-        a file cannot be examined.
+        """Load the files again if one has changed since the last call, and pass a sentence about the result to
+        `complain`. If they can be loaded, `context` then returns a new one, otherwise the previous one. Raises
+        `StorageError` if a file cannot be examined.
         """
         stamp = self._stamps()
         if stamp == self._stamp:
             return
         self._stamp = stamp
         try:
-            self.context = self._loaded()  # a new one: the old one would keep CAs that were removed
+            self._context = self._loaded()  # a new one: the old one would keep CAs that were removed
         except KafkaLogError as error:
             complain(f"the certificate stays as it was: {error}")
         else:
