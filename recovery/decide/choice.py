@@ -59,7 +59,9 @@ class RecoveryChoice(Struct, frozen=True, kw_only=True):
 
     @property
     def is_offered(self) -> bool:
-        """Whether ways differ in what they lose or leave, or one puts in records from other copies."""
+        """Whether a way may lose something or leave damage (`Measured.may_lose`), or puts in records from other
+        copies.
+        """
         return any(way.measured.may_lose or way.measured.from_copies for way in self.ways)
 
     @property

@@ -317,7 +317,7 @@ def test_a_client_with_tls_that_never_pauses_leaves_others_their_turn(tmp_path: 
             while not stop.is_set() and secured.recv(1 << 16):
                 pass
 
-    with serving(DIRECTORY, options=ServerOptions(processors=1, tls=context)) as server:
+    with serving(DIRECTORY, options=ServerOptions(processors=1, tls=lambda: context)) as server:
         secured = trusting.wrap_socket(socket.create_connection(server.address, 20), server_hostname="127.0.0.1")
         threads = [threading.Thread(target=each, args=(secured,)) for each in (flood, drain)]
         for each in threads:

@@ -106,7 +106,7 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path
 def test_with_tls(certificate: tuple[Path, Path]) -> None:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(*certificate)
-    with serving(TXN, options=ServerOptions(tls=context, users=USERS)) as server:
+    with serving(TXN, options=ServerOptions(tls=lambda: context, users=USERS)) as server:
         with RawClient(server.address) as plain:  # who does not speak TLS is not answered
             plain.send(bytes(100))
             assert plain.receive() is None
@@ -120,7 +120,7 @@ def test_who_is_turned_away_is_told_to_the_operator(certificate: tuple[Path, Pat
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(*certificate)
     told: list[str] = []
-    with Server(Catalog([TXN]), ("127.0.0.1", 0), ServerOptions(tls=context), complain=told.append) as server:
+    with Server(Catalog([TXN]), ("127.0.0.1", 0), ServerOptions(tls=lambda: context), complain=told.append) as server:
         for _ in range(3):
             with RawClient(server.address) as plain:
                 plain.send(bytes(100))

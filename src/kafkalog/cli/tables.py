@@ -219,9 +219,9 @@ def _fitted(
     kept: Sequence[int],
     width: int,
 ) -> list[int] | None:
-    """Return a width for each column, so that the columns with the indexes `kept` fit into `width`; None if they cannot
-    fit. Text is wrapped in columns that allow it, and headings may take several lines. If no shown column can be
-    dropped, other text columns are narrowed as well.
+    """Return a width for each column, also for those that are not shown. The columns with the indexes `kept`, which are
+    shown, fit into `width` with these widths; None if they cannot fit. Columns that wrap are narrowed, and headings may
+    take several lines. If no shown column can be dropped, other text columns are narrowed as well.
 
     For each column, `natural` has the width of the widest cell, `words` the length of the longest word that must not be
     broken, and `right` whether it is right-aligned.

@@ -72,8 +72,8 @@ class CoordinatorLogs(Struct, frozen=True, kw_only=True):
         return next(filter(None, map(self.why_partial, sorted({*self.read, *self.lost}))), None)
 
     def why_unknown(self, name: str | None, count: int | None = None) -> str | None:
-        """Return the reason why an object that was not read may still exist, as text. Return None if it certainly does
-        not exist.
+        """Return the reason why an object that was not read may still exist, as text. Return None if all examined
+        partitions were read completely, or if no partition is known.
 
         `name` is the object's key: a group or a transactional id. If it is None, the object may be in any partition, so
         all known partitions are examined. If the metadata states the number of partitions, only the partition for the
@@ -87,8 +87,9 @@ class CoordinatorLogs(Struct, frozen=True, kw_only=True):
         return self._first_why({number} if self.count is not None else {number, *self.read, *self.lost})
 
     def not_here(self) -> list[Finding]:
-        """Return one warning that names the partitions that exist by the cluster's metadata, but were neither read nor
-        missed in a directory; empty if there is none, or if no partition of the topic was read.
+        """Return one warning about the partitions that exist by the cluster's metadata, but were not read and are not
+        in `lost`. It has their number and names the first `_NAMED`. Empty if there are none, or if no partition of the
+        topic was read.
         """
         numbers = sorted({*range(self.count or 0)} - {*self.read, *self.lost}) if self.read else []
         if not numbers:

@@ -54,7 +54,8 @@ class ServerOptions(Struct, frozen=True, kw_only=True):
 
     processors: int = 2
     limits: NetworkLimits = field(default_factory=NetworkLimits)
-    tls: ssl.SSLContext | None = None
+    tls: Callable[[], ssl.SSLContext] | None = None
+    """returns the context for a new connection; None: without TLS"""
     users: Mapping[str, str] = field(default_factory=dict)
     """passwords for SASL/PLAIN by user name; if empty, no authentication is needed"""
     permitted: Mapping[str, Sequence[str]] = field(default_factory=dict)

@@ -61,7 +61,7 @@ class Network:
         processors: int,
         limits: NetworkLimits,
         complain: Callable[[str], None],
-        tls: ssl.SSLContext | None = None,
+        tls: Callable[[], ssl.SSLContext] | None = None,
     ) -> None:
         self._listener = _listening(*address)
         self._listener.setblocking(False)
@@ -148,7 +148,7 @@ class Network:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER_BYTES)
             if self._tls is not None:
-                sock = self._tls.wrap_socket(sock, server_side=True, do_handshake_on_connect=False)
+                sock = self._tls().wrap_socket(sock, server_side=True, do_handshake_on_connect=False)
         except (OSError, ValueError):
             sock.close()
             return None

@@ -155,6 +155,14 @@ def test_what_is_behind_damage_is_said_to_be(tmp_path: Path) -> None:
     assert "crc_mismatch" in begun.err
 
 
+def test_a_moment_before_1970_is_no_word() -> None:
+    log = (BROKER / "clicks-42-0", "--json", "--time")
+    (moment,) = kafkalog("find", *log, "1969-12-31T23:59:59.999Z").objects
+    (before,) = kafkalog("find", *log, "1969-12-31T23:00Z").objects
+    assert moment == before | {"time": -1}
+    assert kafkalog("find", *log, "-1").objects[0]["time"] == "latest"
+
+
 def test_what_cannot_be_found() -> None:
     for arguments, code, why in (
         ([BROKER], 64, "nothing to find: give --time or --offset"),

@@ -257,6 +257,23 @@ def test_a_certificate_that_became_far_too_large_leaves_the_one_before(tmp_path:
     assert [sentence.partition(":")[0] for sentence in told] == ["the certificate stays as it was"]
 
 
+def test_a_client_ca_that_was_removed_is_not_trusted_any_more(tmp_path: Path) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    for each in (first, second):
+        each.mkdir()
+    certificate, key = self_signed(first)
+    trusted = tmp_path / "clients.pem"
+    trusted.write_text(certificate.read_text())
+    loaded = Certificates(str(certificate), str(key), str(trusted))
+    before = loaded.context().get_ca_certs()
+    other, _ = self_signed(second)
+    trusted.write_text(other.read_text())
+    loaded.reload(lambda _text: None)
+    (only,) = loaded.context().get_ca_certs()
+    assert len(before) == 1
+    assert [only] != before
+
+
 def test_passwords_that_others_can_read_are_told(tmp_path: Path) -> None:
     users = tmp_path / "users.properties"
     users.write_text("anna=s3cret")

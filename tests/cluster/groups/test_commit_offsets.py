@@ -129,6 +129,13 @@ def test_a_group_that_has_taken_back_its_offsets_says_nothing_of_the_number(tmp_
     assert kafkalog.GroupOffsets(root, "readers").load() == {("t", 0): 6}
 
 
+def test_no_partitions_is_no_number_to_read_a_group_with(tmp_path: Path) -> None:
+    root = new(tmp_path)
+    kafkalog.commit_offsets(root, "readers", {("t", 0): 5})
+    with pytest.raises(kafkalog.UsageError, match="0 partitions"):
+        kafkalog.GroupOffsets(root, "readers", offsets_topic_num_partitions=0).load()
+
+
 def test_where_no_number_fits_a_group_keeps_its_own_place(tmp_path: Path) -> None:
     root = new(tmp_path)
     places = []

@@ -42,8 +42,8 @@ else:
 
 
 class _When(_WhenType):
-    """Option type for a time, or a word such as `latest`. The negative numbers by which `ListOffsetsRequest` encodes
-    these words are accepted too.
+    """Option type for a time, or a word such as `latest`. The negative numbers (-1 to -5) by which `ListOffsetsRequest`
+    encodes these words are accepted too.
     """
 
     name = "time"
@@ -53,13 +53,8 @@ class _When(_WhenType):
         its negative number in `ListOffsetsRequest`. Fails with `click.BadParameter` for anything else.
         """
         text = str(value).strip()
-        if text in _SPECIAL.values():
-            return text
-        word = next((word for number, word in _TIERED.items() if text in (str(number), word)), None)
-        if word is not None:
-            return word
-        time: int = Timestamp().convert(text, param, ctx)
-        return _SPECIAL.get(time, time)
+        word = next((word for number, word in (_SPECIAL | _TIERED).items() if text in (str(number), word)), None)
+        return Timestamp().convert(text, param, ctx) if word is None else word
 
 
 class TimeLine(Struct, frozen=True, kw_only=True, tag_field="kind", tag="time"):
@@ -136,10 +131,11 @@ class _Search:
         after it, and `max-timestamp` gives the record with the largest timestamp. `latest` gives the log end offset, or
         with read_committed the last stable offset; `earliest` gives the log start offset, `earliest-local` that of the
         local part, and `latest-tiered` the highest remote offset. The offset is None if there is no such record, or if
-        damage or a limit ends the search; then `is_behind_damage` is true. Timestamp and leader epoch are None for
+        damage or a limit ends the search; only then `is_behind_damage` is true. Timestamp and leader epoch are None for
         words other than `max-timestamp`.
 
-        Damage and wrong index entries are added to `findings`. Raises `StorageError` if a file cannot be read.
+        Damage that the search for a record meets and wrong index entries are added to `findings`. Raises `StorageError`
+        if a file cannot be read.
         """
         timestamp: OffsetAndTimestamp | None = None
         offset: int | None = None
@@ -170,9 +166,10 @@ class _Search:
         )
 
     def offset(self, partition: Partition, offset: int) -> OffsetLine:
-        """Return segment, position and batch at which a consumer begins to read if it fetches from `offset`. These are
-        None beyond the end of the log. They are also None if damage prevents the search; then `is_behind_damage` is
-        true. Damage and wrong index entries are added to `findings`. Raises `StorageError` if a file cannot be read.
+        """Return segment, position and batch with which a fetch from `offset` begins; for an offset below the log start
+        too, although consumers read nothing there. They are None beyond the end of the log, and if damage ends the
+        search; in the second case `is_behind_damage` is true. Damage and wrong index entries are added to `findings`.
+        Raises `StorageError` if a file cannot be read.
         """
         self.findings += index_findings_of_offset(partition, offset)
         found, findings = locate(partition, offset)

@@ -77,36 +77,39 @@ def check_access(
 
 
 class Certificates:
-    """TLS certificate and key, which can be loaded again without a restart of the server."""
+    """TLS certificate, key and CAs of clients, which can be loaded again without a restart of the server."""
 
     def __init__(self, certificate: str, key: str | None, client_ca: str | None) -> None:
         self._paths = certificate, key, client_ca
-        self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        self._load(self.context)
+        self._context = self._loaded()
         self._stamp = self._stamps()
 
     def _stamps(self) -> list[object]:
         found = [status_of(path) for path in self._paths if path is not None]
         return [None if each is None else (each.st_ino, each.st_size, each.st_mtime_ns) for each in found]
 
+    def context(self) -> ssl.SSLContext:
+        """Return the context for a new connection."""
+        return self._context
+
     def reload(self, complain: Callable[[str], None]) -> None:
-        """Load certificate and key again if their files have changed since the last call. If they cannot be loaded, the
-        previous ones stay in use. In both cases a sentence about the result is passed to `complain`. Raises
-        `StorageError` if the files cannot be examined.
+        """Load the files again if one has changed since the last call, and pass a sentence about the result to
+        `complain`. If they can be loaded, `context` then returns a new one, otherwise the previous one. Raises
+        `StorageError` if a file cannot be examined.
         """
         stamp = self._stamps()
         if stamp == self._stamp:
             return
         self._stamp = stamp
         try:
-            self._load(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER))  # a pair that does not fit would leave half of it
-            self._load(self.context)
+            self._context = self._loaded()  # a new one: the old one would keep CAs that were removed
         except KafkaLogError as error:
             complain(f"the certificate stays as it was: {error}")
         else:
             complain("the certificate was read again")
 
-    def _load(self, context: ssl.SSLContext) -> None:
+    def _loaded(self) -> ssl.SSLContext:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         certificate, key, client_ca = self._paths
         try:
             for path in self._paths:
@@ -122,6 +125,7 @@ class Certificates:
             except ssl.SSLError as error:
                 raise UsageError(f"{client_ca} holds no certificates in PEM: {_reason(error)}") from None
             context.verify_mode = ssl.CERT_REQUIRED
+        return context
 
 
 def _no_password() -> str:

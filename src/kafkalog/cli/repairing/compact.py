@@ -41,9 +41,10 @@ __all__ = ["command"]
 
 
 def _print_plan(plan: CompactionPlan) -> None:
-    """Print the plan of a compaction: a table of the partitions that are cleaned, then sentences about partitions that
-    are left unchanged and why, records without a key, and other files that change. The table is omitted if no partition
-    is cleaned; if none is left unchanged either, a sentence says that no topic is known to be compacted.
+    """Print the plan of a compaction: a table of `plan.partitions`, which the pass need not clean, omitted if there are
+    none. Sentences follow: why the topics' settings are unknown, partitions that are left unchanged and why, partitions
+    that a broker could not clean, records without a key, and other files that change. If there is no partition of
+    either kind, the last one says that no topic is known to be compacted.
     """
     root = escape_controls(plan.root)
     rows = [_row(each) for each in plan.partitions]
@@ -188,7 +189,7 @@ def command(
 
     Prints the plan first. With --yes it then acts; on a terminal it asks; otherwise it changes nothing (exit code 3).
     `undo` reverses it. Exit code 3 if it refused, 4 if something could not be read, 2 if something was changed in
-    place; otherwise 1 if a partition was left as it is, and 0 if none was.
+    place; otherwise 1 if a partition could not be cleaned, else 0.
     """
     settings = {**known_settings(settings_in(given["server_properties"])), **parse_settings(given["config"])}
     paths = tuple(holding(paths, chosen))

@@ -111,8 +111,9 @@ def show(
     something cannot be read, 3 if a directory is refused as a whole, 1 if there are findings, changes or executions to
     complete, else 0. The reason why a directory has no plan also goes to standard error.
 
-    `words` are options that recommended commands repeat. With `every` the tables have all partitions. Changes no files.
-    Raises the errors of `make_all`.
+    `words` are options that recommended commands repeat. With `every` the tables have all partitions that change.
+    Changes no files. Raises the errors of `make_all`, and `StorageError` if a metadata log that is needed for advice
+    cannot be read.
     """
     outcome = ExitCode.CLEAN
     made_all = make_all(paths, request, jobs)

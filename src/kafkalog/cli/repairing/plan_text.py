@@ -97,9 +97,10 @@ def _print_partitions(title: str, partitions: Sequence[PartitionPlan], lost: Map
 
 
 def _print_changing(plan: Plan, changing: Sequence[PartitionPlan], *, every: bool) -> None:
-    """Print a table of the partitions in `changing` that lose a part of their log or are renamed (with `every`, of
-    all), unless it is empty. If there are others, print a sentence with their number and the numbers of files that are
-    rebuilt or set aside in them. Print `no partition changes` if `changing` is empty and the plan moves no directories.
+    """Print a table of the partitions in `changing` that lose a part of their log or are renamed, or with `every` of
+    all in `changing`; none if there are no such partitions. If there are others, print a sentence with their number and
+    the numbers of files that are rebuilt or set aside in them. Print `no partition changes` if `changing` is empty and
+    the plan moves no directories.
     """
     lost = plan.choice.own_by_partition
     listed = [each for each in changing
@@ -218,9 +219,10 @@ def print_plans(plans: Sequence[Plan], given: Given = NOTHING_GIVEN, *, every: b
     """Print the verdict on all plans together, then the details of each plan. A single plan without `problems` has the
     verdict in its own screen. Prints nothing if `plans` is empty.
 
-    `given` has the options that recommended commands repeat. With `every` the tables have all partitions. `problems`
-    are sentences about directories for which there is no plan, `ask_again` the command that asks about all of them
-    again. `acts` says that the plans are carried out next. May read metadata logs; raises `StorageError` if that fails.
+    `given` has the options that recommended commands repeat. With `every` the tables have all partitions that change.
+    `problems` are sentences about directories for which there is no plan, `ask_again` the command that asks about all
+    of them again. `acts` says that the plans are carried out next. May read metadata logs; raises `StorageError` if
+    that fails.
     """
     is_one = len(plans) == 1 and not problems
     given = given if problems else of_all_together(plans, given)
@@ -236,14 +238,14 @@ def print_plans(plans: Sequence[Plan], given: Given = NOTHING_GIVEN, *, every: b
 
 def print_plan(plan: Plan, given: Given = NOTHING_GIVEN, *, every: bool = False, with_screen: bool = True,
                acts: bool = False, said: set[str] | None = None) -> None:  # fmt: skip
-    """Print the first screen of a plan, then tables and sentences about changes and damage, and the table of the ways
-    to recover if records may be lost.
+    """Print the first screen of a plan, then tables and sentences about changes and damage, and the ways to recover as
+    `print_ways` does.
 
-    `given` has the options that recommended commands repeat. With `every` the tables have all partitions, and every
-    finding has a sentence. Without `with_screen` a title replaces the screen. `acts` says that the plan is carried out
-    next, unless it is refused. `said` has sentences and commands that were printed before, for all plans or for another
-    one: a long sentence or a recommended command among them is not repeated, and new ones are added. May read the
-    metadata log; raises `StorageError` if that fails.
+    `given` has the options that recommended commands repeat. With `every` the tables have all partitions that change,
+    and every finding has a sentence. Without `with_screen` a title replaces the screen. `acts` says that the plan is
+    carried out next, unless it is refused. `said` has sentences and commands that were printed before, for all plans or
+    for another one: a long sentence or a recommended command among them is not repeated, and new ones are added. May
+    read the metadata log; raises `StorageError` if that fails.
     """
     changing = sorted((each for each in plan.partitions if each.changes), key=lambda each: natural_order(each.name))
     outlook = outlook_of(plan, given, acts=acts)

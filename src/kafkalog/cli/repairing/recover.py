@@ -46,10 +46,10 @@ __all__ = ["command"]
 
 def _show(results: list[RecoveryResult], as_json: bool, *, is_new: bool = False) -> int:
     """Print the results of recoveries, as text or as JSON lines, and return the exit code. The first that applies
-    counts: 4 if something could not be read, 3 if a partition was refused, 1 if nothing was changed and a fault
-    remains, or `plan` reports a problem other than records that were lost before. Otherwise it is 2 if something was
-    changed in place, and 0 if nothing was changed or the results are in a new copy (`is_new`). Raises `StorageError` if
-    a metadata log that is needed for advice cannot be read.
+    counts: 4 if something could not be read; 3 if a partition was refused; 1 if nothing was changed although a start
+    would fail or lose something, or there is a problem other than records that were lost before; 2 if something was
+    changed in place; else 0, also for a new copy (`is_new`). Raises `StorageError` if a metadata log that is needed for
+    advice cannot be read.
     """
     said: set[str] = set()
     for result in results:
@@ -242,8 +242,9 @@ def _agreed(
     `paths`. An entry is the plan, or None if an unfinished execution must be completed there first. The plans are added
     to `acting.plans`. Changes no files.
 
-    Raises `RecoveryRefused` if the user does not agree or a plan is refused. If a directory cannot be planned, raises
-    the error (`StorageError`, `RecoveryRefused` or `UsageError`) of the first such directory.
+    Raises `RecoveryRefused` if the user does not agree, a plan is refused, or one loses records without
+    `request.accept_loss`. If a directory cannot be planned, raises the error (`StorageError`, `RecoveryRefused` or
+    `UsageError`) of the first such directory. Raises the errors of `make_all` too.
     """
     directories = by_log_directory(paths)
     unfinished = [_unfinished(directory[0], request.quarantine) for directory in directories]
@@ -289,8 +290,8 @@ def _refuse_with_dry_run(given: Mapping[str, object]) -> None:
 def _reports(error: Declined, plans: Sequence[Plan], paths: Sequence[str]) -> list[ResultJson]:
     """Return a JSON report for each directory after `error` has ended the command. For a directory with a plan, it is
     the report that the error carries; if there is none, the report says that nothing was done. For one of `paths`
-    without a plan, the report has the reason. This is the error if it concerns the directory; otherwise the reason is
-    that another directory was refused first.
+    without a plan, the report has the reason. This is the error if it concerns the directory or there is no other;
+    otherwise the reason is that another directory was refused first.
     """
     reports = {plan.root: result_json(nothing_done(plan)) for plan in plans}
     why: dict[str, Declined] = {}

@@ -38,11 +38,12 @@ _EXTRACTS = 3
 
 
 def print_result(result: RecoveryResult, said: set[str] | None = None) -> None:
-    """Print the result of a recovery: notes, earlier executions that were completed or set aside, partitions that were
-    left unchanged, kept and lost records, consequences, the next start of a broker, and the command that reverses the
-    recovery. If nothing was changed, print the state of the directory instead. `said` has the sentences about starts
-    that were printed for other directories, which are not repeated; those of this one are added. May read the metadata
-    log; raises `StorageError` if that fails.
+    """Print the result of a recovery: notes, earlier executions that were completed or set aside, and partitions that
+    were left unchanged. If nothing was changed, the state of the directory follows; otherwise kept and lost records,
+    consequences, the next start of a broker, and the command that reverses the recovery.
+
+    `said` has the sentences about starts that were printed for other directories, which are not repeated; those of this
+    one are added. May read the metadata log; raises `StorageError` if that fails.
     """
     root, told_before = escape_controls(result.plan.root), set() if said is None else said
     with SentenceWriter() as writer:

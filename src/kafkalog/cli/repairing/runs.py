@@ -105,7 +105,7 @@ def _machine(run: RunInfo) -> str:
 
 def _print_loss(root: str, run: RunInfo) -> None:
     """Print what would be lost permanently if an execution was purged: the number of its files and bytes on disk, and
-    the first `_SHOWN_ORIGINALS` originals. Deletes nothing.
+    the first `_SHOWN_ORIGINALS` originals, or that it is unknown. Deletes nothing.
     """
     with LineWriter() as writer:
         writer.write(
@@ -181,7 +181,7 @@ def command(
     A purged run can no longer be undone, and the originals that it kept are lost.  Interrupted runs are never
     purged: complete or undo them.
 
-    Exit code 0 if all is well, 1 if a run was interrupted or cannot be read, 2 if something was purged, 3 if it
+    Exit code 0 if all is well, 1 if a listed run was interrupted or cannot be read, 2 if something was purged, 3 if it
     refused.
     """
     paths = tuple(log_directories(paths))

@@ -62,8 +62,8 @@ def _remains(
     and without `numbers` all partitions. A path without such data has an empty list. Directories that cannot be read
     are added to `unreadable`.
 
-    Raises `UnknownName` if a pattern matches no deleted topic. If something was unreadable, the data may be there, and
-    nothing is raised.
+    Raises `UnknownName` if a pattern matches no deleted topic, unless something was unreadable, because the data may be
+    there. Raises the errors of `deleted` too.
     """
     found: dict[str, Sequence[Remains]] = {}
     look = partial(deleted, quarantine=quarantine, on_unreadable=unreadable.__setitem__, beside=paths)
@@ -177,8 +177,8 @@ def _print_remains(root: str, all_remains: Sequence[Remains], rest: str) -> None
 
 def _extracting(root: str, all_remains: Sequence[Remains]) -> Iterator[str]:
     """Yield a sentence for each of the first `_TOPICS` topics with data that cannot be restored in place, with the
-    command that extracts it at its end; a last one counts the other topics. A topic of which a partition was deleted
-    several times has a sentence for each directory or run.
+    command that extracts it at its end; a last one counts the other topics. Data below the log start offset does not
+    count. A topic of which a partition was deleted several times has a sentence for each directory or run.
     """
     by_topic: dict[str, list[Remains]] = {}
     for remains in all_remains:

@@ -34,8 +34,8 @@ class Unplanned(Struct, frozen=True):
 
     @property
     def sentence(self) -> str:
-        """Reason why there is no plan, as one sentence with the directory's name: the I/O error, the refusal, or that
-        another directory was refused first.
+        """Reason why there is no plan, as one sentence with the directory's name: the detail of `finding` if there is
+        one, else the error, or that another directory was refused first.
         """
         if self.finding is not None:
             file = self.finding.file or self.root

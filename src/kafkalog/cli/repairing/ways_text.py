@@ -33,11 +33,12 @@ def print_ways(
     is_note_said: bool = False,
 ) -> None:
     """Print a table that compares the ways to recover, for all partitions together. Then print the recommended way with
-    its command, or the advice to use lost metadata or a better copy first; neither if no way is recommended. Prints
-    nothing at all if no way may lose records.
+    its command, or the advice to use other nodes' metadata, a renamed directory or a better copy first; neither if
+    nothing is recommended. Prints nothing at all if `plan.choice.is_offered` is False.
 
-    `given` has the options that recommended commands repeat. With `every`, each partition also gets a table of its own
-    if there are several. Commands are not repeated if `said` has them all; neither is the advice if `is_note_said`.
+    `given` has the options that recommended commands repeat. With `every`, each partition gets a table of its own
+    before, if there are several. Commands are not repeated if `said` has them all; neither is the advice if
+    `is_note_said`.
     """
     ways = plan.choice.ways
     if not plan.choice.is_offered:
@@ -110,9 +111,9 @@ def _write_recommended(
 
 
 def _without(best: RecoveryWay, ways: Sequence[RecoveryWay]) -> Iterator[str]:
-    """Yield sentences about faults that the recommended way `best` removes and some other way leaves. They are about
-    aborted records that readers of committed data get, transactions at which these readers stop, and wrong leader
-    epochs.
+    """Yield sentences about faults that some other way leaves, and the recommended way `best` does not or to a lesser
+    degree. They are about aborted records that readers of committed data get, transactions at which these readers stop,
+    and wrong leader epochs.
     """
     if not best.measured.overlaps and any(way.measured.overlaps for way in ways):
         yield "without it readers of committed data may get aborted records from overlapping segments"

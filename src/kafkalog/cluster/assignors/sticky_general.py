@@ -248,7 +248,7 @@ class GeneralSticky:
         return sum(size * (2 * at - len(sizes) + 1) for at, size in enumerate(sizes))
 
     def assign(self) -> dict[str, list[_Place]]:
-        """Compute the assignment; return the list of partitions of each member.
+        """Compute the assignment; return the list of partitions of each member, empty for a member without any.
 
         Partitions that no member can have are omitted. Call it only once: it changes the state that it computes from.
         Raises `LookupError` if Kafka's own assignor would throw an exception, or if the computation takes too many

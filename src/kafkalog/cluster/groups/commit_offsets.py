@@ -143,10 +143,12 @@ def commit_offsets(
     several log directories, pass all of them. The partition is created if it is missing.
 
     An offset of None deletes the group's offset. `timestamp` is the time of the commit in ms since 1970, by default
-    now. Everything is written as one batch and flushed. Raises `UsageError` for an invalid offset or group, while a
-    broker or another writer has the directory open, and if the existing groups are in partitions that another number of
-    partitions would give. Raises `FormatError` if the cluster's metadata is damaged, `RecoveryRefused` if a recovery of
-    a directory has not ended, `StorageError` for I/O errors.
+    now. Everything is written as one batch and flushed. Raises `UsageError` for an invalid offset, group or number of
+    partitions, if a directory is missing, the directories are not of one broker, or a broker or another writer has one
+    open, if the existing groups are in partitions that another number of partitions would give, if the group's
+    partition is on other brokers, and if the metadata log has no segment. Raises `FormatError` if the cluster's
+    metadata, a `meta.properties` or the log is damaged, `RecoveryRefused` if a recovery of a directory has not ended,
+    `StorageError` for I/O errors.
 
     * `group`: the group id
     * `offsets`: (topic, partition) -> offset, or offset with metadata
@@ -165,10 +167,7 @@ def _commit(
     caller passed, or None. `timestamp` is in ms since 1970; None means now. If `look` is True and no metadata states
     the number of partitions, all groups in the directories are read and compared with it (`refuse_other_count`).
 
-    Raises `UsageError` for an empty group id, an invalid offset, a wrong number of partitions, directories in use, a
-    partition whose replicas are on other brokers, or a metadata log without a segment. Raises `FormatError` if the
-    cluster's metadata, a `meta.properties` or the log is damaged, `RecoveryRefused` if a recovery of a directory has
-    not ended, `StorageError` for I/O errors.
+    Raises the errors of `commit_offsets`.
     """
     if not group:
         raise UsageError("a group needs a name")
@@ -222,7 +221,7 @@ def _count(directories: BrokerDirectories, known: KnownTopic | None, given: int 
 
 def _here(directories: BrokerDirectories) -> list[Partition]:
     """Open the partitions of `__consumer_offsets` in the directories; those without segments are omitted. Raises
-    `StorageError` if a directory cannot be listed.
+    `StorageError` if a directory cannot be listed or a file cannot be read.
     """
     partitions = [
         read_partition(directories.path_of(topic, number), PartitionName(topic, number), None)
@@ -250,17 +249,20 @@ class GroupOffsets:
 
     def load(self) -> dict[tuple[str, int], int]:
         """Read the group's committed offsets from disk; return them by (topic, partition). Empty if it committed
-        nothing; commits of open transactions and negative offsets do not count. Raises `UsageError` if a directory is
-        missing, or if the directories are not of one broker. Raises `FormatError` if the group's partition of
-        `__consumer_offsets` was not read completely, because consumers would restart too early, or if a
-        `meta.properties` of several directories is malformed; a single directory's is not read. Raises `StorageError`
-        if a file cannot be read.
+        nothing, or if its partition of `__consumer_offsets` does not exist and nothing shows that it did. Commits of
+        open transactions and negative offsets do not count.
+
+        Raises `UsageError` if a directory is missing, if the directories are not of one broker, or if
+        `offsets_topic_num_partitions` is needed and below 1. Raises `FormatError` if the group's partition is lost or
+        was not read completely, because consumers would restart too early, or if a `meta.properties` of several
+        directories is malformed; a single directory's is not read. Raises `StorageError` if a file cannot be read.
         """
         directories = BrokerDirectories(directories_of_one_broker(self.path, may_make=False))
         here = _here(directories)
         committed_offsets = read_offsets(here)
         places = {(commit.key.group, commit.log_partition) for commit in committed_offsets.committed}
-        count = committed_offsets.logs.count or self._count or partition_count(places, committed_offsets.logs.read)
+        known = committed_offsets.logs.count or self._count
+        count = partition_count(places, committed_offsets.logs.read) if known is None else known
         why = committed_offsets.logs.why_partial(coordinator_partition(self.group, count))
         if why is not None:
             raise FormatError(f"the offsets of group {self.group} are not known: {why}", source=str(directories))
