@@ -234,7 +234,7 @@ def _planned(
 
     Directories of one broker that share a partition are not copies of each other. No broker starts on them, and their
     plans say so; these plans are yielded last. `zookeepers` are ZooKeeper's data directories, from which a start is
-    predicted too. Raises `StorageError` if a request to an object store fails before the first plan.
+    predicted too. Raises `StorageError` if a directory cannot be examined before the first plan.
     """
     wanted = {directory for directory, _partition in placed}
     roots = [log_dir.path for log_dir in inventory.log_dirs if log_dir.path in wanted or asked.chosen == ALL]

@@ -171,10 +171,11 @@ def old_group_line(group: OldGroup, without: str | None = None, joining: str | N
     """Convert a group in ZooKeeper to its JSON object.
 
     Computed assignments map each thread to its partitions; they are null if they cannot be computed.
-    `derived_assignment` is the one by range if no assignor gives the stored one, otherwise null. `without` names a
-    consumer that leaves, and `joining` one that joins; the key of the assignment after that is left out if the argument
-    is None. `round_robin_refused` is the reason why Kafka up to 0.9 refuses round robin, or why that cannot be checked;
-    it is null if Kafka accepts it, or if no consumer is registered.
+    `derived_assignment` is computed by range if no assignor gives the stored assignment. It is null if one does, if no
+    partition has an owner, or if no consumer is registered. `without` names a consumer that leaves, and `joining` one
+    that joins; the key of the assignment after that is left out if the argument is None. `round_robin_refused` is the
+    reason why Kafka up to 0.9 refuses round robin, or why that cannot be checked; it is null if Kafka accepts it, or if
+    no consumer is registered.
     """
     shown, same = as_group(group), as_derived(group)
     return OldGroupLine(

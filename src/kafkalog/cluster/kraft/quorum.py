@@ -476,10 +476,10 @@ def _beside_the_first(ranked: Sequence[QuorumLog]) -> list[QuorumSurvivor]:
 
 
 def _agreed_first(survivors: Sequence[QuorumSurvivor]) -> list[QuorumLog]:
-    """Rank copies anew, of which at least one has a contradiction, and return their logs. Copies on which a node can
-    start come before others. Among both kinds, copies that have the same batch at the first contradicting offset as
-    most other copies come first, because a record in several copies is older than one in a single copy. Copies without
-    a batch there come last. Equal ranks keep their order.
+    """Sort copies again, of which at least one has a contradiction, and return their logs. Copies on which a node can
+    start come before others. Among both kinds, copies whose batch at the first contradicting offset is in more copies
+    come first, because a record in several copies is older than one in a single copy. Copies without a batch there come
+    last. Equal ranks keep their order.
     """
     offset, _epoch = min(survivor.contradicts for survivor in survivors if survivor.contradicts is not None)
     batches = {survivor.log.root: _batch_at(survivor.log, offset) for survivor in survivors}
