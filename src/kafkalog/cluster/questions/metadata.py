@@ -78,7 +78,7 @@ def metadata(
     * `as_of`: a past moment
     * `select`: the partitions to return; without a selection everything is returned
     * `against`: log directories of brokers; a contradiction to the metadata is a finding
-    * `replica`: which directory counts if the metadata log is in several: `"longest"`, or its path
+    * `replica`: which directory counts if the metadata log is in several: `"longest"`, or its path, which must exist
     """
     findings: list[Finding] = []
     log = metadata_log(paths, replica, findings)
@@ -140,7 +140,7 @@ def metadata_history(
 
     * `paths`: log directories
     * `select`: the partitions to return
-    * `replica`: which directory counts if the metadata log is in several: `"longest"`, or its path
+    * `replica`: which directory counts if the metadata log is in several: `"longest"`, or its path, which must exist
     """
     findings: list[Finding] = []
     changes = chosen_changes(metadata_log(paths, replica, findings), select, findings)

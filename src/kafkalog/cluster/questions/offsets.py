@@ -128,7 +128,7 @@ def offsets(
     * `select`: the topic-partitions that commits are for
     * `as_of`: a past moment; log ends are only known for now, and states of share groups not at an offset
     * `chroot`: ZooKeeper node of the cluster, if several are below one ZooKeeper
-    * `replica`: which directory counts if a partition is in several: `"longest"`, or its path
+    * `replica`: which directory counts if a partition is in several: `"longest"`, or its path, which must exist
     * `offsets_partitions`: number of partitions of `__consumer_offsets` if no metadata states it; None: 50, or the
       number that suits the groups
     * `log_ends`: False: the logs that commits refer to are not read
@@ -296,7 +296,7 @@ def offset_history(
     * `paths`: log directories
     * `groups`: names or patterns of groups; empty for all
     * `select`: the topic-partitions that commits are for
-    * `replica`: which directory counts if a partition is in several: `"longest"`, or its path
+    * `replica`: which directory counts if a partition is in several: `"longest"`, or its path, which must exist
     """
     logs, zookeeper = split_zookeeper(paths)
     if not logs or zookeeper is not None:
