@@ -67,7 +67,8 @@ def holding(plan: Plan, name: str) -> Holding | None:
     path = os.path.join(plan.root, name)
     parsed = parse_partition_directory(name)
     known = None if parsed is None else plan.topics.topic_ids.get(parsed.topic)
-    return Holding(path, end, kept.records_kept, None not in (known, own := topic_id_in(path)) and own != known)
+    is_other = None not in (known, own := topic_id_in(path)) and own != known
+    return Holding(path=path, end=end, records=kept.records_kept, is_of_other_topic=is_other)
 
 
 def with_better_copies(plan: Plan, holding_of: Callable[[str], Holding | None]) -> Plan:

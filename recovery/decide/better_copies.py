@@ -16,7 +16,7 @@ from kafkalog.codec.common.wording import counted
 __all__ = ["BetterCopy", "Holding"]
 
 
-class Holding(Struct, frozen=True):
+class Holding(Struct, frozen=True, kw_only=True):
     """The part of one partition directory that a recovery of this directory alone would keep."""
 
     path: str

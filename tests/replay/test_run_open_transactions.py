@@ -256,6 +256,15 @@ def test_only_what_waits_within_the_part_is_counted(source: Path) -> None:
         assert bool(plan.waiting) == (records is not None)
 
 
+def test_a_transaction_that_begins_behind_the_part_is_not_named(source: Path) -> None:
+    with Log.open(source / "orders-0") as log:
+        late = ProducerState(producer_id=9, producer_epoch=0, base_sequence=0, is_transactional=True)
+        log.append([b"late"], producer=late)
+    for end, ids in ((None, [PRODUCER, 9]), (18, [PRODUCER])):
+        (waiting,) = plan_replay(Replay(end_offset=end), source).waiting
+        assert [each.producer_id for each in waiting.producers] == ids
+
+
 def test_a_partition_with_only_an_open_transaction_is_not_empty(tmp_path: Path) -> None:
     """Its last stable offset is 0, which consumers with `read_committed` get in place of the high watermark."""
     topics = {"open": ProducerState(producer_id=PRODUCER, producer_epoch=0, base_sequence=0, is_transactional=True)}

@@ -62,11 +62,11 @@ def trusted_lineage(
     listed: Sequence[LeaderEpoch], runs: Sequence[EpochRun], known: Collection[int], end_offset: int
 ) -> Lineage:
     """Return the leader epochs of a copy as a `Lineage`: the list in its leader-epoch-checkpoint (`listed`), then the
-    epochs of later batches (`runs`). `known` are the epochs in the lists of all copies, `end_offset` is the copy's log
-    end offset.
+    higher epochs of its batches (`runs`). `known` are the epochs in the lists of all copies, `end_offset` is the copy's
+    log end offset.
 
-    If the copy has no list, all epochs of its batches count. If it has one, a later epoch counts only if another copy's
-    list has it, or at least two consecutive batches do: a single batch may be damaged, as no checksum covers the epoch.
+    If the copy has no list, all epochs of its batches count. If it has one, a higher epoch counts only if another
+    copy's list has it, or at least two batches do: a single batch may be damaged, as no checksum covers the epoch.
     """
     latest = listed[-1].epoch if listed else -1
     later = (run for run in runs if run.epoch > latest)

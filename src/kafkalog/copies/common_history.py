@@ -76,12 +76,11 @@ class Lineage(Struct, frozen=True):
 
 def common_past(follower: Lineage, leader: Lineage) -> CommonPast | None:
     """Return the offset from which a follower would truncate its log to follow the leader, and the epoch of this
-    decision. The offset is the follower's log end if nothing would be truncated. The epoch may be missing in one of the
-    two logs. Return None if the follower knows no leader epoch, or has no older epoch left to compare. A broker then
-    truncates to the high watermark.
+    decision. The offset is the follower's log end if nothing would be truncated. Return None if the follower knows no
+    leader epoch, or has no older epoch left to compare. A broker then truncates to the high watermark.
 
     As in a broker, the leader is asked where the follower's last epoch ended. Older epochs follow, until both logs give
-    the same epoch.
+    the same epoch. Only one of the logs may have this epoch; it is None if neither has it.
     """
     while (asked := follower.last_epoch) is not None:
         epoch, leader_end = leader.answer_to(asked)

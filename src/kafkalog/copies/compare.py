@@ -243,9 +243,9 @@ class _Partition:
 
     def _note_deleted(self, facts: Sequence[_Facts]) -> None:
         """Set in each copy how many of its records another copy's checkpoint shows as deleted (`records_deleted`).
-        These are the records from its own log start offset up to the highest log start offset of all copies. Also set
-        `known_start`, the higher of these two offsets, and `knows_deleted`, which is True if the copy's own offset is
-        the highest. Raises `StorageError` if a copy cannot be read again.
+        These are the records from the copy's own start up to the highest log start offset in a checkpoint of any copy.
+        Also set `known_start`, the higher of these two offsets, and `knows_deleted`, which is True if the copy's own
+        start is not the lower one. Raises `StorageError` if a copy cannot be read again.
         """
         deleted = max((copy_facts.deleted_until for copy_facts in facts), default=0)
         for copy_facts in facts:

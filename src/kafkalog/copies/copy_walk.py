@@ -168,9 +168,9 @@ class CopyWalk:
 
     def _wrong(self, batch: RecordBatch, cursor: Cursor, segment: Segment) -> Finding | None:
         """Return the finding if a batch with a valid checksum counts as damage; None if it is sound. It counts as
-        damage if another copy disproves its offset, or if its offset or format does not fit the segment. It also does
-        if a consumer cannot read past it, or if it begins at or below the highest offset so far without repeating
-        earlier batches. Advances the cursor, except in the first two cases.
+        damage if another copy disproves its offset, or if its offset or format does not fit the segment; then the
+        cursor is not advanced. In all other cases it is. The batch then counts as damage if a consumer cannot read past
+        it, or if it begins at or below the highest offset so far without repeating earlier batches.
         """
         header, position = batch.header, batch.position
         first, last, before = header.first_offset, header.last_offset, self._highest
@@ -228,8 +228,8 @@ class CopyWalk:
 
 
 def _in_place(run: BatchRun, base_offset: int) -> Iterator[BatchRun | RecordBatch]:
-    """Yield the batches of a run in order: those that can be in the segment with this base offset as runs, and each
-    other one alone.
+    """Yield the batches of a run in order. Consecutive batches that can be in the segment with this base offset are
+    yielded as a run, every other batch alone.
     """
     from kafkalog.codec.headers.continuity import in_place
 

@@ -191,9 +191,9 @@ class MergeCopies:
         return read
 
     def _all_lineages(self) -> Lineages:
-        """Return the number of the copy that reaches furthest (`leader`), the trusted epochs of all copies, and the
-        leader epochs of the merged log. The leader epochs are those of this copy. Other copies add epochs before its
-        start and, if it has no epoch list, epochs in holes that damage made. Also sets the `lineage` of each copy.
+        """Return three values as `Lineages`: the number of the copy that reaches furthest (the leader), the trusted
+        epochs of all copies, and the leader epochs of the merged log. The last are the leader's own, completed from
+        other copies (`_between`). Also sets the `lineage` of each copy.
         """
         known = frozenset(entry.epoch for read in self._reads for entry in read.partition.leader_epochs)
         for read in self._reads:
@@ -208,8 +208,8 @@ class MergeCopies:
 
     def _between(self, leader: _Read) -> list[LeaderEpoch]:
         """Return the epochs of the leader's log, completed from other copies and sorted by epoch. The others add epochs
-        before its log begins. If it has no epoch list, they also add epochs in holes that damage made. If the leader
-        has no epochs at all, all epochs of the others are returned. If several copies have an epoch, the lowest start
+        before its first epoch. If it has no epoch list, they also add epochs in holes that damage made. If the leader
+        has no epochs at all, all epochs of the others are returned. If several copies add an epoch, the lowest start
         offset counts.
         """
         own = leader.lineage.entries
@@ -320,8 +320,8 @@ class MergeCopies:
         """Return the leader epochs of the merged log, which ends at offset `end`. `known` are the epochs of its
         batches. Epochs that begin at `end` or above are dropped.
 
-        Only an epoch list names epochs without batches, which compaction leaves. If the list that reaches furthest
-        agrees with `known`, it is returned, followed by later epochs from `known`. Otherwise only `known` is returned.
+        The copies' epoch lists also name epochs whose batches compaction removed. If the list with the highest epoch
+        agrees with `known`, it is returned, followed by higher epochs from `known`. Otherwise only `known` is returned.
         """
         lineages = [Lineage.of(read.partition.leader_epochs, end) for read in self._reads]
         best = max(lineages, key=lambda lineage: (lineage.last_epoch or -1, len(lineage.entries)))

@@ -158,9 +158,9 @@ class MergedStretches:
 
     def _readable(self, lead: _Cursor, cursors: Sequence[_Cursor]) -> _Cursor:
         """Return the cursor of the copy whose next batch is included. This is `lead`, unless other copies have
-        different bytes at this offset in the same leader epoch. The batches are then decompressed, and a copy is
-        returned whose records can be decoded: a valid checksum does not guarantee this. Among equal copies, `lead`
-        comes first.
+        different bytes at this offset in the same leader epoch. The batches are then decompressed, and a copy whose
+        records can be decoded is preferred: a valid checksum does not guarantee this. Among equal copies, `lead` comes
+        first.
         """
         row = lead.row()
         epoch = self._lineages.epoch_of(row)
@@ -235,8 +235,8 @@ class MergedStretches:
         lead.advance(count)
 
     def _belonging(self, lead: _Cursor) -> int:
-        """Return the number of the next batches of a copy that are of one leader epoch and that the lineage has not
-        replaced; the first one is such a batch.
+        """Return how many of the next batches of a copy, at least 1, have the leader epoch of the first one and belong
+        to the lineage. The first one must belong to it.
         """
         count, epoch = lead.here.of_one_epoch(lead.number), self._lineages.epoch_of(lead.row())
         limit = None if epoch < 0 or lead.copy == self._lineages.leader else self._lineages.bounds_of(epoch)[1]

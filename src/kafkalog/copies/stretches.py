@@ -139,9 +139,9 @@ class _SingleStretch(Struct):
         return int(self.batch.header.last_offset < offset)
 
     def records(self, start: int, end: int, limits: Limits) -> int:
-        """Return the number of records of this batch if `start` < `end`, else 0; a control batch has 0. The count is
-        from the header, 0 if it is negative; a compressed message of magic 0 or 1 is decompressed, and counted up to
-        its first fault.
+        """Return the number of records of this batch if `start` < `end`, else 0. A control batch has 0. For magic 2 the
+        count is from the header, 0 if it is negative. A message of magic 0 or 1 has 1; if it is compressed, it is
+        decompressed, and its records are counted up to the first fault.
         """
         header = self.batch.header
         if start >= end:

@@ -172,14 +172,13 @@ def gather(
 ) -> Shelf:
     """Open log directories, their parents, partition directories and ZooKeeper's data directories, and return their
     content by topic-partition. `chosen` selects the topic-partitions. A path given twice is opened once. Directories
-    that cannot be read are listed in `unreadable`. Copies that do not belong together add findings to the result. With
-    `notes_empty`, a directory without Kafka's data (such as the mount point of an unmounted disk) is listed in
-    `unreadable` too, and so is a path that does not exist beside one that does.
+    that cannot be read are listed in `unreadable`. Copies that do not belong together add findings to the result.
 
-    Raises `UsageError` if there are no paths, if a path is not a directory or none exists, or, without `notes_empty`,
-    if a path does not exist or a directory has no data of Kafka, or if a partition directory is not named like one.
-    Also raises `UsageError` if all directories can be read and fewer than `at_least` of them are different, or if
-    everything selected is excluded, and its subclass `UnknownName` if a selection matches nothing.
+    Raises `UsageError` if there are no paths, if a path does not exist or is not a directory, if a directory has no
+    data of Kafka, or if a partition directory is not named like one. With `notes_empty`, a directory without data (such
+    as the mount point of an unmounted disk), and a path that does not exist beside one that does, are listed in
+    `unreadable` instead. Also raises `UsageError` if all directories can be read and fewer than `at_least` of them are
+    different, or if everything selected is excluded, and its subclass `UnknownName` if a selection matches nothing.
     """
     given = [os.fspath(path) for path in paths]
     refuse_no_path(given)

@@ -130,8 +130,8 @@ def _chosen(inventory: Inventory, asked: Asked) -> Iterator[tuple[str, Partition
 
 
 def _sizes(placed: Sequence[tuple[str, Partition]]) -> dict[str, tuple[int, int]]:
-    """Return the number of partitions and the total bytes of their logs for each log directory. Directories without a
-    partition are omitted.
+    """Return the number of partitions and the total bytes of their logs for each directory in `placed`. A partition
+    that was passed by its own path is a directory of its own.
     """
     sizes: dict[str, tuple[int, int]] = {}
     for directory, partition in placed:
@@ -156,8 +156,8 @@ def _by_file(findings: Sequence[Finding]) -> dict[str, list[Finding]]:
 
 def _damages(findings: Sequence[Finding], with_bytes: bool) -> Iterator[Damage]:
     """Yield the damages to show for findings, in order. At most `_OF_ONE_KIND` findings of each code and file are
-    shown, and at most `MOST_DAMAGES` in total. If `with_bytes`, each has the bytes around it. `count` is 1; only for
-    the last one that is shown of `_OF_ONE_KIND`, it is the number of this finding and the rest of its kind.
+    shown, and at most `MOST_DAMAGES` in total. If `with_bytes`, each has the bytes around it. If a code and file has
+    more findings than are shown, the `count` of the last one shown includes the others. All other counts are 1.
     """
     counts: dict[tuple[FindingCode, str | None], int] = {}
     for finding in findings:
@@ -233,8 +233,8 @@ def _planned(
     that fails too, yield an entry with the first error.
 
     Directories of one broker that share a partition are not copies of each other. No broker starts on them, and their
-    plans say so; these plans are yielded last. `zookeepers` are ZooKeeper's data directories, which a start is
-    predicted with.
+    plans say so; these plans are yielded last. `zookeepers` are ZooKeeper's data directories, from which a start is
+    predicted too. Raises `StorageError` if a directory cannot be examined before the first plan.
     """
     wanted = {directory for directory, _partition in placed}
     roots = [log_dir.path for log_dir in inventory.log_dirs if log_dir.path in wanted or asked.chosen == ALL]
@@ -278,9 +278,9 @@ def _planned(
 def _with_nodes(
     made: Mapping[str, Plan | KafkaLogError], rules: Mapping[str, Rules]
 ) -> dict[str, Plan | KafkaLogError]:
-    """Return the plans by path with the forecast of their nodes' starts, one for all directories of a node, as `plan`
-    has it. Errors in `made` stay. If the forecast fails, each plan is forecast alone, and one that fails again becomes
-    its error.
+    """Return `made` with the forecast of the nodes' starts in each plan, one forecast for all directories of a node.
+    Errors in `made` stay. If the forecast fails, it is made again for each plan alone; if that fails too, the error
+    takes the plan's place.
     """
     plans = {path: plan for path, plan in made.items() if isinstance(plan, Plan)}
     try:
@@ -307,8 +307,8 @@ _ABOUT_LOSSES = codes_with(Trait.OF_LOSSES) | {FindingCode.PARTITION_MISSING}
 
 
 def _kept(path: str, plan: Plan) -> Planned:
-    """Return the parts of the plan `plan` that the report shows. The plan itself, which holds all files of a directory,
-    can then be freed.
+    """Return the parts of `plan` that the report shows. The plan itself, which holds all files of a directory, can then
+    be freed.
     """
     return Planned(
         path=path,

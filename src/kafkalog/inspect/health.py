@@ -234,9 +234,9 @@ def health_of(
 
 def _settled(found: DirectoryHealth, select: Selection, jobs: int) -> DirectoryHealth:
     """Check the findings about a directory that a broker has open, because the broker may have been writing during the
-    first examination. The affected places are read again. Return the health with only those warnings and errors that
-    are still there, and with its infos; what a running broker explains is left out. It is marked `is_in_use`, and its
-    partitions are marked `is_settled`. Partitions that were deleted meanwhile are omitted.
+    first examination. Directories with warnings or errors are read again. Return the health without the warnings and
+    errors that are gone then, and without findings of kinds that a running broker causes (`settled_findings`). It is
+    marked `is_in_use`, and its partitions are marked `is_settled`. Partitions that were deleted meanwhile are omitted.
     """
     limits = next((each.partition.limits for each in found.partitions), DEFAULT_LIMITS)
 
@@ -270,10 +270,9 @@ def _looked(
     *,
     is_again: bool = False,
 ) -> tuple[DirectoryHealth, ...]:
-    """Read the wanted partitions once, and return the health of each log directory. First come unreadable paths, then
-    log directories, then partitions that were passed by their own path. A log directory that has partitions, but none
-    of the wanted ones, is omitted, except with `is_again`. It is kept if something in it is unreadable that may be
-    selected.
+    """Read the wanted partitions once. Return one health for each unreadable path, then for each log directory, then
+    for each wanted partition that was passed by its own path. A log directory that has partitions, but none of the
+    wanted ones, is omitted, unless `is_again` is set or something unreadable in it may be selected.
 
     `jobs` processes read at a time, and `on_read` is called with the number of bytes read. Checks of a whole directory
     are made only if everything is selected.

@@ -31,7 +31,7 @@ def top(
     * `question`: how to group; may be left out for the bytes of each topic
     * `paths`: log directories, partition directories or segments
     * `select`: the topic-partitions to read
-    * `replica`: which directory counts if a partition is in several: `"longest"`, or its path
+    * `replica`: which directory counts if a partition is in several: `"longest"`, or its path, which must exist
     * `threads`: how many threads decode records
     """
     with needed("top", "fast"):

@@ -21,7 +21,7 @@ from kafkalog.codec.files.kraft import KRaftRecord, KRaftVoters, LeaderChange, V
 from kafkalog.codec.model import ControlRecordType
 from kafkalog.log import open_segment
 from testkit.judging.trees import copy_tree, first_difference, stamps
-from testkit.kafka.start_records import append_metadata
+from testkit.kafka.start_records import append_metadata, displace
 from testkit.recorded.broker_dirs import brokers
 from testkit.recorded.fixture_data import quorum_expected
 from testkit.recorded.quorums import (
@@ -99,6 +99,19 @@ def test_who_fell_behind_comes_last_and_lacks_what_was_created_then(name: str) -
     for each in found.survivors[:-1]:
         assert each.lacks == {}
         assert each.only_no_ops
+
+
+@pytest.mark.parametrize("name", [each for each in NAMES if not each.endswith("snapshots")])
+def test_records_behind_a_wrong_base_offset_are_counted_too(name: str, tmp_path: Path) -> None:
+    whole = of(name, *CONTROLLERS)
+    behind = whole.survivors[-1]
+    assert behind.only_no_ops is False
+    places = copied(name, tmp_path, *CONTROLLERS)
+    displace(last_log(places[whole.best.node]), behind.log.end, 10)
+    (found,) = read_quorum(*places.values())
+    assert found.best.is_displaced
+    assert found.best.node == whole.best.node
+    assert {each.log.node: each.lacks for each in found.survivors}[behind.log.node] == behind.lacks
 
 
 def test_a_majority_holds_what_was_committed_and_fewer_cannot_say() -> None:
@@ -221,7 +234,7 @@ def test_a_control_record_of_an_unknown_type_counts_as_unknown(tmp_path: Path) -
     end = read_quorum_log(at).end
     with last_log(at).open("ab") as file:
         file.write(build_control_batch([(ControlRecordType(0, 99), b"")], base_offset=end, timestamp=1))
-    assert read_quorum_log(at).records_between(end, end + 1) == {"unknown": 1}
+    assert read_quorum_log(at).records_between(end, end + 1) == {"UNKNOWN": 1}
 
 
 def test_a_tail_that_was_not_committed_is_told_from_a_second_quorum(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from kafkalog.cluster.records.framed_records import (
     decode_metadata,
     decode_remote_log_metadata,
     encode_framed,
+    encode_remote_log_metadata,
 )
 from kafkalog.cluster.records.messages import decode, encode
 from kafkalog.cluster.records.record_json import control_json, coordinator_json, framed_json
@@ -244,6 +245,18 @@ def test_secrets_are_hidden_unless_asked_for() -> None:
         framed_json(FramedRecord(4, 0, None, decode(layout, 0, encode(layout, 0, fields))))["data"]["value"]
         == "[hidden]"
     )
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("remote_log_segment_id", 5), ("segment_leader_epochs", 3), ("custom_metadata", "text"),
+        ("broker_id", 1 << 40), ("remote_log_segment_id", {"topic_id_partition": {"name": "\ud800"}}),
+    ],
+)  # fmt: skip
+def test_a_value_that_does_not_fit_its_field_is_a_format_error(field: str, value: object) -> None:
+    with pytest.raises(FormatError, match="RemoteLogSegmentMetadataRecord version 0"):
+        encode_remote_log_metadata("RemoteLogSegmentMetadataRecord", {field: value})
 
 
 def test_what_is_not_known_is_kept_as_bytes_with_a_finding() -> None:

@@ -1,6 +1,4 @@
-"""Convert groups that store their state in ZooKeeper to the JSON objects of a broker's groups, with some additional
-keys.
-"""
+"""Convert groups that store their state in ZooKeeper to JSON objects with the keys of `GroupFields` and more."""
 
 from __future__ import annotations
 
@@ -142,8 +140,8 @@ def as_derived(group: OldGroup) -> bool | None:
 
 
 def by_thread(owners: Owners | Mapping[tuple[str, int], str] | None) -> dict[str, list[str] | None] | None:
-    """Group partitions by thread: return the sorted `topic-number` names of each thread, by thread in ascending order;
-    None for None. `owners` maps (topic, partition) to the thread.
+    """Return the `topic-number` names of each thread's partitions, sorted by topic and number. Threads are in ascending
+    order. `owners` maps (topic, partition) to the thread; None for None.
     """
     if owners is None:
         return None
@@ -170,14 +168,14 @@ def _members(group: OldGroup, members: Iterable[Member]) -> Iterator[OldMemberLi
 
 
 def old_group_line(group: OldGroup, without: str | None = None, joining: str | None = None) -> OldGroupLine:
-    """Convert a group in ZooKeeper to a JSON object with the keys of `group_line`, and also `chroot` and
-    `round_robin_refused`.
+    """Convert a group in ZooKeeper to its JSON object.
 
     Computed assignments map each thread to its partitions; they are null if they cannot be computed.
-    `derived_assignment` is null unless it differs from the stored one. `without` names a consumer that leaves, and
-    `joining` one that joins. If one of them is None, the key of its assignment is left out. `round_robin_refused` is
-    the reason why Kafka up to 0.9 refuses round robin, or why that cannot be checked; it is null if Kafka accepts it,
-    or if no consumer is registered.
+    `derived_assignment` is computed by range if no assignor gives the stored assignment. It is null if one does, if no
+    partition has an owner, or if no consumer is registered. `without` names a consumer that leaves, and `joining` one
+    that joins; the key of the assignment after that is left out if the argument is None. `round_robin_refused` is the
+    reason why Kafka up to 0.9 refuses round robin, or why that cannot be checked; it is null if Kafka accepts it, or if
+    no consumer is registered.
     """
     shown, same = as_group(group), as_derived(group)
     return OldGroupLine(

@@ -54,9 +54,9 @@ def initialized_by(group: str, value: Mapping[str, Any]) -> list[Initialized]:
 def without_state(
     initialized: Iterable[Initialized], share: Iterable[SharePartition], logs: CoordinatorLogs
 ) -> list[Finding]:
-    """Return a warning for each group with initialized partitions whose state is lost, in the order of `initialized`.
-    `share` are the states that were read. `logs` are the partitions of `__share_group_state`; those that were not
-    read completely and are not known to be missing do not count, and none counts if their number is unknown.
+    """Return a warning for each group with initialized partitions whose state is lost, in the order of `initialized`. A
+    state is lost if it is not in `share`, the states that were read, and its partition of `__share_group_state` was
+    read completely or is known to be missing. `logs` are these partitions. Empty if their number is unknown.
     """
     known = {(state.group, state.topic_id, state.partition) for state in share}
     if not logs.count:

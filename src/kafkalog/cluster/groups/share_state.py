@@ -130,9 +130,9 @@ class _Building(Struct, kw_only=True):
             self.combine()
 
     def combine(self) -> tuple[StateBatch, ...]:
-        """Merge all batches added so far; return them in offset order without overlaps. A batch is cut off below the
-        largest start offset that was added with it or later; nothing is returned of a batch that ends below. The merged
-        batches replace the added ones in this object.
+        """Merge all batches added so far; return them in offset order without overlaps. Offsets below the largest start
+        offset that was added with a batch or later are removed from it. The merged batches replace the added ones in
+        this object.
         """
         highest = _UNCHANGED
         kept: list[StateBatch] = []
@@ -222,9 +222,11 @@ def read_share_state(
     """Read the share-group states in the given partitions of `__share_group_state`, sorted by group, topic name, topic
     id and partition.
 
-    Partitions of other topics are skipped. `topic_names` are names by topic id. `partition_count` is the topic's number
-    of partitions; if it is None, misplaced states are not reported. Findings about damage and misplaced states are
-    appended to `findings`. Reads up to `until`, None for all. Raises `StorageError` if files cannot be read.
+    Partitions of other topics are skipped, and so are deleted states. `topic_names` are names by topic id; states whose
+    topic has no name there are first in their group. `partition_count` is the topic's number of partitions; if it is
+    None, misplaced states are not reported. Reads up to `until`, None for all. Findings about damage, misplaced states,
+    and records that were removed since `until` are appended to `findings`. Raises `StorageError` if files cannot be
+    read.
     """
     share_partitions = []
     for partition in partitions_of(partitions, SHARE_GROUP_STATE_TOPIC):

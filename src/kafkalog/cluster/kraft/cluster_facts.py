@@ -86,11 +86,12 @@ def live_partitions(
     inventory: Inventory, *, replica: PathLike | None = None, select: Selection = ALL
 ) -> Sequence[Partition]:
     """Return the partitions that a broker would serve: live ones with a valid name, without the cluster's metadata.
-    `replica` chooses among several directories of one partition. Raises `UsageError` if several directories have one
-    partition that `select` accepts and `replica` chooses none.
+    `replica` chooses one of several directories of a partition that `select` accepts. Of partitions that `select` does
+    not accept, all directories are returned.
 
-    Partitions that `select` does not accept are returned too, with all their directories, as by
-    `Inventory.all_readable`. Raises `StorageError` if a directory cannot be examined.
+    Raises `UsageError` if `replica` does not exist, or if several directories have an accepted partition and `replica`
+    does not choose exactly one. Raises `StorageError` if a directory cannot be examined or the end of a log cannot be
+    read.
     """
     return [
         each

@@ -180,8 +180,8 @@ class _Change:
 
     def _lead(self, leader: int, *, unclean: bool) -> tuple[int, ...] | None:
         """Set `self.leader`. If the leader was an eligible leader replica, remove it from `self.elr`, and set
-        `self.isr` to the leader alone. Return None after a clean election. After an unclean one return the new ISR,
-        the leader alone, without setting `self.isr`; `self.recovery` is set if the metadata version supports it.
+        `self.isr` to the leader alone. Return None after a clean election. After an unclean one set `self.recovery`, if
+        the metadata version supports it, and return the new ISR, the leader alone.
         """
         self.leader = leader
         if leader in self.elr:

@@ -54,9 +54,9 @@ def _hash(broker: BrokerImage, level: int) -> int:
 
 def fencing_order(brokers: Iterable[BrokerImage], level: int) -> tuple[frozenset[int], ...]:
     """Predict the order in which a controller fences brokers whose sessions end together. Return sets of broker ids, in
-    order; the order within a set is unknown. For some releases all brokers are in one set. Brokers that are already
-    fenced are left out, so the result is empty if all are. `level` is the controllers' release as `software_level`
-    returns it.
+    order; the order within a set is unknown. For some releases all brokers are in one set. `brokers` are all registered
+    brokers; those that are already fenced are left out, so the result is empty if all are. `level` is the controllers'
+    release as `software_level` returns it.
     """
     registered = list(brokers)
     unfenced: Sequence[BrokerImage] = [image for image in registered if not image.fenced]

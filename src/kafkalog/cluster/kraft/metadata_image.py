@@ -126,11 +126,13 @@ class MetadataImage:
         return self._transaction is not None
 
     def apply(self, record: FramedRecord) -> None:
-        """Apply a record to the image; a record that cannot be parsed changes nothing.
+        """Apply a record to the image. A record that could not be decoded changes nothing, and so does a record type
+        that is unknown here.
 
         Records inside a metadata transaction are held back until it ends, and dropped if it is aborted. If a
         transaction begins inside another, a sentence is added to `problems`, and the records held back so far are
-        dropped. A record that contradicts the image adds a sentence to `problems` too.
+        dropped. A record that contradicts the image adds a sentence to `problems` too; it is skipped if it cannot be
+        applied.
         """
         name = record.name
         if name == "BeginTransactionRecord":

@@ -137,10 +137,7 @@ class ImageLine(Struct, frozen=True, kw_only=True):
 
 
 def partition_json(partition: PartitionImage) -> KraftStateJson:
-    """Convert a partition's state to its JSON object, with the field names of `PartitionRegistration`.
-
-    An unknown recovery state is written as its number.
-    """
+    """Convert a partition's state to its JSON object. An unknown recovery state is written as its number, as text."""
     return KraftStateJson(
         replicas=partition.replicas,
         isr=partition.isr,
@@ -185,7 +182,7 @@ def _credential(fields: dict[str, Any], *, show_secrets: bool) -> CredentialJson
 
 
 def state_json(state: MetadataState, *, show_secrets: bool = False) -> ImageLine:
-    """Convert the metadata image and its position in the log to a JSON object; keys of maps are sorted.
+    """Convert the metadata image and its position in the log to a JSON object. Maps are sorted by name or id.
 
     Secrets (passwords, SCRAM credentials, ids of delegation tokens) are hidden unless `show_secrets` is set. `snapshot`
     is the name of the snapshot file that was read first, null if there was none.

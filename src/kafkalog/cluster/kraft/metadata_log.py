@@ -169,8 +169,8 @@ class MetadataLog:
         complete snapshot in this range is read, and then the log after it. Without `use_snapshot`, only the log is
         read; the image is then complete only if nothing was ever deleted from the log.
 
-        Reading stops at damage. Damage, missing offsets, incomplete snapshots and contradictions become findings of the
-        result. Raises `StorageError` if files cannot be read.
+        Reading stops at damage. Damage, missing offsets, records that cannot be decoded, incomplete snapshots and
+        contradictions become findings of the result. Raises `StorageError` if files cannot be read.
         """
         findings: list[Finding] = []
         chosen = self._newest_snapshot(until, findings) if use_snapshot else None
@@ -212,9 +212,9 @@ class MetadataLog:
         return None
 
     def terms(self, findings: list[Finding]) -> list[QuorumTerm]:
-        """Return the terms of all leaders whose `LeaderChange` record is still in the log, in offset order. A term ends
-        with the next one's `LeaderChange` record: `to_offset` and `to_time` are the offset and time of that record, or
-        None for the last term. Findings about damage are appended to `findings`. Raises `StorageError` if files cannot
+        """Return the terms of all leaders whose `LeaderChange` record is still in the log, in offset order. `to_offset`
+        and `to_time` of a term are offset and time of the next `LeaderChange` record, or None for the last term.
+        Reading stops at damage, and findings about it are appended to `findings`. Raises `StorageError` if files cannot
         be read.
         """
         quorum_terms: list[QuorumTerm] = []

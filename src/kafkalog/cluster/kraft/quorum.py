@@ -147,12 +147,12 @@ class Quorum(Struct, kw_only=True):
 
     @property
     def lagging(self) -> tuple[QuorumSurvivor, ...]:
-        """Return the copies of the voters if each of them lacks metadata that the best copy has; otherwise an empty
-        tuple. In this case the best copy belongs to a node that does not vote. Such a node gets its records from a
-        voter, so the voters have lost records. No-op records do not count.
+        """Return the copies of the voters if each of them lacks metadata (more than no-op records) that the best copy
+        has; otherwise an empty tuple. If they do, the best copy belongs to a node that does not vote. Such a node gets
+        its records from a voter, so the voters have lost records.
 
-        If a voter in force is missing, the records may come from that voter and be uncommitted, so the tuple is empty.
-        It is not empty if a snapshot reaches beyond every voter's end, because snapshots have only committed records.
+        The tuple is also empty if a voter in force is missing and no snapshot reaches beyond every voter's end: the
+        records may then come from the missing voter and be uncommitted. Snapshots have only committed records.
         """
         voters = tuple(survivor for survivor in self.survivors if survivor.log.is_voter)
         is_shown = all(known_voter.is_given for known_voter in self.in_force) or (
@@ -244,9 +244,8 @@ class Quorum(Struct, kw_only=True):
 
     @property
     def _unknown_of_former_voters(self) -> str:
-        """Return a clause for `loss`, beginning with `;`, about missing former voters; "" if it is not needed. It is
-        needed if they are more than half of the missing former voters and the voters in force together. They may then
-        have committed metadata without the present voters.
+        """Return a clause for `loss`, beginning with `;`, that names the missing former voters; "" unless they are more
+        than the voters in force. If they are, they may have committed metadata without the voters in force.
         """
         in_force = {known_voter.node for known_voter in self.in_force}
         former = sorted({known_voter.node for known_voter in self.missing if not known_voter.is_in_force} - in_force)
@@ -479,12 +478,10 @@ def _beside_the_first(ranked: Sequence[QuorumLog]) -> list[QuorumSurvivor]:
 
 
 def _agreed_first(survivors: Sequence[QuorumSurvivor]) -> list[QuorumLog]:
-    """Return copies that contradict each other in a new order. Copies on which a node can start come first. Among them,
-    larger groups of equal copies come first, because a record in several copies is older than one in a single copy.
-    Equal ranks keep their order.
-
-    Copies are equal if they have the same batch at the first contradicting offset; a copy without a batch there ranks
-    last in its group. At least one copy must have a contradiction.
+    """Sort copies again, of which at least one has a contradiction, and return their logs. Copies on which a node can
+    start come before others. Among both kinds, copies whose batch at the first contradicting offset is in more copies
+    come first, because a record in several copies is older than one in a single copy. Copies without a batch there come
+    last. Equal ranks keep their order.
     """
     offset, _epoch = min(survivor.contradicts for survivor in survivors if survivor.contradicts is not None)
     batches = {survivor.log.root: _batch_at(survivor.log, offset) for survivor in survivors}
@@ -523,9 +520,11 @@ def _same_identity(logs: Sequence[QuorumLog]) -> Iterator[Finding]:
 
 
 def _voters(ranked: Sequence[QuorumLog]) -> tuple[KnownVoter, ...]:
-    """Return all voters that some file names. First come the voters in force: the voter set of the best copy. `ranked`
-    are the copies, best first, and must not be empty. If the best copy has static voters, voters are told apart by node
-    id, and their directory ids are None. Dynamic voters are told apart by node id and directory id.
+    """Return the voters that some copy names; first come the voters in force, the voter set of the best copy. `ranked`
+    are the copies, best first, and must not be empty.
+
+    If the best copy has static voters, only static voters of the copies are returned, and their directory ids are None.
+    Otherwise only dynamic voters are returned, one for each pair of node id and directory id.
     """
     best = ranked[0]
     given = {(log.node, log.directory_id) for log in ranked}
@@ -568,7 +567,7 @@ def _of_divergence(best: QuorumLog, other: QuorumSurvivor) -> Finding | None:
     overlap.
 
     The finding is an error if both copies contradict each other within an epoch, or if two separate quorums have led
-    the cluster. Otherwise the records are the uncommitted end of a deposed leader's log.
+    the cluster. Otherwise it is a warning: the records are probably the uncommitted end of a deposed leader's log.
     """
     if not other.is_diverged or other.common_end is None:
         return None

@@ -145,7 +145,9 @@ class QuorumLog:
 
     @property
     def ends_in_damage(self) -> bool:
-        """Return whether the log is damaged and no valid batch follows. A torn end does not count as damage."""
+        """Return whether a segment of the log is damaged and no valid record follows. Neither a torn end nor a wrong
+        base offset counts as damage.
+        """
         is_hurt = any(
             finding.severity is Severity.ERROR and finding.code not in {*_NO_DAMAGE, FindingCode.OFFSET_DISPLACED}
             and (finding.file or "").endswith(FileKind.LOG.value)
@@ -219,13 +221,13 @@ class QuorumLog:
         """Count the records at offsets from `start` up to, not including, `end`, by the name of their type.
 
         Control records are counted by the name of their class. Records that cannot be decoded or have an unknown type
-        are counted as `unknown`. Reads from disk and stops at the first damage. Raises `StorageError` if files cannot
-        be read.
+        are counted as `UNKNOWN`. Reads from disk and stops at the first damage other than a wrong base offset. Raises
+        `StorageError` if files cannot be read.
         """
         counts: Counter[str] = Counter()
-        for batch in open_partition(self.directory, limits=limits).batches(
-            start_offset=start, on_damage=STOP, limits=limits
-        ):
+        partition = open_partition(self.directory, limits=limits)
+        reader = partition.batches(start_offset=start, on_damage=STOP, limits=limits)
+        for batch in _past_displaced(reader, partition, [], limits):
             for record in decode_batch(batch, limits=limits).records:
                 if record.offset >= end:
                     return counts
@@ -233,9 +235,9 @@ class QuorumLog:
                     continue
                 if isinstance(batch.header, BatchHeader) and batch.header.is_control:
                     value = _control(record)
-                    counts["unknown" if value is None else type(value).__name__] += 1
+                    counts["UNKNOWN" if value is None else type(value).__name__] += 1
                 else:
-                    counts[decode_metadata(record.value).name or "unknown"] += 1
+                    counts[decode_metadata(record.value).name] += 1
         return counts
 
 
@@ -398,9 +400,9 @@ def _read_log(quorum_log: QuorumLog, partition: Partition, limits: Limits) -> No
 
 
 def _drop_log(quorum_log: QuorumLog, newest: MetadataSnapshot) -> None:
-    """Set the fields of `quorum_log` so that the log begins and ends at the snapshot `newest`. A start does the same,
-    because it deletes a log that ends before its newest snapshot (the caller has checked this). If the log had batches,
-    also set `drops_log` and add a finding. No file is changed.
+    """Set the fields of `quorum_log` so that the log begins and ends at the snapshot `newest` and has its voters. A
+    start leaves this, because it deletes a log that ends before its newest snapshot (the caller has checked that). If
+    the log had batches, also set `drops_log` and add a finding. No file is changed.
     """
     if len(quorum_log.batches):
         epoch, end = quorum_log.log_end
@@ -575,11 +577,12 @@ def _judge_identity(log: QuorumLog) -> None:
 
 
 def _judge(log: QuorumLog) -> None:
-    """Set `log.refusal` if no node would start on the copy (`KafkaRaftLog.recoverSnapshots`, `UnifiedLog`).
+    """Set `log.refusal` if no node would start on the copy (`KafkaRaftLog.recoverSnapshots`, `UnifiedLog`); otherwise
+    it is unchanged.
 
-    The first that applies: offsets are missing, the newest snapshot is damaged or does not fit the log, records before
-    the log's beginning are in no snapshot, or there are no records. The refusal is also added as a finding if there is
-    no other error among the findings.
+    The reason is the first of these that applies: offsets are missing, the newest snapshot is damaged or does not fit
+    the log, records before the log's beginning are in no snapshot, or there are no records. If there is no error among
+    the findings, the refusal is added as one.
     """
     believed = latest(log.snapshots)
     if log.hole is not None:

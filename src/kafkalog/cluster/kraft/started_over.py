@@ -80,7 +80,8 @@ def _is_bootstrap(batch: RecordBatch, limits: Limits) -> bool:
 def metadata_before(
     partition: Partition, candidates: Iterable[tuple[int, int]], snapshots: Iterable[MetadataSnapshot]
 ) -> StartedOver | None:
-    """Return the first place at which a metadata log with topics or ACLs starts over; None if there is none.
+    """Return the first place among `candidates` at which metadata with topics or ACLs starts over; None if there is
+    none.
 
     `candidates` are (offset, epoch) pairs as in `FirstBatches.found`, `snapshots` the valid snapshots of the log. The
     metadata before each candidate is read from disk. Raises `StorageError` for I/O errors.

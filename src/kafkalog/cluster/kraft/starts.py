@@ -189,11 +189,11 @@ class _Walk:
                 yield self._unfenced(state, broker)
 
     def after_the_race(self, states: Iterable[_State], racing: frozenset[int]) -> frozenset[_State] | None:
-        """Return all states that can be reached from `states` and after which no further event matters: an unfenced
-        broker leads, or all old sessions have ended and all racing brokers are unfenced.
+        """Return all final states that can be reached from `states`. A state is final if an unfenced broker leads, or
+        if all old sessions have ended and all racing brokers are unfenced.
 
-        Return None if there is too much to simulate: racing brokers, old sessions that end in an unknown order,
-        replicas, or states.
+        Return None if there is too much to simulate: too many racing brokers, old sessions that end in an unknown
+        order, replicas, or states.
         """
         unordered = max(map(len, self._fencing), default=0)
         if max(len(racing), unordered) > _MOST_RACING or len(self.involved) > _MOST_REPLICAS:

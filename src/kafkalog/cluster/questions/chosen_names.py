@@ -29,8 +29,8 @@ def chosen_names(
     """Return a predicate that is True for the selected names; it accepts every name if there are no patterns.
 
     `kind` is the word for such a name in messages, for example `group`. A pattern is a name or a glob. Raises
-    `UnknownName` for a pattern without a match in `known`. `why_unknown` is called with the missing name (None for a
-    glob); if it returns a reason why `known` may be incomplete, the error contains the reason, and its `findings` are
+    `UnknownName` for the first pattern without a match in `known`. `why_unknown` is called with the missing name, or
+    with None for a glob. If it returns a reason why `known` may be incomplete, the error has this reason and
     `findings`.
     """
     if not patterns:

@@ -91,7 +91,7 @@ def effective_settings(
     * `started_with`: settings of the broker's server.properties
     * `defaults`: False: leave out settings that have only Kafka's default value
     * `chroot`: ZooKeeper node of the cluster, if several are below one ZooKeeper
-    * `replica`: which directory counts if the metadata log is in several: `"longest"`, or its path
+    * `replica`: which directory counts if the metadata log is in several: `"longest"`, or its path, which must exist
     """
     findings: list[Finding] = []
     directory = zookeeper_at(*paths)

@@ -81,7 +81,7 @@ def elections(
     * `every_change`: True: all changes of a partition; False: only new leader epochs
     * `against`: log directories of brokers; a contradiction to the final state is a finding
     * `chroot`: ZooKeeper node of the cluster, if several are below one ZooKeeper
-    * `replica`: which directory counts if the metadata log is in several: `"longest"`, or its path
+    * `replica`: which directory counts if the metadata log is in several: `"longest"`, or its path, which must exist
     """
     directory = _zookeeper(paths, chroot, replica)
     if directory is not None:
@@ -171,7 +171,7 @@ def departures(
     * `started_with`: settings of the controller's server.properties
     * `as_of`: a past moment
     * `chroot`: ZooKeeper node of the cluster, if several are below one ZooKeeper
-    * `replica`: which directory counts if the metadata log is in several: `"longest"`, or its path
+    * `replica`: which directory counts if the metadata log is in several: `"longest"`, or its path, which must exist
     """
     directory = _zookeeper(paths, chroot, replica)
     findings: list[Finding] = []

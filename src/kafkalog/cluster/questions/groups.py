@@ -118,7 +118,7 @@ def groups(
     * `as_of`: a past moment
     * `metadata`: a KRaft log directory or ZooKeeper dataDir with the cluster's topics; None: the metadata in `paths`
     * `chroot`: ZooKeeper node of the cluster, if several are below one ZooKeeper
-    * `replica`: which directory counts if a partition is in several: `"longest"`, or its path
+    * `replica`: which directory counts if a partition is in several: `"longest"`, or its path, which must exist
     * `offsets_partitions`: number of partitions of `__consumer_offsets` if no metadata states it; None: 50, or the
       number that suits the groups
     """

@@ -80,9 +80,8 @@ def _known_from_log(partition: Partition, until: Until, findings: list[Finding])
 
 
 def _as_of(until: Until, topics: Mapping[str, KnownTopic]) -> Mapping[str, KnownTopic]:
-    """Return the topics as they may be used for `until`. If `until` has only an offset of `__consumer_offsets`, it does
-    not show who led at that time: the result is then a copy in which the leader of every partition is -1. Otherwise it
-    is `topics` itself.
+    """Return `topics`. If `until` has an offset and no timestamp, return a copy in which the leader of every partition
+    is -1: that offset of `__consumer_offsets` does not show at which time the topics are wanted.
     """
     if until.offset is None or until.timestamp is not None:
         return topics
@@ -113,9 +112,9 @@ def groups_at_hand(
     cannot exist. If there are no partitions at hand, there are no groups, and it always returns None.
 
     `topics` are the topics in the metadata. `offsets_partitions` is the number of partitions of `__consumer_offsets`
-    that the caller passed, or None; it is used if the metadata lacks the number. Findings are appended to `findings`,
-    also for a group in a wrong partition, and for partitions that were not read if `names`, the names or patterns of
-    the wanted groups, may stand for groups there. Raises `UsageError` if both numbers are known and differ,
+    that the caller passed, or None; it is used if the metadata lacks the number. `names` are the names or globs of the
+    wanted groups, empty for all. Findings are appended to `findings`; partitions that were not read are reported only
+    if all groups or a glob are wanted. Raises `UsageError` if both numbers of partitions are known and differ,
     `StorageError` if a file cannot be read.
     """
     places = GroupPlaces.of(topics)

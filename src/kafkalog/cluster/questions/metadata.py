@@ -70,15 +70,15 @@ def metadata(
     """Return the state of a KRaft cluster's metadata, from the newest complete snapshot of `__cluster_metadata` and the
     log after it. Reads only; damage becomes findings.
 
-    Raises `UsageError` if the paths do not hold exactly one metadata log, `as_of` is not in it, a path in `against`
-    has no Kafka data, or everything selected is excluded; `UnknownName` for a topic or partition that does not exist;
-    `StorageError` for I/O.
+    Raises `UsageError` if the paths do not hold exactly one metadata log, `as_of` is an offset beyond its end or a time
+    before what is left of it, a path in `against` has no Kafka data, or everything selected is excluded; `UnknownName`
+    for a topic or partition that does not exist; `StorageError` for I/O.
 
     * `paths`: log directories
     * `as_of`: a past moment
     * `select`: the partitions to return; without a selection everything is returned
     * `against`: log directories of brokers; a contradiction to the metadata is a finding
-    * `replica`: which directory counts if the metadata log is in several: `"longest"`, or its path
+    * `replica`: which directory counts if the metadata log is in several: `"longest"`, or its path, which must exist
     """
     findings: list[Finding] = []
     log = metadata_log(paths, replica, findings)
@@ -92,8 +92,9 @@ def metadata(
 def state_at(log: MetadataLog, as_of: Moment, findings: list[Finding]) -> MetadataState:
     """Read the metadata state at a moment; append its findings, and findings about unregistered brokers, to `findings`.
 
-    Raises `UsageError` if the moment is after the end of the log, behind damage, or before the beginning of a log that
-    does not begin at offset 0, or if it is a ZooKeeper transaction. Raises `StorageError` if a file cannot be read.
+    A time after the last record is the end of the log. Raises `UsageError` if the moment's offset is above the end of
+    the log or behind damage, if the moment is before the beginning of a log that does not begin at offset 0, or if it
+    is a ZooKeeper transaction. Raises `StorageError` if a file cannot be read.
     """
     offset = metadata_offset(log, as_of)
     state = log.state(offset)
@@ -135,11 +136,11 @@ def metadata_history(
     findings.
 
     Raises `UsageError` if the paths do not hold exactly one metadata log, or if everything selected is excluded;
-    `UnknownName` for a topic or partition that does not exist; `StorageError` for I/O.
+    `UnknownName` for a topic or partition that neither has changes nor exists; `StorageError` for I/O.
 
     * `paths`: log directories
     * `select`: the partitions to return
-    * `replica`: which directory counts if the metadata log is in several: `"longest"`, or its path
+    * `replica`: which directory counts if the metadata log is in several: `"longest"`, or its path, which must exist
     """
     findings: list[Finding] = []
     changes = chosen_changes(metadata_log(paths, replica, findings), select, findings)

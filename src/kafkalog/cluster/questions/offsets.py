@@ -126,9 +126,9 @@ def offsets(
     * `paths`: log directories, and ZooKeeper's dataDir and dataLogDir
     * `groups`: names or patterns of groups; empty for all
     * `select`: the topic-partitions that commits are for
-    * `as_of`: a past moment; log ends are only known for now
+    * `as_of`: a past moment; log ends are only known for now, and states of share groups not at an offset
     * `chroot`: ZooKeeper node of the cluster, if several are below one ZooKeeper
-    * `replica`: which directory counts if a partition is in several: `"longest"`, or its path
+    * `replica`: which directory counts if a partition is in several: `"longest"`, or its path, which must exist
     * `offsets_partitions`: number of partitions of `__consumer_offsets` if no metadata states it; None: 50, or the
       number that suits the groups
     * `log_ends`: False: the logs that commits refer to are not read
@@ -270,10 +270,8 @@ def _several_clusters(places: Iterable[str]) -> UsageError:
 
 
 def refuse_without_logs(logs: Sequence[PathLike], options: Mapping[Ask, object]) -> None:
-    """Raise `UsageError` for the first option about `__consumer_offsets` that has a value although there are no log
-    directories.
-
-    `options` maps each option to its value; None, () and {} mean that it was not passed.
+    """Raise `UsageError` for the first option that was passed, if there are no log directories. `options` maps options
+    about `__consumer_offsets` to their values; None, () and {} mean that the option was not passed.
     """
     if logs:
         return
@@ -298,7 +296,7 @@ def offset_history(
     * `paths`: log directories
     * `groups`: names or patterns of groups; empty for all
     * `select`: the topic-partitions that commits are for
-    * `replica`: which directory counts if a partition is in several: `"longest"`, or its path
+    * `replica`: which directory counts if a partition is in several: `"longest"`, or its path, which must exist
     """
     logs, zookeeper = split_zookeeper(paths)
     if not logs or zookeeper is not None:

@@ -60,13 +60,14 @@ def partitions_with(
     *,
     or_topic: str | None = None,
 ) -> tuple[Partition, ...]:
-    """Open all partitions at `paths`. At least one must belong to `topic` (or to `or_topic`). `replica` chooses among
-    several directories of one partition. Findings about unreadable directories, and about paths that are missing beside
-    a log directory, are appended to `findings`.
+    """Open all partitions at `paths`. At least one must belong to `topic` (or to `or_topic`). `replica` chooses one of
+    several directories of a partition of these topics; of other partitions all directories are returned. Findings about
+    unreadable files and directories, unfinished recoveries, and paths that are missing beside a log directory are
+    appended to `findings`.
 
-    Raises `UsageError` if no partition belongs to these topics, or if one that does is in several directories and
-    `replica` chooses none. Raises `StorageError` if none was found and a directory could not be read, or if the longest
-    log is asked for and one cannot be read.
+    Raises `UsageError` if a path has no Kafka data, no partition belongs to these topics, or one that does is in
+    several directories and `replica` does not choose exactly one. Raises `StorageError` if none was found and a
+    directory could not be read, or if the longest log is asked for and one cannot be read.
     """
     topics = [topic] if or_topic is None else [topic, or_topic]
     partitions = _inventory(paths, findings).all_readable(replica, Selection.of(topics))
@@ -77,8 +78,8 @@ def partitions_with(
 
 
 def metadata_log(paths: Sequence[PathLike], replica: PathLike | None, findings: list[Finding]) -> MetadataLog:
-    """Open the metadata log in log directories. Raises `UsageError` if there is none, or if there are several and
-    `replica` chooses none; `StorageError` if none was found and a directory cannot be read.
+    """Open the metadata log in log directories. Raises `UsageError` and `StorageError` as `partitions_with` does for
+    the topic `__cluster_metadata`.
 
     Findings about directories are appended to `findings`; the log itself is not read yet.
     """

@@ -87,8 +87,8 @@ def read_subscription(data: bytes, protocol: str | None) -> Subscription:
     invalid subscription.
 
     The eager sticky assignor stores the previous partitions and their generation in its user data. The cooperative one
-    stores only the generation, which is used if the subscription has no field for it. Invalid user data counts as
-    empty. `generation` is -1 if unknown.
+    stores only the generation, which is used if the subscription has none. Invalid user data counts as empty.
+    `generation` is -1 if unknown.
     """
     decoded = decode_subscription(data)
     fields = decoded.fields

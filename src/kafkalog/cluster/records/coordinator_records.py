@@ -86,8 +86,9 @@ def _invalid(error: FormatError) -> Finding:
 def decode_record(topic: str, key: bytes | None, value: bytes | None) -> CoordinatorRecord:
     """Decode a record of a coordinator topic. `topic` must be in `TOPICS`.
 
-    Never raises for bad data: parts that cannot be decoded stay raw bytes, and the record's `findings` say why. A
-    tombstone has no value. The type is None if the key is missing or too short.
+    Never raises for bad data: parts that cannot be decoded stay raw bytes, and the record's `findings` say why. The
+    value is not decoded if the key cannot be. A tombstone has no value. The type is None if the key is missing or too
+    short.
     """
     layouts = TOPICS[topic]
     if key is None or len(key) < _SHORT.size:

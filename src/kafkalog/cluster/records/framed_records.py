@@ -119,9 +119,8 @@ def encode_framed(record: FramedRecord) -> bytes | None:
 
 
 def encode_remote_log_metadata(name: str, fields: Mapping[str, Any]) -> bytes:
-    """Encode a record of `__remote_log_metadata` in version 0, its current one; `name` is the name of its schema.
-
-    Raises `StopIteration` for an unknown name, `FormatError` if a field's value does not fit the layout.
+    """Encode a record of `__remote_log_metadata` in version 0, its current one. `name` must be the name of one of its
+    schemas; missing fields get their defaults. Raises `FormatError` if a field's value does not fit the layout.
     """
     kind, message = next(
         (kind, each) for kind, known in remote_log_metadata.VALUES.items() for each in known if each.name == name

@@ -73,10 +73,10 @@ def encode(message: Message, version: int, fields: Mapping[str, Any]) -> bytes:
     """Encode one message; missing fields get their defaults. Raises `FormatError` if a value does not fit its field,
     `ValueError` if the message has no such version.
     """
-    stream = Input()
+    stream, layout = Input(), message.construct(version)
     try:
-        message.construct(version).build_stream(fields, stream)
-    except (LayoutError, ConstructError) as error:
+        layout.build_stream(fields, stream)
+    except (LayoutError, ConstructError, TypeError, AttributeError, ValueError, OverflowError) as error:
         raise FormatError(f"{message.name} version {version}: {str(error).splitlines()[-1]}") from None
     return stream.getvalue()
 
@@ -87,7 +87,7 @@ def choose(messages: Sequence[Message], version: int, data: bytes, *, position: 
     is ambiguous if two or more layouts consume all bytes.
 
     `messages` are the layouts of one type, newest first. Raises `FormatError` if none has the version. If none
-    succeeds, raises the `FormatError` of the newest layout.
+    succeeds, raises the `FormatError` of the newest layout with this version.
     """
     whole: list[Decoded] = []
     partly: list[Decoded] = []

@@ -38,10 +38,11 @@ def _consumer_payloads(field: Field, value: Any) -> Any:
 
 
 def coordinator_json(record: CoordinatorRecord) -> dict[str, Any]:
-    """Convert a coordinator record to `{"key": …, "value": …}`.
+    """Convert a coordinator record to `{"key": …, "value": …}`. A decoded key is `{"type": …, "data": …}`, a decoded
+    value `{"version": …, "data": …}`.
 
     Parts that were not decoded are base64 text; a missing key, and the value of a tombstone, are null. Embedded
-    subscriptions and assignments of consumer groups are decoded too.
+    subscriptions and assignments of consumer groups are decoded too; those that cannot be decoded are base64 text.
     """
     key: object = _base64(record.raw_key)
     if record.key is not None:
@@ -57,8 +58,8 @@ def coordinator_json(record: CoordinatorRecord) -> dict[str, Any]:
 
 
 def framed_json(record: FramedRecord, *, show_secrets: bool = False) -> dict[str, Any]:
-    """Convert a metadata record to `{"type": …, "version": …, "data": …}`; a record that was not decoded has `raw`
-    (base64, null without a value) instead of `data`.
+    """Convert a metadata record to `{"type": …, "version": …, "data": …}`. A record that was not decoded has `raw`
+    (base64, null without a value) instead of `data`, and the number of its type, or null, instead of the name.
 
     Unless `show_secrets` is set, secret fields and secret config values are hidden in `data`; `raw` is never changed.
     """

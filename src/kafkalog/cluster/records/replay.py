@@ -194,9 +194,8 @@ def _words(later: list[Entry]) -> str:
 
 
 def _cleaned_to(partition: Partition) -> int:
-    """Return the offset below which the cleaner may have removed records. It is read from the cleaner's checkpoint; if
-    the partition is not there, or the file cannot be read, it is the base offset of the active segment, or 0 without
-    segments.
+    """Return the offset below which the cleaner may have removed records, from the cleaner's checkpoint. If the file
+    does not have the partition, or cannot be read, return the base offset of the active segment, or 0 without segments.
     """
     if partition.name is not None:
         known = checkpoint_in(os.path.dirname(partition.path), CLEANER_OFFSET_CHECKPOINT) or {}

@@ -156,12 +156,12 @@ def effective_of_topic(
     defaults: Mapping[str, str] | None = None,
 ) -> dict[str, Setting]:
     """Return the effective settings of a topic, sorted by name. A setting comes from the topic, else from the broker,
-    else from `defaults`. Settings without any value are omitted.
+    else from all brokers (`broker:`), else from `static`, else from `defaults`. Settings without any value are omitted.
 
     `resources` has the dynamic settings by resource (`topic:T`, `broker:1`). `broker` is the id of the broker; if it is
-    None, only the cluster-wide settings and `static` count. `static` are the settings in that broker's properties file.
-    For the broker, a topic's setting may have other names, its synonyms (`log.retention.hours` for `retention.ms`);
-    their values are converted to the topic setting's unit.
+    None, no broker's own settings count. `static` are the settings in that broker's properties file. Settings of
+    brokers may have other names, synonyms of the topic's setting (`log.retention.hours` for `retention.ms`); their
+    values are converted to the topic setting's unit.
     """
     own = resources.get(f"topic:{topic}", {})
     settings = {

@@ -51,8 +51,8 @@ def matching(pattern: str, names: tuple[str, ...]) -> frozenset[str]:
 
 
 def from_java(pattern: str) -> str:
-    """Translate a Java pattern to RE2's syntax. Raises `PatternError` for a construct that this translation does not
-    support; `matching` refuses others that RE2 does not support.
+    """Translate a Java pattern to RE2's syntax. Raises `PatternError` for a construct that cannot be translated. Other
+    constructs that RE2 does not support remain in the result, and `matching` refuses them.
     """
     translated: list[str] = []
     in_class = False

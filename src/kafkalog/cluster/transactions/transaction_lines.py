@@ -36,9 +36,11 @@ class ProducerLine(Struct, frozen=True, kw_only=True, rename="camel", tag_field=
     transactional_id: str | None
     """of the open transaction; null if no coordinator's log has it"""
     hanging: bool | None
-    """the coordinator has forgotten the open transaction; null if there is none, or if no coordinator's log was read"""
+    """the coordinator has forgotten the open transaction; null if there is none, or if the coordinator's log does not
+    show that for certain"""
     age_ms: int | None
-    """from the last batch of the transaction's producer until now, in ms; null if no transaction is open"""
+    """from the last batch of the transaction's producer until now, in ms; null if no transaction is open, or if the
+    time of that batch is unknown"""
     last_stable_offset: int
     """up to which read_committed consumers read"""
     log_end_offset: int

@@ -158,27 +158,27 @@ class DecidedPartition:
     @cached_property
     def waiting(self) -> Waiting | None:
         """Count the records that consumers of committed data cannot read yet, because they follow the beginning of an
-        open transaction. Return None if no transaction is open below the end. The result is cached.
+        open transaction. Only transactions that begin below `end_offset`, and records below it, count. Return None if
+        there is no such transaction. The result is cached.
 
         Records of open transactions are counted for each producer, and all others together. Records of aborted
         transactions are not counted. Counting stops at damage. Raises `StorageError` if a file cannot be read.
         """
         transactions = self.transactions()
-        if not transactions.open_first_offsets:
-            return None
-        begin = max(min(transactions.open_first_offsets.values()), self.log_start_offset)
         end = NO_END if self.end_offset is None else self.end_offset
+        opened = {number: first for number, first in transactions.open_first_offsets.items() if first < end}
+        begin = max(min(opened.values(), default=end), self.log_start_offset)
         if begin >= end:
             return None
         aborted = AbortedFilter(transactions.aborted)
-        records, own = 0, dict.fromkeys(transactions.open_first_offsets, 0)
+        records, own = 0, dict.fromkeys(opened, 0)
         for batch in self.listed.batches(start_offset=begin, on_damage=STOP):
             header = batch.header
             if isinstance(header, BatchHeader) and header.base_offset >= end:
                 break
             if header.is_control or aborted.rejects(batch) or header.last_offset < begin:
                 continue
-            first = transactions.open_first_offsets.get(header.producer_id) if header.is_transactional else None
+            first = opened.get(header.producer_id) if header.is_transactional else None
             count = sum(begin <= record.offset < end for record in decode_batch(batch).records)
             if first is not None and isinstance(header, BatchHeader) and header.base_offset >= first:
                 own[header.producer_id] += count
@@ -186,7 +186,7 @@ class DecidedPartition:
                 records += count
         producers = tuple(
             self._open_producer(number, first, own[number])
-            for number, first in sorted(transactions.open_first_offsets.items(), key=lambda pair: pair[1])
+            for number, first in sorted(opened.items(), key=lambda pair: pair[1])
         )
         return Waiting(
             topic=self.topic or "",

@@ -91,7 +91,7 @@ class ConfigEntity(Struct, frozen=True, kw_only=True, tag_field="kind", tag="con
     chroot: str
     """the node that the cluster lies below; empty at the root"""
     type: str
-    """`topics`, `clients`, `users`, `brokers` or `ips`"""
+    """`topics`, `clients`, `users`, `brokers`, `ips` or `client-metrics`"""
     name: str
     """of what"""
     config: Mapping[str, str]

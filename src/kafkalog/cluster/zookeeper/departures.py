@@ -81,8 +81,8 @@ def zookeeper_departures(
 
     Changes are in the order of `brokers`, then of topic and partition. `unclean` allows unclean elections for all
     topics; otherwise settings decide, including `static`, the settings in the controller's properties file. The tree is
-    not changed. Raises, while iterating, `UnknownName` for a broker that is not live, `UsageError` for one that is
-    listed twice.
+    not changed. Partitions without a readable state are skipped. Raises, while iterating, `UnknownName` for a broker
+    that is not live, `UsageError` for one that is listed twice.
     """
     live = _live(tree, chroot)
     refuse_unregistered(brokers, live)

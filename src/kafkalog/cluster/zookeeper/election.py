@@ -38,9 +38,10 @@ def without_broker(
     it was elected uncleanly. The state is unchanged if `broker` neither leads nor is in the ISR. Epochs are always
     unchanged, because their increase depends on whether the controller was lost too.
 
-    `live` are the brokers that remain, without `broker`. `unclean` allows unclean elections. If `broker` led, was in
-    the ISR, and no other broker can lead, the new leader is -1. The last replica stays in the ISR, unless unclean
-    elections are allowed and `keeps_last` is False (before 1.1).
+    `live` are the brokers that remain, without `broker`. `unclean` allows unclean elections. A new leader's ISR has
+    only live members; after an unclean election, the leader alone. If no broker can replace a leader, the leader
+    becomes -1 if it was in the ISR, and stays otherwise. The last replica stays in the ISR, unless unclean elections
+    are allowed and `keeps_last` is False (before 1.1).
     """
     after, lossy = state, False
     if state.leader == broker:

@@ -174,8 +174,9 @@ def _named(directory: ZooKeeperDirectory, snapshot: Snapshot | None) -> int:
 def tree_at(directory: ZooKeeperDirectory, zxid: int | None = None, limits: Limits = DEFAULT_LIMITS) -> Replay:
     """Return the tree after transaction `zxid`, or after the last one if it is None, with the findings.
 
-    If `zxid` lies in a gap, the tree before the gap is returned, with a finding. Raises `UsageError` for a transaction
-    beyond the last one, unless damage hides the end of the logs. Raises `StorageError` if files cannot be read.
+    If `zxid` lies in a gap, the tree before the gap is returned, with a finding. Damage becomes findings too. Raises
+    `UsageError` for a transaction beyond the last one, unless damage hides the end of the logs. Raises `StorageError`
+    if files cannot be read.
     """
     replayer = Replayer(directory, zxid, limits)
     for _ in replayer:

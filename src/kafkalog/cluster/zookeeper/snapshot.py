@@ -96,8 +96,8 @@ def parse_snapshot(data: bytes, source: str) -> Snapshot:
     """Parse the decompressed bytes of a snapshot. The digest and its zxid are None if the snapshot has none of the
     current version.
 
-    Raises `FormatError` for invalid bytes or a wrong checksum. `source` is the file's path, which becomes `path` of the
-    result.
+    Raises `FormatError` for invalid bytes and for a missing or wrong checksum. `source` is the file's path, which
+    becomes `path` of the result.
     """
     reader = _Reader(data)
     header = reader.read(layout.FILE_HEADER)

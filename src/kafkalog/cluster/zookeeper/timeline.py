@@ -90,7 +90,9 @@ class Timeline(Struct, kw_only=True):
     zxid: int = 0
 
     def of(self, chroot: str) -> Timeline:
-        """Return a copy with only the terms, brokers and changes of the cluster at `chroot`."""
+        """Return a copy with only the terms, brokers and changes of the cluster at `chroot`; its other fields are the
+        same.
+        """
         return replace(
             self,
             terms=[term for term in self.terms if term.chroot == chroot],

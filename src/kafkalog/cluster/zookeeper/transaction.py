@@ -75,7 +75,7 @@ def _body(kind: int, data: bytes, position: int) -> tuple[Operation, int]:
     type's number.
 
     The body of a create is first read in the old layout. If bytes follow it that are not a digest, it is read in the
-    present layout. Raises `FormatError` for an unknown type or invalid bytes.
+    current layout. Raises `FormatError` for an unknown type or invalid bytes.
     """
     try:
         known = TransactionType(kind)

@@ -109,8 +109,8 @@ class Tree:
         self._digest += _node_digest(path, node) - before
 
     def apply(self, transaction: Transaction) -> None:
-        """Apply a transaction to nodes and sessions. A failed transaction has no effect, and a change of a node that
-        does not exist is ignored.
+        """Apply a transaction to nodes and sessions. A failed transaction has no effect. A change of a node that does
+        not exist is ignored, and so is a new node without a parent.
         """
         if transaction.failed:
             return
