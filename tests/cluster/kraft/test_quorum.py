@@ -107,6 +107,7 @@ def test_records_behind_a_wrong_base_offset_are_counted_too(name: str, tmp_path:
     behind = whole.survivors[-1]
     assert behind.only_no_ops is False
     places = copied(name, tmp_path, *CONTROLLERS)
+    assert whole.best.node is not None
     displace(last_log(places[whole.best.node]), behind.log.end, 10)
     (found,) = read_quorum(*places.values())
     assert found.best.is_displaced
