@@ -69,10 +69,10 @@ def _missing(row: RemoteRow) -> Iterator[Finding]:
 
 
 def _incomplete(row: RemoteRow, partition: RemotePartition) -> Iterator[Finding]:
-    """Yield at most one finding about a listed segment of a log without events. If files of the segment or its leader
-    epochs are missing, the finding says so. Otherwise, if another segment has its offsets or the log was truncated
-    before them, the finding says that the segment is not read. Yield nothing if the log has events or the segment was
-    not listed.
+    """Yield at most one finding about a listed segment of a log that no events describe. If files of the segment or its
+    leader epochs are missing, the finding says so. Otherwise, if another segment has its offsets or the log was
+    truncated before them, the finding says that the segment is not read. Yield nothing for a complete segment that is
+    read, if the log has events, or if the segment was not listed.
     """
     if partition.has_events or row.listed is None:
         return
@@ -255,10 +255,10 @@ def _limit(values: Mapping[str, str], what: str) -> int:
 
 
 def _cached(partition: RemotePartition) -> Iterator[Finding]:
-    """Yield a finding for each cached index of a readable remote segment that has a wrong size. The cache is a broker's
-    (`RemoteIndexCache`). A size is wrong if it differs from the size in the remote tier, or is not a whole number of
-    entries. If the size in the tier itself is wrong, the index is skipped, because another finding says that. Only file
-    sizes are examined. Raises `StorageError` if a file cannot be examined.
+    """Yield a finding for each offset or time index in a broker's cache (`RemoteIndexCache`) that belongs to a readable
+    remote segment and has a wrong size: not a whole number of entries, or another size than in the remote tier. An
+    index is skipped if its size in the tier is not a whole number of entries, because another finding says that. Only
+    file sizes are examined. Raises `StorageError` if a file cannot be examined.
     """
     for directory in partition.local:
         for row in partition.rows:

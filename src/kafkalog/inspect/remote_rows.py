@@ -52,7 +52,7 @@ class RemoteRow(Struct, frozen=True, kw_only=True):
     is_local: bool
     """whether all its offsets are in a log directory too"""
     belongs: bool | None
-    """whether a broker reads some of it for this log, by its leader epochs; None if unknown"""
+    """whether a broker reads some of it for this log, by its leader epochs; never None"""
     sizes: Mapping[FileKind, int] = {}
     """size in bytes of each file in its objects, if it exists and agrees with the listing"""
     doubts: tuple[StorageError, ...] = ()

@@ -136,7 +136,8 @@ def retention(
     * `paths`: log directories
     * `select`: the topic-partitions to predict
     * `at`: time to treat as now, ms since 1970; None: the clock's
-    * `started_with`: settings of the broker's server.properties, used if the metadata has none
+    * `started_with`: settings of the broker's server.properties, used if neither the metadata nor Kafka itself (for its
+      internal topics) sets them
     * `instead`: settings of topics to try out, which take precedence over everything
     """
     inventory = open_all(*paths, tolerant=True)
@@ -178,10 +179,10 @@ def foresee_retention(
 ) -> Iterator[PartitionRetention]:
     """Yield the prediction for each selected live partition of a log directory, except the metadata log.
 
-    `facts` are the topics' settings in the cluster's metadata. `given` are settings of a broker, used if the metadata
-    has none. `instead` are settings to try out, which take precedence over everything. `at` is the time to treat as
-    now, ms since 1970. Raises `UsageError` for an unknown setting in `instead` or an invalid value, `StorageError` for
-    I/O.
+    `facts` are the topics' settings in the cluster's metadata. `given` are settings of a broker, used if neither the
+    metadata nor Kafka itself (for its internal topics) sets them. `instead` are settings to try out, which take
+    precedence over everything. `at` is the time to treat as now, ms since 1970. Raises while iterating: `UsageError`
+    for an unknown setting in `instead` or an invalid value, `StorageError` for I/O.
     """
     CleanerConfig.from_names(instead or {})  # a name that Kafka does not know is not passed over
     for topic, number in log_dir:
@@ -269,8 +270,9 @@ def _keeps_indexes(segment: Segment, following: Segment | None, *, recovery_poin
 
 
 def _indexed(segment: Segment) -> int | None:
-    """Return the timestamp (ms) of the last entry of a segment's time index; None if a broker takes the modification
-    time of the log instead. Raises `StorageError` if the index cannot be read.
+    """Return the timestamp (ms) of the last entry of a segment's time index. None if there is no index or entry, or if
+    the timestamp is not positive: a broker then takes the modification time of the log. Raises `StorageError` if the
+    index cannot be read.
     """
     path = segment.files.get(FileKind.TIME_INDEX)
     if path is None:

@@ -223,10 +223,10 @@ class _Drawing:
         self._stretches.append(stretch)
 
     def ended(self, unreadable: str | None) -> tuple[SegmentMap, bool]:
-        """Return the finished map, and whether damage stops consumers before the next segment. `unreadable` is the I/O
-        error if the rest of the segment could not be read, else None. A torn or zero-filled end does not stop
-        consumers. The flag is also True if the rest could not be read, or if consumers stop before this segment. If
-        there are more than `_MOST` stretches, neighbors are joined.
+        """Return the finished map, and whether consumers stop before the next segment. They do if the rest of this
+        segment could not be read, at damage in it other than a torn or zero-filled end, and if they stop before this
+        segment already. `unreadable` is the I/O error if the rest could not be read, else None. If there are more than
+        `_MOST` stretches, neighbors are joined.
         """
         findings = self.findings
         size = self.segment.size
@@ -362,8 +362,9 @@ class _Walk:
         yield from self._finish(unreadable)
 
     def _come_to(self, segment: Segment | None) -> Iterator[SegmentMap]:
-        """Yield the maps of the segments before `segment`, and begin the map of `segment` itself. With None, yield the
-        maps of all remaining segments but the last, and begin the map of the last one.
+        """Yield the maps of the segments before `segment` that were not yielded yet, and begin the map of `segment`
+        itself, unless it has begun. With None, yield the maps of all remaining segments but the last, and begin the map
+        of the last one.
         """
         while self._drawing is None or self._drawing.segment is not segment:
             following = next(self._segments, None)

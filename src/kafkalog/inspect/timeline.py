@@ -60,8 +60,8 @@ class Timeline(Struct, kw_only=True):
         """Add a batch to its time bucket. `size` is in bytes, and `timestamp` is its largest timestamp in ms since
         1970. If `timestamp` is negative, the batch has no time, and its records are only counted in `untimed`.
 
-        Topics beyond `_MOST_TOPICS` are counted together as one. If there are too many buckets, all are widened, so
-        memory stays bounded.
+        Once there are `_MOST_TOPICS` topics, further topics are counted together as one. If there are too many buckets,
+        or too many topics in them, all buckets are widened, so memory stays bounded.
         """
         if timestamp < 0:
             self.untimed += records

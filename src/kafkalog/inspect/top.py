@@ -22,7 +22,8 @@ def top(
     threads: Count = 1,
 ) -> TopGroups:
     """Group the records of partitions, and return the largest groups. Reads only. Reading of a partition ends at
-    damage, with a finding; a directory that cannot be read is left out, with a finding.
+    damage, with a finding, and with `read_committed` at an open transaction, which the result names; a directory that
+    cannot be read is left out, with a finding.
 
     Raises `UsageError` for a path without Kafka data, if a package is missing, if a chosen partition is in several
     directories and `replica` does not choose one, or if everything selected is excluded; `UnknownName` for a topic or

@@ -76,9 +76,9 @@ class _Gallery:
         self.segments = self.not_sound = 0
 
     def add(self, partition: PartitionFacts, maps: Sequence[SegmentMap], not_sound: int) -> None:
-        """Count a partition's segments; `not_sound` of them are not sound. Keep some of `maps` for drawing: of damaged
-        segments at most `MOST_DAMAGED` of each rank, of sound segments at most `MOST_CLEAN` in partitions that also
-        have unsound ones, and at most `MOST_CLEAN` in other partitions.
+        """Count a partition's segments; `not_sound` of them are not sound. Keep some of `maps` for drawing: at most
+        `MOST_DAMAGED` segments that are not sound for each `worst` kind, at most `MOST_CLEAN` sound segments in
+        partitions that also have others, and at most `MOST_CLEAN` in partitions with only sound ones.
         """
         self.not_sound += not_sound
         self.segments += partition.segments
@@ -93,10 +93,10 @@ class _Gallery:
                 self._clean.append((partition, segment_map))
 
     def drawn(self) -> tuple[tuple[PartitionFacts, SegmentMap], ...]:
-        """Return the (partition, map) pairs to draw. They are the worst damaged segments (at most `MOST_DAMAGED`), and
-        the sound segments that were kept for the same partitions. If the latter are fewer than `MOST_CLEAN`, sound
-        segments of other partitions are added up to this number. Partitions with drawn damage come first; then the
-        order is by path and base offset.
+        """Return the (partition, map) pairs to draw. They are the worst segments that are not sound (at most
+        `MOST_DAMAGED`), and the sound segments that were kept for the same partitions. If the latter are fewer than
+        `MOST_CLEAN`, sound segments of partitions with only sound ones are added up to this number. Partitions with a
+        drawn segment that is not sound come first; then the order is by path and base offset.
         """
         worst_first = [each for rank in sorted(self._by_rank, reverse=True) for each in self._by_rank[rank]]
         damaged = worst_first[:MOST_DAMAGED]
@@ -118,7 +118,8 @@ def walk_over(
 ) -> Examined:
     """Read all batches of the partitions, and return totals, facts per partition, maps of some segments, and a
     timeline. Each item of `partitions` is a log directory and a partition in it. A limited number of segments get a
-    map, preferably damaged ones; the others are only counted.
+    map, preferably damaged ones; the others are only counted. Bytes that cannot be read raise no error; a map shows
+    them.
 
     `findings` are the findings of `verify` by log file, `verified` its reports by partition directory. `on_bytes` is
     called with the number of bytes read.

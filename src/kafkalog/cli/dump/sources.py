@@ -94,8 +94,8 @@ class Sources:
 
 def _kept_by_recoveries(inventory: Inventory, chosen: Selection) -> list[str]:
     """Return the names of the chosen partitions that are in the quarantines of these log directories, each once. A log
-    directory whose pointer file or journals kafkalog did not write is skipped. Raises `StorageError` if a log directory
-    or its log-start checkpoint cannot be read.
+    directory whose pointer file kafkalog did not write is skipped. Raises `StorageError` if a log directory, its
+    quarantine or its log-start checkpoint cannot be read.
     """
     names: dict[str, None] = {}
     for log_dir in inventory.log_dirs:

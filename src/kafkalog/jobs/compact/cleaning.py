@@ -135,11 +135,12 @@ def plan_directory(
     """Plan one cleaner pass over each compacted partition of the survey `found`; nothing is written to the log
     directory. Computed bytes may be written to the survey's scratch file.
 
-    `names` are all directories in the log directory. Partitions that are left alone, for example damaged or unreadable
-    ones or ones with remote storage, are in the plan's `declined`, with the reason. The plan's `partitions` has the
-    others, in the order of a broker's start, also those that are not dirty enough to be cleaned. Raises
-    `RecoveryRefused` if a checkpoint cannot be parsed, because a broker would take the directory offline; `UsageError`
-    for a setting that Kafka would refuse; `StorageError` if a file cannot be read.
+    `names` are all directories in the log directory. Partitions that are left alone are in the plan's `declined`, with
+    the reason: for example damaged ones, ones with remote storage, and ones that the survey could not read. The plan's
+    `partitions` has the others, in the order of a broker's start, also those that are not dirty enough to be cleaned.
+    Raises `RecoveryRefused` if a checkpoint cannot be parsed, because a broker would take the directory offline;
+    `UsageError` for a setting that Kafka would refuse; `StorageError` if a file cannot be read that the survey could
+    read.
     """
     plan = CompactionPlan(found.root, found, rules.topics)
     after = found.tree()
@@ -293,10 +294,10 @@ class _Pass:
         """Load the log as a broker does, clean it if it is dirty enough, and delete segments past retention; return the
         numbers. Changes this object's tree, and appends to the offsets for the cleaner's checkpoint.
 
-        If the cleaner fails as a broker's would, the reason is in the result's `problem`. Raises `_LeftAloneError` if
-        the partition is damaged, was interrupted in a compaction, lacks its topic id in a KRaft cluster, would be
-        changed by a start, or would make a broker fail; the tree is undefined then. Raises `StorageError` if a file
-        cannot be read.
+        If the cleaner fails as a broker's would, the reason is in the result's `problem`, and retention deletes
+        nothing. Raises `_LeftAloneError` if the partition is damaged, was interrupted in a compaction, lacks its topic
+        id in a KRaft cluster, would be changed by a start, or would make a broker fail; the tree is undefined then.
+        Raises `StorageError` if a file cannot be read.
         """
         before = self._logs()
         self._refuse_damage()

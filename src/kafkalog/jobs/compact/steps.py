@@ -59,8 +59,8 @@ def _paths(directory: str, base: int) -> Iterator[str]:
 
 
 def _is_as_before(before: Tree, after: Tree, directory: str, group: CleanedGroup) -> bool:
-    """Whether the group had one old segment and its new one is equal, in all files and in the modification time of the
-    log. Raises `StorageError` if a file cannot be read.
+    """Whether the group had one old segment and its new one is equal, in log, indexes and modification time of the log.
+    Raises `StorageError` if a file cannot be read.
     """
     if group.replaced != (group.base_offset,):
         return False

@@ -41,7 +41,7 @@ def write_partition(copies: MergeCopies, log: MergedLog, fs: FileSystem, setting
     `now_ms` is the time to treat as now; both are for the model of the broker that loads the log.
 
     Raises `RecoveryRefused` if a broker would not load the log or would change a byte of it, or if another merge is
-    writing it; `StorageError` if reading or writing fails. What was written under the temporary name is then removed.
+    writing it; `StorageError` if reading or writing fails. On any error, what this call wrote is removed.
     """
     directory = str(log.name)
     unfinished = f".{directory}.kafkalog-tmp"
@@ -115,9 +115,9 @@ class _Pieces:
 
 
 def _write_others(log: MergedLog, fs: FileSystem, unfinished: str, settings: LogSettings, now_ms: int) -> None:
-    """Write indexes, snapshots, epochs and `partition.metadata` as a broker makes them when it loads the merged log.
-    The segments must already be in the directory `unfinished`. Raises `RecoveryRefused` if a broker would not load the
-    log or would change it, `StorageError` if reading or writing fails.
+    """Write indexes, snapshots, epochs and `partition.metadata` (if its content is known) as a broker makes them when
+    it loads the merged log. The segments must already be in the directory `unfinished`. Raises `RecoveryRefused` if a
+    broker would not load the log or would change it, `StorageError` if reading or writing fails.
     """
     directory = str(log.name)
     files = OneFile()

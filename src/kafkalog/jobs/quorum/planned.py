@@ -63,7 +63,7 @@ class QuorumPlan:
 
     @property
     def stay_dead(self) -> list[str]:
-        """Nodes that must never start again, as texts with the node id. If the node is in the new quorum too, only its
+        """Node ids of the nodes that must never start again, as texts. If the node is in the new quorum too, only its
         old disk must never start, and the text also names this disk's directory id.
         """
         kept = {member.node for member in self.members}
@@ -90,7 +90,7 @@ class QuorumPlan:
 
     def first_change(self, other: QuorumPlan) -> str | None:
         """Return the first path that differs between this plan's surveys and those of the later plan `other`, as an
-        absolute path; None if nothing has changed. If only one of the plans has a directory, that directory is
+        absolute path; None if nothing has changed. If only one of the plans has a directory, such a directory is
         returned.
         """
         mine, its = (

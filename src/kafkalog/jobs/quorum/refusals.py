@@ -39,8 +39,8 @@ _LAST_EPOCH = 2**31 - 1 - 2**20
 
 
 def one_quorum(quorums: Sequence[Quorum]) -> Quorum:
-    """Return the only element of `quorums`. Raises `RecoveryRefused` if there are several, because the directories
-    belong to several clusters.
+    """Return the only element of `quorums`, which must not be empty. Raises `RecoveryRefused` if there are several,
+    because the directories belong to several clusters.
     """
     if len(quorums) > 1:
         clusters = "; ".join(
@@ -60,8 +60,8 @@ def _is_controller(log: QuorumLog, image: MetadataImage) -> bool:
 def refuse_kinds(quorum: Quorum, targets: Sequence[QuorumLog], wanted: QuorumRecovery, image: MetadataImage) -> None:
     """Raise `RecoveryRefused` if the given directories cannot form the requested quorum. A target must be a
     controller's directory, and the source of a new controller a broker's. Two targets must not have one identity.
-    Options must not name nodes that will not be in the quorum. The new controller's id must not be a broker's. `image`
-    is the metadata of the best copy.
+    Requested voters must be exactly the nodes of the quorum, and no option may name another node. The new controller's
+    id must not be a broker's. `image` is the metadata of the best copy.
     """
     for log in targets:
         _refuse_no_controller(log, image)
@@ -110,9 +110,8 @@ def _refuse_no_controller(log: QuorumLog, image: MetadataImage) -> None:
 
 
 def _refuse_as_of_another_broker(log: QuorumLog, image: MetadataImage) -> None:
-    """Raise `RecoveryRefused` if `meta.properties` names another node than the broker for which the metadata has
-    registered this directory. The directory is identified by its directory id. Does nothing if no broker has registered
-    it.
+    """Raise `RecoveryRefused` if the metadata has registered this directory, identified by its directory id, for a
+    broker, and `meta.properties` does not name this broker. Does nothing if no broker has registered it.
     """
     brokers = image.brokers.items()
     broker = next((node for node, registration in brokers if log.directory_id in registration.directories), None)
@@ -270,9 +269,9 @@ def gone(quorum: Quorum, members: Sequence[tuple[int, str | None]]) -> tuple[Kno
 
 
 def refuse_others(others: Sequence[KnownVoter], wanted: QuorumRecovery) -> None:
-    """Raise `RecoveryRefused` if some of `others` are in force. `others` are old voters that will not be in the new
-    quorum. They may be alive, or come back and continue the old quorum. Does nothing if the request gives consent with
-    `others_are_gone`.
+    """Raise `RecoveryRefused` if any of `others` is still in the voter set of the best copy: it may be alive, or come
+    back and continue the old quorum. `others` are old voters that will not be in the new quorum. Does nothing if the
+    request gives consent with `others_are_gone`.
     """
     alive = [other for other in others if other.is_in_force]
     if not alive or wanted.others_are_gone:
@@ -312,9 +311,9 @@ _OTHERWISE = Sentence(
 
 
 def refuse_damage(best: QuorumLog, wanted: QuorumRecovery, image: MetadataImage) -> None:
-    """Raise `RecoveryRefused` if the best copy is unusable or empty, or if its metadata before the damage (`image`) is
-    empty. Also raise it if records after its damage would be cut off without `accept_loss`. A snapshot that is damaged
-    or does not fit the log is accepted if it can be removed.
+    """Raise `RecoveryRefused` if the best copy is empty or cannot be used, or if its metadata before the damage
+    (`image`) is empty. Also raise it if records after its damage would be cut off without `accept_loss`. A snapshot
+    that is damaged or does not fit the log is accepted if it can be removed.
     """
     if best.refusal is not None and not broken_snapshots(best):
         raise RecoveryRefused(Sentence(f"{best.root}: {best.refusal}; ", _OTHERWISE), reason="unusable")
@@ -399,7 +398,7 @@ def refuse_epochs(quorum: Quorum) -> None:
 
 
 def refuse_old_metadata(image: MetadataImage) -> None:
-    """Raise `RecoveryRefused` if the `metadata.version` is older than 3.9, the first with dynamic voters."""
+    """Raise `RecoveryRefused` if the `metadata.version` is missing or older than 3.9, the first with dynamic voters."""
     level = image.features.get("metadata.version", 0)
     if level < _FIRST_DYNAMIC:
         raise RecoveryRefused(

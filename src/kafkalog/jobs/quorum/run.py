@@ -172,8 +172,9 @@ class _QuorumJob(Job[QuorumRecovery, DirectoryChange, DirectoryRun]):
 
 def _make_controller(quorum_plan: QuorumPlan) -> str:
     """Write the new controller's log directory from the donor's metadata; return its path. `meta.properties` is written
-    last, because no controller starts without it. If writing fails, the files written so far are removed. Raises
-    `UsageError` if the directory is not new or empty, `StorageError` if writing fails.
+    last, because no controller starts without it. On an error, the files written so far are removed. Raises
+    `UsageError` if the directory is not new or empty or lies in a log directory, `StorageError` if reading or writing
+    fails.
     """
     into, identity = quorum_plan.wanted.into, quorum_plan.identity
     if into is None or identity is None:

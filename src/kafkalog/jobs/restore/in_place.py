@@ -45,8 +45,8 @@ def beginnings_in(survey: Survey, tier: RemoteTier, select: Selection, facts: To
     logs without a sound batch beyond their remote part that are damaged or shorter than before. Logs of
     `__remote_log_metadata`, and directories that cannot be read, are skipped.
 
-    Raises `StorageError` if the tier cannot be read. Raises `RecoveryRefused` if no event names a log's segments,
-    because a broker would not find them.
+    Raises `StorageError` if the tier or a file cannot be read. Raises `RecoveryRefused` if no event names the segments
+    of such a log, because a broker would not find them.
     """
     both = BothTiers(survey.root, tier, facts.tiering.remote)
     log_dir = open_log_dir(survey.root, tolerant=True)

@@ -155,9 +155,9 @@ class KRaftMemory(Memory):
 
     def leaders(self, key: Key, order: tuple[int, ...] | None, *, cautious: bool = False) -> frozenset[int] | None:
         """Return the ids of all brokers that may lead, under any controller that may win. `NO_LEADER` is among them if
-        there may be no leader, as with an order in which no controller is elected. Return None if there are too many
-        cases to simulate; empty if no image has the partition. `order` is the order in which brokers are started, None
-        for any. `begin` must be called before. `cautious` has no effect here.
+        there may be no leader; it is the only one for an order in which no controller is elected. Otherwise return None
+        if there are too many cases to simulate; empty if no image has the partition. `order` is the order in which
+        brokers are started, None for any. `begin` must be called before. `cautious` has no effect here.
         """
         if order is not None and not self.elects_a_controller(order):
             return frozenset({NO_LEADER})
@@ -198,9 +198,9 @@ class KRaftMemory(Memory):
         return self._known[key]
 
     def _racing(self, order: Sequence[int]) -> frozenset[int]:
-        """Return the brokers that are up before the old sessions end. Sessions end once a majority of the controllers
-        is up. Brokers start in the given order, so these are the first in `order` up to this point. Empty if the
-        controllers that are not brokers are a majority alone.
+        """Return the brokers that are up before the old sessions end, which happens once a majority of the controllers
+        is up. Brokers start in the given order, so these are the first in `order`, including the one that completes the
+        majority; all of `order` if none does. Empty if the controllers that are not brokers are a majority alone.
         """
         alone = self.voters - self.brokers
         needed = len(self.voters) // 2 + 1 - len(alone)
@@ -278,8 +278,8 @@ def kraft_memory(paths: Sequence[str], static: Mapping[str, str], findings: list
 
 
 def _elected(quorum: Quorum, able: Sequence[QuorumLog]) -> str:
-    """Return a sentence about which controllers can be elected, if the metadata of another voter, which starts too,
-    ends before theirs; else an empty string.
+    """Return a sentence that only the controllers in `able` can be elected. Return an empty string if no other voter
+    starts whose metadata ends before theirs, or if one in `able` is not a voter.
     """
     behind = sorted(str(survivor.log.node) for survivor in quorum.survivors if survivor.log.is_voter
                     and survivor.log.refusal is None and survivor.log not in able)  # fmt: skip

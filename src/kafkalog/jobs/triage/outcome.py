@@ -259,9 +259,9 @@ def advised(
     elects_a_controller: Callable[[tuple[int, ...]], bool] = lambda order: True,
 ) -> StartAdvice:
     """Return the steps that make a best copy lead, or the best that can be done. If merging repairs damage that all
-    best copies have, it is advised. Otherwise doing nothing, another start order, holding brokers back, an unclean
+    best copies have, it is advised. Otherwise doing nothing, an order of starts, holding brokers back, an unclean
     election and merging are tried in this order. If starts alone do not help, `bring` has the brokers in `eligible`
-    whose disks are missing. `what` is "nothing_helps" if nothing helps.
+    whose disks are missing, if any; `what` is then "bring", or "merge". `what` is "nothing_helps" if nothing helps.
 
     `leaders` predicts the leaders for an order of starts. `order` is the best order for the whole cluster, with every
     broker that can be started. Brokers in `eligible` may lead without an unclean election if they are up. No broker is

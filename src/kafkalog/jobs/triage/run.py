@@ -184,8 +184,8 @@ def triage(
 
 
 def _removed_by_start(disks: Mapping[int, BrokerDisks], keys: Collection[Key]) -> Iterator[str]:
-    """Yield a sentence about each partition of `keys` of which a broker's start removes deleted segments with offsets
-    that no log here reaches.
+    """Yield a sentence for each partition of `keys` and broker that is up, if the broker's start removes deleted
+    segments that reach or pass the end of every log here.
     """
     for disk in disks.values():
         for key, deleted in disk.deleted.items():

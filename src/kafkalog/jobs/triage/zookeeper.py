@@ -65,7 +65,9 @@ class ZooKeeperMemory(Memory):
         return self.registered | self._with_replicas
 
     def partitions(self) -> dict[Key, KnownReplicas]:
-        """Return the replicas of every partition by topic and number, sorted."""
+        """Return the replicas, ISR, leader and leader epoch of every partition by (topic, partition number), in this
+        order.
+        """
         return {
             key: KnownReplicas(
                 replicas=tuple(replicas),
@@ -133,8 +135,9 @@ def zookeeper_memory(
     directories are here, and `of_brokers` is the cluster id in these (None if unknown). Findings, also about servers
     that lag behind, are appended to `findings`.
 
-    Raises `RecoveryRefused` if the directories are not of one Kafka cluster. If no server can be read, the
-    `StorageError` or `UsageError` of one of them is raised.
+    Raises `RecoveryRefused` if the directories are not of one Kafka cluster, or if ZooKeeper has no cluster, or
+    several, that can be the brokers'. If no server can be read, the `StorageError` or `UsageError` of one of them is
+    raised.
     """
     servers = _of_one_cluster(_read(paths, findings), of_brokers, findings)
     servers.sort(key=lambda server: server[1].zxid)
@@ -189,8 +192,8 @@ def _of_one_cluster(servers: list[_Server], of_brokers: str | None, findings: li
 
 
 def _read(paths: Sequence[str], findings: list[Finding]) -> list[_Server]:
-    """Return each server with its newest tree; for a server that cannot be read a finding is appended to `findings`.
-    Raises the first error (`StorageError` or `UsageError`) if none can be read.
+    """Return (server, its newest tree) for each server; for a server that cannot be read a finding is appended to
+    `findings`. Raises the first error (`StorageError` or `UsageError`) if none can be read.
     """
     servers = []
     failed: list[StorageError | UsageError] = []
@@ -242,9 +245,9 @@ def _behind(other: ZooKeeperDirectory, replay: Replay, source: str, best: Replay
 
 
 def _chroot(replay: Replay, source: str, of_brokers: str | None) -> str:
-    """Return the chroot of the cluster in ZooKeeper's tree. If there are several clusters, the only one with the id
-    `of_brokers` or without an id is meant; if `of_brokers` is None, every cluster matches. `source` names the directory
-    in messages. Raises `RecoveryRefused` if the tree has no cluster, or if none or several match.
+    """Return the chroot in ZooKeeper's tree of the only cluster that matches: its id is `of_brokers` or unknown; every
+    cluster matches if `of_brokers` is None. `source` names the directory in messages. Raises `RecoveryRefused` if the
+    tree has no cluster, or if none or several match.
     """
     ids = _clusters(replay.tree)
     if not ids:

@@ -165,7 +165,8 @@ def _segment(surveyed: Survey, path: str, base_offset: int, start: int) -> Remai
 
 def _below(batch: RecordBatch, start: int) -> tuple[int, int]:
     """Return the number of records of a batch below offset `start`, and the last offset of the batch below `start`. The
-    number is 0 for a control batch. A batch that reaches `start` is decoded, up to its first fault.
+    batch must begin below `start`. The number is 0 for a control batch. A batch that reaches `start` is decoded, up to
+    its first fault.
     """
     if batch.header.last_offset < start:
         return records_in(batch), batch.header.last_offset

@@ -33,9 +33,9 @@ def deleted(
 
     Searches the directory itself and what its finished and superseded executions keep. `on_unreadable` is called with
     the path of each directory that cannot be read and the error; the others are still examined. Raises `UsageError` for
-    a path that is neither of the two below and has no executions, `RecoveryRefused` for a pointer file or journal that
-    kafkalog did not write, `StorageError` if the log directory cannot be listed or its log-start checkpoint cannot be
-    read, and without `on_unreadable` also if one directory cannot be read.
+    a path that does not exist, or is neither of the two below and has no executions; `RecoveryRefused` for a pointer
+    file that kafkalog did not write; `StorageError` if the log directory or a quarantine cannot be listed or the
+    log-start checkpoint cannot be read, and without `on_unreadable` also if one directory cannot be read.
 
     * `path`: the log directory, or a partition directory in it, which stands for it
     * `topic`: name of the deleted topic; None: all
@@ -64,9 +64,9 @@ def deleted(
 
 
 def _beside_live(remains: Remains, roots: Sequence[str]) -> Remains:
-    """Return a copy of the data that is marked as not restorable, if another log directory of the broker has the
-    partition with data of its own. `roots` are the broker's log directories. Deleted segments of a live log, and data
-    that is not restorable anyway, are returned unchanged. Raises `StorageError` if a directory cannot be listed.
+    """If another log directory of the broker has the partition with data of its own, return a copy of `remains` that is
+    marked as not restorable. Otherwise, or if it is a live log's deleted segments or not restorable anyway, return it
+    unchanged. `roots` are the broker's log directories. Raises `StorageError` if a directory cannot be listed.
     """
     name = f"{remains.topic}-{remains.partition}"
     is_put_back = remains.why_not is None and remains.kind is not RemainsKind.SEGMENTS

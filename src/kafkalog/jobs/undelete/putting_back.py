@@ -54,8 +54,8 @@ def plan_directory(
 
     `emptied` maps empty partitions, which the plan removes, to the log directory in which their logs are restored.
     Raises `RecoveryRefused` if the topic has no deleted data and `emptied` is empty, or if the data cannot be restored
-    safely. Raises `UsageError` if the request has another topic name and deleted segments of a live partition are
-    chosen, `StorageError` if a directory of the topic cannot be read.
+    or held safely. Raises `UsageError` if the request has another topic name and deleted segments of a live partition
+    are chosen, `StorageError` if a directory of the selected partitions cannot be read.
     """
     emptied = emptied or {}
     whole = stack.enter_context(survey(root, tolerant=True))
@@ -103,8 +103,8 @@ def _chosen(whole: Survey, wanted: Undelete, *, is_needed: bool) -> list[Remains
 def _hold(stack: ExitStack, root: str, wanted: Undelete, chosen: Sequence[Remains]) -> UndeletePlan:
     """Return a plan that renames the `-delete` directories to `-stray`, so that no broker deletes them
     (`LogManager.loadLog`, `addStrayLog`). Nothing is renamed yet; `stack` closes the survey. Deleted segments of live
-    logs stay, and the plan says so. Raises `RecoveryRefused` if there is nothing else, if all directories are `-stray`
-    already, and if renaming is not safe. Raises `StorageError` if a file cannot be read.
+    logs stay, and the plan says so. Raises `RecoveryRefused` if `chosen` has no `-delete` directory (unless it is
+    empty), and if renaming is not safe. Raises `StorageError` if a file cannot be read.
     """
     actions, held, left = [], [], []
     if chosen and all(remains.kind is RemainsKind.STRAY for remains in chosen):
@@ -283,8 +283,9 @@ class _Making:
         deleted data's own. May add to `notes`. If the cluster does not know the requested id, adds `target` to
         `strays`.
 
-        Raises `RecoveryRefused` if a broker would rename the directory to `-stray`. It would if the ids differ, if the
-        cluster does not know the topic, or if the cluster places the partition on other brokers.
+        Raises `RecoveryRefused` in three cases in which a broker would rename the directory to `-stray`: the cluster's
+        id of the topic is not the requested one, the cluster does not know the topic and no id is requested, or it
+        places the partition on other brokers.
         """
         topic = target.rpartition("-")[0]
         known = self.facts.topic_ids.get(topic)

@@ -170,10 +170,9 @@ def each_place(
     superseded execution that keeps files. An execution is one run of kafkalog that changed the directory. `quarantine`
     is the directory of executions, if it is not the usual one. `stack` closes the surveys.
 
-    `root_of_runs` decides which log directory `path` means, and its errors are raised. Raises `RecoveryRefused` also
-    for an unusable pointer file, `StorageError` also if the log directory or a quarantine cannot be read. If
-    `on_unreadable` is given, an execution's unreadable files are not an error: it is called with their path and the
-    error.
+    `path` means the log directory that `root_of_runs` returns for it. Raises as that function does, and `StorageError`
+    also if the log directory or an execution's files cannot be read. If `on_unreadable` is given, it is called for an
+    execution's unreadable files with their path and the error instead.
     """
     root = root_of_runs(path)
     yield stack.enter_context(survey(root, tolerant=True)), None
@@ -258,8 +257,8 @@ def status_in(found: Survey, path: str) -> os.stat_result:
 
 
 def files_by_directory(found: Survey) -> dict[str, list[str]]:
-    """Return the names of the files in each top-level directory of the survey, by directory; deeper files are
-    skipped.
+    """Return the names of the files in each top-level directory of the survey, by directory. Directories without files
+    and deeper files are left out.
     """
     files: dict[str, list[str]] = {}
     for path in found.files:

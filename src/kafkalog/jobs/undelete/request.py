@@ -64,8 +64,8 @@ class Undelete(msgspec.Struct, frozen=True, kw_only=True):
 
     def checked(self) -> Self:
         """Return the request itself, unchanged. Raises `UsageError` for a `topic` that no directory can be named after,
-        an `as_topic` that no topic may be called, or an impossible topic id. `topic` may break the rules for names, as
-        the topics of old brokers may.
+        an `as_topic` that is not a valid topic name, or an impossible topic id. `topic` may break the rules for names,
+        as the topics of old brokers may.
         """
         if "/" in self.topic or "\0" in self.topic or not self.topic:
             raise UsageError(f"{self.topic!r} is not the name of a topic: no directory is named after it")

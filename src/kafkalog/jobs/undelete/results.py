@@ -65,10 +65,9 @@ class UndeleteResult(Struct, frozen=True):
 
 def in_the_way(planned: Sequence[UndeletePlan], siblings: Sequence[str]) -> dict[str, dict[str, str]]:
     """Find empty partition directories that must be removed, because a broker does not start on a partition in two log
-    directories (`LogManager`). Return a dict for each log directory: name of the empty partition -> log directory in
-    which this partition is restored. The result is empty if nothing is in the way. `siblings` are all log directories
-    of the broker. A topic that was created again may have its partitions in other directories of the broker than
-    before.
+    directories (`LogManager`). A topic that was created again may have its partitions in other directories of the
+    broker than before. Return for each log directory with such partitions: name of the empty partition -> log directory
+    in which this partition is restored. `siblings` are all log directories of the broker.
 
     Raises `RecoveryRefused` if another directory holds data of the partition or gets it too, `StorageError` if a
     directory cannot be listed.

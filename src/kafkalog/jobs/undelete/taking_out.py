@@ -61,7 +61,7 @@ def undelete_into(request: Undelete, *paths: PathLike, target: PathLike) -> Take
     partitions were written, which offsets were lost and which segments were left out. Partitions that cannot be read
     are named in `unreadable` of the result.
 
-    Raises `UsageError` if `target` cannot be used, a path is none of the three below, or a name or topic id is
+    Raises `UsageError` if `target` cannot be used, a path is none of the three below, or a name, topic id or setting is
     impossible; `StorageError` if nothing can be read or `target` cannot be written. Raises `RecoveryRefused` if nothing
     usable is found, if a partition was deleted several times or on several brokers and the request chooses none, or for
     a pointer file that kafkalog did not write.
@@ -213,7 +213,8 @@ def _put_back(result: SafeResult, directory: str, remains: Remains, topic_id: st
 def _write(destination: str, tree: Tree, assembled: _Assembled, owner: os.stat_result) -> None:
     """Write all directories of `tree` that `assembled` lists into `destination`, each under a temporary name that
     brokers ignore until all are complete. Files get user and group of `owner`. The checkpoint of recovery points is
-    written if the tree has one. Raises `StorageError` if writing fails; the files written so far are then removed.
+    written if the tree has one. Raises `StorageError` if reading or writing fails. On any error, the files written so
+    far are removed.
     """
     with new_tree(destination) as fs:
         for directory in assembled.taken:

@@ -131,7 +131,7 @@ class _Planning:
         """Return the plans by log directory, in the order of the directories. Empty partitions that are in the way are
         removed by them: a directory with such a partition is planned again, and `plans` is changed in place. Raises
         `RecoveryRefused` if no directory has a plan, or if another directory of the broker holds data of a partition,
-        and `StorageError` if a directory cannot be listed.
+        and otherwise as `plan_directory` does.
         """
         roots = self._roots
         if not plans and self._nothing is not None:

@@ -43,9 +43,10 @@ def checkpoint_findings(
 def epoch_findings(
     entries: Sequence[LeaderEpoch], log_end_offset: int, known_epoch: int | None, directory: str
 ) -> Iterator[Finding]:
-    """Yield a LEADER_EPOCH_MISMATCH finding for the first of the `doubtful_epochs` that begins beyond the log's end; no
-    offsets up to it count as lost. `entries` are the content of `leader-epoch-checkpoint` in the partition directory
-    `directory`. `known_epoch` is the partition's leader epoch in the metadata, None if that is not known.
+    """Yield at most one LEADER_EPOCH_MISMATCH finding, about the last entry that begins beyond the log's end but does
+    not prove that the log was longer (`doubtful_epochs`). `entries` are the content of `leader-epoch-checkpoint` in the
+    partition directory `directory`. `known_epoch` is the partition's leader epoch in the metadata, None if that is not
+    known.
     """
     for entry, reason in doubtful_epochs(entries, known_epoch).items():
         if entry.start_offset > log_end_offset:
@@ -58,10 +59,10 @@ def epoch_findings(
 def too_high_end(
     logs: Sequence[tuple[int, str]], snapshots: Iterable[str], log_end_offset: int, closed_at: int | None
 ) -> Iterator[Finding]:
-    """Yield a LOG_END_BEYOND_CHECKPOINT finding if a live partition's log ends too far. There are two cases: the log
-    ends beyond `closed_at`, the offset at which its broker closed it; or it ends beyond a producer snapshot, and a
-    single flipped bit in the base offset of its last batch explains this. Yield nothing otherwise, or if the last
-    segment does not end in a batch that ends at `log_end_offset`.
+    """Yield at most one LOG_END_BEYOND_CHECKPOINT finding: a live partition's log ends too far. It ends beyond
+    `closed_at`, the offset at which its broker closed it. Or it ends beyond a producer snapshot, and a single flipped
+    bit in the base offset of its last batch explains this. Yield nothing otherwise, or if the last segment does not end
+    in a batch that ends at `log_end_offset`.
 
     `logs` are base offset and path of the segments, `snapshots` the paths of the producer snapshots. `closed_at` is the
     recovery point if the directory has a clean-shutdown marker, otherwise None. (A broker that stops flushes each log

@@ -40,8 +40,8 @@ def deleted_segments(partition: Partition) -> tuple[Segment, ...]:
 
 
 def first_base_after_swaps(names: Iterable[str]) -> int | None:
-    """Return the lowest base offset of the live segments among the file names of a partition directory, with those that
-    a start puts in place: `.swap` files of a compaction, unless a `.cleaned` file has the same or a lower base offset
+    """Return the lowest base offset of the logs that are live after a start, from the file names of a partition
+    directory: live logs, and `.swap` logs of a compaction with a base offset below that of every `.cleaned` file
     (`LogLoader.removeTempFilesAndCollectSwapFiles`). None if there are none.
     """
     files = [parsed for parsed in map(parse_segment_file, names) if parsed is not None]

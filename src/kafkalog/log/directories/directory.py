@@ -147,7 +147,7 @@ class LogDir:
 
     def __getitem__(self, key: tuple[str, int]) -> Partition:
         """Return the partition whose live directory belongs to the key (topic, partition number). Raises `KeyError` if
-        there is none. Raises `UsageError` if there are several, or if the key is not such a pair.
+        there is none. Raises `UsageError` if there are several, or if the key is not a pair.
         """
         try:
             directories = self._live(*key)
@@ -318,8 +318,9 @@ class _Reader:
 
     def directories(self) -> Iterator[tuple[str, PartitionName]]:
         """Yield path and name of each partition directory, live or not, in order of names. Foreign files and
-        directories, links and special files are not yielded, but add findings to the reader. Entries that no longer
-        exist are skipped. Raises `StorageError` if the log directory cannot be listed, or an entry not examined.
+        directories, links and special files are not yielded, but add findings to the reader; files that a broker or
+        kafkalog keeps there do neither. Entries that no longer exist are skipped. Raises `StorageError` if the log
+        directory cannot be listed, or an entry not examined.
         """
         for entry in scan_directory(self.path):
             status = status_of_entry(entry)
@@ -449,8 +450,8 @@ def _is_log_dir_inside(path: str) -> bool:
 
 def log_dirs_inside(path: PathLike, on_error: Callable[[StorageError, str], None] | None = None) -> list[str]:
     """Return the paths of the direct sub-directories that are log directories, in order of names: the volumes or
-    brokers below a root. Empty if there are none. A sub-directory that cannot be listed is left out; `on_error` is
-    called with the error and its path. Raises `StorageError` if `path` itself cannot be listed.
+    brokers below a root. Empty if there are none. A sub-directory that cannot be listed is left out; `on_error`, if
+    given, is called with the error and its path. Raises `StorageError` if `path` itself cannot be listed.
     """
     directories = []
     for entry in _directories(path):

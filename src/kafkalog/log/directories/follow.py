@@ -238,9 +238,9 @@ class Follower:
         `position` is None, begin at the last entry of the offset index. `next_base` is the next segment's base offset,
         None for the last segment.
 
-        Damage is passed if a sound batch comes after it. `is_settled` says that the file has not been modified for a
-        second. Only then does an incomplete batch with nothing after it count as unread, because a writer may otherwise
-        still complete it. Raises `StorageError` if the file cannot be read.
+        Damage is skipped if a sound batch comes after it. `is_settled` says that the file has not been modified for a
+        second. Only then does an incomplete batch at the end of the last segment count as unread, because a writer may
+        otherwise still complete it. Raises `StorageError` if the file cannot be read.
         """
         is_last = next_base is None
         with segment.open() as source:

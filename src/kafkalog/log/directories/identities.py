@@ -79,9 +79,9 @@ def incomplete_meta_properties_of(root: str) -> MetaProperties | None:
 
 def identity_findings(log_dirs: Sequence[LogDir]) -> list[Finding]:
     """Check whether the ids of log directories fit together, as the `log.dirs` of one broker. Return the findings:
-    first those about ids in `meta.properties`, then partitions of one topic that have different topic ids. With an
-    ERROR that broker would not start. Each finding names a `meta.properties` or a partition directory. In a directory
-    without a readable `meta.properties`, only topic ids are checked.
+    first those about ids in `meta.properties`, then partitions of one topic that have different topic ids. If one has
+    severity ERROR, that broker would not start. Each finding names a `meta.properties` or a partition directory. In a
+    directory without a readable `meta.properties`, only topic ids are checked.
     """
     known = [(log_dir, log_dir.meta_properties) for log_dir in log_dirs if log_dir.meta_properties is not None]
     findings = [finding for log_dir, meta in known for finding in _syntax(log_dir, meta)]

@@ -65,9 +65,9 @@ class Inventory(Struct, frozen=True, kw_only=True):
         return [*(finding for finding in findings if finding.code is FindingCode.UNREADABLE), *of_partitions]
 
     def directories_left_out(self, select: Selection = ALL, wants: Wants = every) -> list[Finding]:
-        """Return the findings about live partition directories that are not read because they are links or FIFOs.
-        Partitions that `select` or `wants` does not accept, or that another directory of the inventory has, are left
-        out.
+        """Return the findings about live partition directories that are not read because they are links or special
+        files. Findings about partitions that `select` or `wants` rejects, or that another directory of the inventory
+        has, are omitted.
         """
         there = {partition.name for partition in self.partitions}
         findings = (each for each in self.findings if each.code is FindingCode.FOREIGN_DIRECTORY)
@@ -87,8 +87,8 @@ class Inventory(Struct, frozen=True, kw_only=True):
 
     @property
     def names(self) -> list[tuple[str, int]]:
-        """Topic and number of each partition that has a name, followed by those of partitions that cannot be read or
-        are left out. A partition may occur several times.
+        """(topic, number) of each partition, live or not, that has a name, followed by those of partitions that cannot
+        be read or are left out. A partition may occur several times.
         """
         named = [
             (partition.topic, partition.partition)

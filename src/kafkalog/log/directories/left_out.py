@@ -62,8 +62,8 @@ def check_left_out(findings: Sequence[Finding], on_damage: str) -> None:
 
 
 def report_left_out(findings: Iterable[Finding], into: list[Finding] | None) -> None:
-    """Append the findings about logs and directories that are not read to the list `into`. If `into` is None, they
-    become warnings.
+    """Append findings about logs and directories that are not read to the list `into`; if `into` is None, give a Python
+    warning for each.
     """
     for finding in findings:
         if into is None:
