@@ -130,20 +130,28 @@ def consequences(
             if counts.records_kept == 0 and name.topic in _STATE_LOST:
                 yield _of_lost_state(name.topic, [result.name], coordinators)
             elif counts.records_kept != 0 and has_state:
-                detail = _older_values(result.name, name, counts.lost, coordinators)
+                detail = _older_values(result.name, name, result.log_start_offset, counts.lost, coordinators)
                 yield LossConsequence(kind="older_values_return", partition=result.name, detail=detail)
         yield from _of_retention(after, result, name, rules)
         yield from _of_deleted_records(before, result)
 
 
 def _older_values(
-    directory: str, name: PartitionName, lost: Sequence[LostRange], coordinators: Coordinators
+    directory: str, name: PartitionName, log_start: int, lost: Sequence[LostRange], coordinators: Coordinators
 ) -> str:
-    """Return a sentence about the effect of losing newest records of keys in a partition that is compacted, or of
-    `__share_group_state`; never empty.
+    """Return a sentence about the effect of losing records in a partition that is compacted, or of
+    `__share_group_state`; never empty. `log_start` is the log start offset after the plan.
     """
     if name.topic == CONSUMER_OFFSETS_TOPIC:
-        groups, after = _groups_of(lost, coordinators.commits_in(name.partition))
+        commits = coordinators.commits_in(name.partition)
+        groups, after = _groups_of(lost, commits)
+        left = max((offset for offset, _group, _time in commits if not _is_lost(offset, lost)), default=-1)
+        if lost and all(each.last is not None and each.last < left for each in lost):
+            where = "at the beginning" if lost[0].first <= log_start else "in the middle"
+            return (
+                f"{groups} read records again where they have no later commit, or start by auto.offset.reset if none "
+                f"is left: records {where} of {directory} are lost, and commits after them are left"
+            )
         return (
             f"{groups} read records again, or start by auto.offset.reset if no commit is left: the newest commits in "
             f"{directory} are lost{after}"
