@@ -43,6 +43,7 @@ from kafkalog.log.storage.tree import Tree
 from kafkalog.log.walk.lookup import start_position
 from kafkalog.recovery.broker.manager import LoadedPartition
 from kafkalog.recovery.broker.node.older_copies import epochs_lost
+from kafkalog.recovery.checks.other_segment import OTHER_SEGMENT
 from kafkalog.recovery.decide.ways import LostRange, Measured
 from kafkalog.recovery.decide.written_end import start_of_empty_log
 from kafkalog.recovery.facts.cleaner_settings import known_settings
@@ -238,9 +239,15 @@ def of_look_ups(
     for finding in findings:
         path, first = finding.file or "", finding.offset
         is_wrong = finding.code is FindingCode.INDEX_ENTRY_MISMATCH and finding.severity is Severity.ERROR
+        partition, _, name = path.partition("/")
+        if is_wrong and OTHER_SEGMENT in finding.detail:
+            log = f"{os.path.splitext(name)[0]}{FileKind.LOG}"
+            detail = (
+                f"{partition}: {log} is {OTHER_SEGMENT}: look for another copy of it before they are made again"
+            )
+            yield LossConsequence(kind="wrong_times", partition=partition, detail=detail)
         if not is_wrong or first is None or path in changed:
             continue
-        partition, _, name = path.partition("/")
         if name.endswith(FileKind.TIME_INDEX.value):
             of_times.setdefault(partition, []).append(name)
             continue
