@@ -59,6 +59,7 @@ from kafkalog.recovery.checks.indexes import OffsetIndexCheck, TimeIndexCheck
 from kafkalog.recovery.checks.listed_transactions import ListedTransactions
 from kafkalog.recovery.checks.lost_and_found import misnamed_segments
 from kafkalog.recovery.checks.missing_segments import missing_from, missing_offsets_of
+from kafkalog.recovery.checks.other_segment import other_segment
 from kafkalog.recovery.checks.overlaps import aborted_in_overlaps
 from kafkalog.recovery.checks.record_times import RecordTimes
 from kafkalog.recovery.checks.repeats import Repeats
@@ -229,6 +230,7 @@ class _PartitionVerifier:
             if path not in self._snapshots:  # else it was read for the comparison
                 self._snapshot(path)
         self._compare_snapshots()
+        self._other_segments()
         self._without_snapshot()
         self._snapshot_beyond_end()
         if self._is_live:
@@ -581,6 +583,19 @@ class _PartitionVerifier:
                     problem += f"; {_forgotten(producer_id, opened[producer_id])}"
             if problem is not None:
                 self._found(FindingCode.SNAPSHOT_MISMATCH, problem, path)
+
+    def _other_segments(self) -> None:
+        """Add to the finding about the first entry of a time index if its segment is perhaps another one than the index
+        and a producer snapshot were made of.
+        """
+        findings = self.report.findings
+        for number, finding in enumerate(findings):
+            is_wrong = finding.code is FindingCode.INDEX_ENTRY_MISMATCH and finding.severity is Severity.ERROR
+            path = finding.file or ""
+            if is_wrong and finding.position == 0 and path.endswith(FileKind.TIME_INDEX.value):
+                clause = other_segment(self.partition, path, self.limits)
+                if clause is not None:
+                    findings[number] = replace(finding, detail=f"{finding.detail}; {clause}")
 
     def _is_loadable(self, check: SnapshotCheck) -> bool:
         return self.partition.log_start_offset < check.end <= self.report.log_end_offset

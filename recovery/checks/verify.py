@@ -214,16 +214,25 @@ def _ask(
 
 def hanging_transactions(report: PartitionReport, coordinators: Coordinators, facts: TopicFacts) -> Iterator[Finding]:
     """Yield a TRANSACTION_HANGING finding about each transaction that is open at the end of a log and that its
-    coordinator, by its log in the broker's directories, will not end. `facts` come from the broker's metadata log.
+    coordinator, by its log in the broker's directories, will not end, or will end differently than it was decided.
+    `facts` come from the broker's metadata log.
     """
-    name = parse_partition_directory(os.path.basename(report.path))
-    for number, first in report.open_transactions.items() if name is not None else ():
-        if name is not None and coordinators.id_without_transaction(number, None, name, facts) is not None:
-            from kafkalog.cluster.transactions.transactions import WITHOUT_COORDINATOR  # seldom needed
+    directory = os.path.basename(report.path)
+    name = parse_partition_directory(directory)
+    if name is None or not report.open_transactions:
+        return
+    endings = coordinators.endings(directory, report.open_transactions)
+    for number, first in report.open_transactions.items():
+        hanging, decision = endings.get(number, (None, None))
+        if decision is not None and (decision.is_pending or (decision.decided is None and hanging is None)):
+            decision = None
+        if decision is None and coordinators.id_without_transaction(number, None, name, facts) is None:
+            continue
+        from kafkalog.cluster.transactions.transactions import sentence_about  # seldom needed
 
-            detail = f"producer {number} holds a transaction open from offset {first} on{WITHOUT_COORDINATOR}"
-            code = FindingCode.TRANSACTION_HANGING
-            yield Finding(code, Severity.WARNING, None, first, detail, report.path)
+        owner = None if coordinators.transactions is None else coordinators.transactions.by_producer.get(number)
+        detail = sentence_about(number, first, hanging, decision, None if owner is None else owner.state)
+        yield Finding(FindingCode.TRANSACTION_HANGING, Severity.WARNING, None, first, detail, report.path)
 
 
 def _among(findings: Sequence[Finding], files: Sequence[str]) -> list[Finding]:

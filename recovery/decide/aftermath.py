@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from msgspec import Struct
 
@@ -43,6 +43,7 @@ from kafkalog.log.storage.tree import Tree
 from kafkalog.log.walk.lookup import start_position
 from kafkalog.recovery.broker.manager import LoadedPartition
 from kafkalog.recovery.broker.node.older_copies import epochs_lost
+from kafkalog.recovery.checks.other_segment import OTHER_SEGMENT
 from kafkalog.recovery.decide.ways import LostRange, Measured
 from kafkalog.recovery.decide.written_end import start_of_empty_log
 from kafkalog.recovery.facts.cleaner_settings import known_settings
@@ -50,17 +51,13 @@ from kafkalog.recovery.facts.coordinators import Coordinators
 from kafkalog.recovery.facts.recovery_request import Rules
 from kafkalog.recovery.safe.normalize import Checkpoints, read_high_watermarks
 
-if TYPE_CHECKING:
-    from kafkalog.cluster.transactions.lost_markers import Listed
-    from kafkalog.cluster.transactions.transactions import TransactionalId
-
 __all__ = [
     "LossConsequence", "consequences", "ends_going_back", "held_back", "of_earlier_ends",
     "of_log_starts", "of_look_ups", "of_missing", "of_overlaps", "of_transaction_indexes", "transactions_staying_open",
 ]  # fmt: skip
 
-_RAISES_EPOCH = 2
-"""transaction version since which each transaction has its own epoch"""
+_ONGOING, _PREPARE_ABORT = 1, 3
+"""numbers of states of a coordinator's transaction (`TransactionState`)"""
 _NAMED = 3
 """Most groups or partitions that a sentence names."""
 _GROUPS = 8
@@ -79,18 +76,20 @@ class LossConsequence(Struct, frozen=True, kw_only=True):
 
     kind: Literal["groups_beyond_end", "marker_lost", "older_values_return", "retention", "end_goes_back",
                   "transaction_stays_open", "aborted_records", "deleted_records_return", "records_skipped",
-                  "wrong_times", "wrong_log_start", "copy_has_more"]  # fmt: skip
-    """`groups_beyond_end`: groups have offsets beyond the log's end; `marker_lost`: the marker of a transaction that
-    has ended is lost; `older_values_return`: a compacted topic has lost records; `retention`: retention deletes
-    segments soon after the start, by a known limit; `end_goes_back`: a log without records will end below the offset at
-    which it began; `transaction_stays_open`: the coordinator of an open transaction has lost its log, or its record of
-    the transaction; `aborted_records`: readers of committed data get aborted records from an overlapping segment, or by
-    a transaction index that differs from the log, which may also hide committed ones; `deleted_records_return`:
-    consumers get deleted records again, because the log start offset was not in its checkpoint before a kill;
-    `records_skipped`: consumers may skip records, by an offset index that differs from the log; `wrong_times`: look-ups
-    and retention by time go wrong, by a time index that differs from the log; `wrong_log_start`: the log start offset
-    in its checkpoint is beyond the log's end, and other files contradict it; `copy_has_more`: another copy has offsets
-    beyond the end of this one, and no recommended way merges them"""
+                  "wrong_times", "wrong_log_start", "copy_has_more", "later_marker"]  # fmt: skip
+    """`groups_beyond_end`: groups have offsets beyond the log's end; `marker_lost`: the marker of a transaction
+    that has ended is lost; `later_marker`: so it is, and the marker of a later transaction will end it, which may
+    commit aborted records or hide committed ones; `older_values_return`: a compacted topic has lost records;
+    `retention`: retention deletes segments soon after the start, by a known limit; `end_goes_back`: a log without
+    records will end below the offset at which it began; `transaction_stays_open`: the coordinator of an open
+    transaction has lost its log, or its record of the transaction; `aborted_records`: readers of committed data get
+    aborted records from an overlapping segment, or by a transaction index that differs from the log, which may also
+    hide committed ones; `deleted_records_return`: consumers get deleted records again, because the log start offset
+    was not in its checkpoint before a kill; `records_skipped`: consumers may skip records, by an offset index that
+    differs from the log; `wrong_times`: look-ups and retention by time go wrong, by a time index that differs from
+    the log; `wrong_log_start`: the log start offset in its checkpoint is beyond the log's end, and other files
+    contradict it; `copy_has_more`: another copy has offsets beyond the end of this one, and no recommended way
+    merges them"""
     partition: str
     """the partition directory"""
     detail: str
@@ -135,20 +134,28 @@ def consequences(
             if counts.records_kept == 0 and name.topic in _STATE_LOST:
                 yield _of_lost_state(name.topic, [result.name], coordinators)
             elif counts.records_kept != 0 and has_state:
-                detail = _older_values(result.name, name, counts.lost, coordinators)
+                detail = _older_values(result.name, name, result.log_start_offset, counts.lost, coordinators)
                 yield LossConsequence(kind="older_values_return", partition=result.name, detail=detail)
         yield from _of_retention(after, result, name, rules)
         yield from _of_deleted_records(before, result)
 
 
 def _older_values(
-    directory: str, name: PartitionName, lost: Sequence[LostRange], coordinators: Coordinators
+    directory: str, name: PartitionName, log_start: int, lost: Sequence[LostRange], coordinators: Coordinators
 ) -> str:
-    """Return a sentence about the effect of losing newest records of keys in a partition that is compacted, or of
-    `__share_group_state`; never empty.
+    """Return a sentence about the effect of losing records in a partition that is compacted, or of
+    `__share_group_state`; never empty. `log_start` is the log start offset after the plan.
     """
     if name.topic == CONSUMER_OFFSETS_TOPIC:
-        groups, after = _groups_of(lost, coordinators.commits_in(name.partition))
+        commits = coordinators.commits_in(name.partition)
+        groups, after = _groups_of(lost, commits)
+        left = max((offset for offset, _group, _time in commits if not _is_lost(offset, lost)), default=-1)
+        if lost and all(each.last is not None and each.last < left for each in lost):
+            where = "at the beginning" if lost[0].first <= log_start else "in the middle"
+            return (
+                f"{groups} read records again where they have no later commit, or start by auto.offset.reset if none "
+                f"is left: records {where} of {directory} are lost, and commits after them are left"
+            )
         return (
             f"{groups} read records again, or start by auto.offset.reset if no commit is left: the newest commits in "
             f"{directory} are lost{after}"
@@ -235,9 +242,15 @@ def of_look_ups(
     for finding in findings:
         path, first = finding.file or "", finding.offset
         is_wrong = finding.code is FindingCode.INDEX_ENTRY_MISMATCH and finding.severity is Severity.ERROR
+        partition, _, name = path.partition("/")
+        if is_wrong and OTHER_SEGMENT in finding.detail:
+            log = f"{os.path.splitext(name)[0]}{FileKind.LOG}"
+            detail = (
+                f"{partition}: {log} is {OTHER_SEGMENT}: look for another copy of it before they are made again"
+            )
+            yield LossConsequence(kind="wrong_times", partition=partition, detail=detail)
         if not is_wrong or first is None or path in changed:
             continue
-        partition, _, name = path.partition("/")
         if name.endswith(FileKind.TIME_INDEX.value):
             of_times.setdefault(partition, []).append(name)
             continue
@@ -539,12 +552,16 @@ class _Stop(Struct, frozen=True, kw_only=True):
     offset: int
     """of its first record, at which consumers of committed data stop"""
     producer_id: int
-    transactional_id: str | None
+    whose: str = ""
+    """its transactional id in parentheses, after a space; empty if unknown"""
+    transactional_id: str | None = None
     ended: str
     """how it ended, to follow "the transaction"
     """
     is_committed: bool | None = None
     """whether it was committed, else aborted; None if that is unknown"""
+    later_state: int | None = None
+    """state of a later transaction whose marker will end this one; None if there is none, so that consumers stop"""
 
 
 def _of_transactions(
@@ -557,19 +574,22 @@ def _of_transactions(
     *,
     is_hurt: bool,
 ) -> Iterator[LossConsequence]:
-    """Yield a `marker_lost` consequence for each open transaction whose end marker is lost; `_stops` finds them and
-    describes the arguments. Then yield a `transaction_stays_open` consequence for each other open transaction that its
-    coordinator does not know (`Coordinators.id_without_transaction`). Raises `StorageError` if the producer snapshot
-    cannot be read.
+    """Yield a `marker_lost` or `later_marker` consequence for each open transaction whose end marker is lost; `_stops`
+    finds them and describes the arguments. Then yield a `transaction_stays_open` consequence for each other open
+    transaction that its coordinator does not know (`Coordinators.id_without_transaction`). Raises `StorageError` if a
+    file cannot be read.
     """
     ended = set()
     for stop in _stops(before, after, result, name, coordinators, is_hurt=is_hurt):
         ended.add(stop.producer_id)
-        whose = f" ({stop.transactional_id})" if stop.transactional_id is not None else ""
         where = "lost" if is_hurt else "missing"
+        if stop.later_state is not None:
+            detail = _ended_by_later(stop, stop.later_state, result.name, where)
+            yield LossConsequence(kind="later_marker", partition=result.name, detail=detail)
+            continue
         detail = (
             f"read_committed consumers stop at offset {stop.offset} of {result.name}: the transaction of producer "
-            f"{stop.producer_id}{whose} {stop.ended}, but its end marker is {where}{_way_out(stop)}"
+            f"{stop.producer_id}{stop.whose} {stop.ended} end marker is {where}{_way_out(stop)}"
         )
         yield LossConsequence(kind="marker_lost", partition=result.name, detail=detail)
     path = f"{result.name}/{segment_file(result.log_end_offset, FileKind.PRODUCER_SNAPSHOT)}"
@@ -577,6 +597,24 @@ def _of_transactions(
         owner = None if entry.producer_id in ended else _forgotten_of(entry, name, coordinators, rules)
         if owner is not None:
             yield _staying_open(result.name, name, entry, owner)
+
+
+def _ended_by_later(stop: _Stop, state: int, directory: str, where: str) -> str:
+    """Return a sentence about a transaction that the marker of a later one will end; `state` is the later one's."""
+    whose, from_on = f"producer {stop.producer_id}{stop.whose}", f"from offset {stop.offset} of {directory} on"
+    marker = f"its end marker is {where}, and its coordinator"
+    if state == _ONGOING:
+        own = {True: "committed", False: "aborted", None: "committed or aborted"}[stop.is_committed]
+        return (
+            f"the next end marker of {whose} counts for its records {from_on} too, whose transaction was {own}: "
+            f"{marker} has a later one ongoing (runbook: lost-marker)"
+        )
+    own, verb, name = ("committed", "hides", "ABORT") if state == _PREPARE_ABORT else ("aborted", "commits", "COMMIT")
+    perhaps = "perhaps " if stop.is_committed is None else ""
+    return (
+        f"a start {verb} the records of {whose} {from_on}, whose transaction was {perhaps}{own}: {marker} writes the "
+        f"{name} marker of a later one (runbook: lost-marker)"
+    )
 
 
 def _forgotten_of(opened: ProducerEntry, name: PartitionName, coordinators: Coordinators, rules: Rules) -> str | None:
@@ -635,7 +673,8 @@ def held_back(
         if name.state is not DirectoryState.LIVE or result.stray is not None:
             continue
         is_hurt = bool(counts_of_partition.lost or counts_of_partition.markers_out_of_reach)
-        stops = [stop.offset for stop in _stops(before, after, result, name, coordinators, is_hurt=is_hurt)]
+        stops = [stop.offset for stop in _stops(before, after, result, name, coordinators, is_hurt=is_hurt)
+                 if stop.later_state is None]  # fmt: skip
         if stops:
             counts[result.name] = max(result.log_end_offset - min(stops), 0)
     return counts
@@ -650,19 +689,15 @@ def _stops(
     *,
     is_hurt: bool,
 ) -> Iterator[_Stop]:
-    """Yield each transaction that has ended, but is open in the producer snapshot of `after` at the log end offset;
-    nothing if there is no such snapshot or it cannot be parsed. First come those that their coordinator has committed
-    or aborted, if their producer has no undecided one. Then come those that the last producer snapshot of `before` does
-    not list although it lies above their first offset; none if it cannot be parsed.
-
-    The coordinator does not count if the transaction began after its decision, or if the end of its log is lost. If
-    this partition loses nothing (`is_hurt` is False), the snapshot of `before` does not count, and the coordinator
-    counts only if it lists this partition for the producer. Raises `StorageError` if a snapshot cannot be read.
+    """Yield each transaction that is open in the producer snapshot at the log end offset, if there is one, although it
+    has or may have ended: by its coordinator (`Coordinators.endings`), or because the last producer snapshot of
+    `before`, if it can be parsed, lies above its first offset and does not list it. If the log here loses nothing
+    (`is_hurt` is False), snapshots of `before` do not count. Raises `StorageError` if a file cannot be read.
     """
     path = f"{result.name}/{segment_file(result.log_end_offset, FileKind.PRODUCER_SNAPSHOT)}"
     opened = _open_at_end(after, path)
     decided: set[int] = set()
-    for stop in _decided(opened, name, coordinators, is_hurt=is_hurt):
+    for stop in _decided(opened, result.name, coordinators, is_hurt=is_hurt):
         decided.add(stop.producer_id)
         yield stop
     snapshot = _last_snapshot(before, result.name) if opened and is_hurt else None
@@ -674,8 +709,7 @@ def _stops(
         was_open = (entry.producer_id, first) in open_before or first >= snapshot.offset
         if not was_open and entry.producer_id not in decided:
             file = os.path.basename(snapshot.path)
-            ended = f"had ended by {file}"
-            yield _Stop(offset=first, producer_id=entry.producer_id, transactional_id=None, ended=ended)
+            yield _Stop(offset=first, producer_id=entry.producer_id, ended=f"had ended by {file}, but its")
 
 
 class _Snapshot(NamedTuple):
@@ -695,48 +729,31 @@ def _last_snapshot(tree: Tree, directory: str) -> _Snapshot | None:
 
 
 def _decided(
-    opened: Sequence[ProducerEntry], name: PartitionName, coordinators: Coordinators, *, is_hurt: bool
+    opened: Sequence[ProducerEntry], directory: str, coordinators: Coordinators, *, is_hurt: bool
 ) -> Iterator[_Stop]:
-    """Yield each of the `opened` transactions that its coordinator has committed or aborted, under the conditions in
-    `_stops`. Yields nothing if the coordinators' transactions are unknown.
+    """Yield each of the `opened` transactions that its coordinator has or may have committed or aborted. One that may
+    be the coordinator's last one, which it will end, counts only if the log loses something (`is_hurt`). Yields nothing
+    if the coordinators' transactions are unknown.
     """
     known = coordinators.transactions if opened else None
     if known is None:
         return
-    from kafkalog.cluster.transactions.lost_markers import Decided, decided_by  # most logs have nothing open
-
-    for opened_here in opened:
-        producer_id = opened_here.producer_id
-        listed = known.listed.get((producer_id, (name.topic, name.partition)))
-        if not is_hurt and listed is None:
+    endings = coordinators.endings(directory, {each.producer_id: each.current_txn_first_offset for each in opened})
+    for entry in opened:
+        hanging, decision = endings.get(entry.producer_id, (None, None))
+        if decision is None or (decision.decided is None and hanging is None) or (decision.is_pending and not is_hurt):
             continue
-        ids = [transactional_id for transactional_id in known.ids if transactional_id.producer_id == producer_id]
-        state = listed.status if listed is not None else ids[0].status if ids else None
-        ended = None if state is None else decided_by(state)
-        if ended is None or any(transactional_id.is_undecided for transactional_id in ids):
-            continue
-        if _began_later(opened_here, listed, ids) or (ids and not known.logs.is_whole(ids[0].log_partition)):
-            continue
-        whose = str(ids[0].transactional_id) if ids else None
+        owner = known.by_producer.get(entry.producer_id)
+        how = None if decision.decided is None else decision.decided.word
         yield _Stop(
-            offset=opened_here.current_txn_first_offset,
-            producer_id=producer_id,
-            transactional_id=whose,
-            ended=f"was {ended.word}",
-            is_committed=ended is Decided.COMMIT,
+            offset=entry.current_txn_first_offset,
+            producer_id=entry.producer_id,
+            whose="" if owner is None else f" ({owner.transactional_id})",
+            transactional_id=None if owner is None else owner.transactional_id,
+            ended=f"was {how}, but its" if how else "was committed or aborted, which nothing here tells, and its",
+            is_committed=None if how is None else how == "committed",
+            later_state=None if owner is None or hanging is not False else owner.status,
         )
-
-
-def _began_later(opened: ProducerEntry, listed: Listed | None, ids: Sequence[TransactionalId]) -> bool:
-    """Whether an open transaction is newer than the decision in `listed`, or if `listed` is None, in `ids[0]`: it has a
-    later timestamp, or too high an epoch. Since KIP-890 (version 2) a decision's epoch is above its transaction's.
-    """
-    if listed is not None:
-        epoch, decided_at = listed.producer_epoch, listed.timestamp
-    else:
-        epoch, decided_at = ids[0].producer_epoch, ids[0].last_update_timestamp
-    is_raised = bool(ids) and ids[0].client_transaction_version >= _RAISES_EPOCH
-    return opened.timestamp > decided_at or opened.producer_epoch + is_raised > epoch
 
 
 def _open_at_end(after: Tree, path: str) -> Sequence[ProducerEntry]:

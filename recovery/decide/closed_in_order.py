@@ -21,6 +21,7 @@ from kafkalog.codec.common.findings import Finding, FindingCode, Severity
 from kafkalog.codec.names import CLEAN_SHUTDOWN_FILE, LEADER_EPOCH_CHECKPOINT, FileKind, parse_partition_directory
 from kafkalog.log.directories.directory import log_dir_findings
 from kafkalog.log.directories.partition import Partition, read_partition
+from kafkalog.recovery.checks.other_segment import OTHER_SEGMENT
 from kafkalog.recovery.decide.counting import are_counted
 from kafkalog.recovery.facts.survey import Survey
 from kafkalog.recovery.safe.normalize import Checkpoints, read_high_watermarks
@@ -175,6 +176,8 @@ def left_by(
     * The plan changes the file, the finding is an error about an index or is about leader epochs, and there is a
       clean-shutdown marker, because of which a start would repair nothing. This counts as repaired.
 
+    A finding about a segment that is perhaps another one is yielded in the last case without such a marker too.
+
     `checked` are findings that are already known, by partition directory. Reads the logs, unless there are more than a
     plan counts: then nothing is yielded. Raises `StorageError` while iterating if a checkpoint cannot be read.
     """
@@ -185,7 +188,8 @@ def left_by(
         if _place(finding) in reported:
             continue
         if finding.file is not None and _is_mended(finding, finding.file, changed):
-            if is_trusted and (is_for_full(finding) or finding.code is FindingCode.LEADER_EPOCH_MISMATCH):
+            is_told = is_trusted and (is_for_full(finding) or finding.code is FindingCode.LEADER_EPOCH_MISMATCH)
+            if is_told or OTHER_SEGMENT in finding.detail:
                 repaired = structs.replace(finding, detail=f"{finding.detail}; this plan rebuilds it")
                 yield Left(repaired, is_repaired=True)
             continue
@@ -211,17 +215,18 @@ def left_in_place(
     directories: Collection[str],
 ) -> Iterator[Left]:
     """Yield some of the problems that a plan leaves (see `left_by`), for a start without a clean-shutdown marker. These
-    are the problems that a full recovery repairs, in all partitions. For the partition directories `directories`, these
-    are also a log start beyond the log's end, and each problem at a file position that `findings` do not name. Yields
-    nothing if there are more logs than a plan examines. Raises `StorageError` while iterating if a checkpoint cannot be
-    read.
+    are the problems that a full recovery repairs, and segments that are perhaps other ones, in all partitions. For the
+    partition directories `directories`, these are also a log start beyond the log's end, and each problem at a file
+    position that `findings` do not name. Yields nothing if there are more logs than a plan examines. Raises
+    `StorageError` while iterating if a checkpoint cannot be read.
     """
     reported = {(finding.file, finding.position) for finding in findings}
     for left in left_by(actions, findings, survey, tiering, _NOTHING):
         file, position = left.finding.file, left.finding.position
         is_new = position is not None and (file, position) not in reported
         is_new |= left.finding.code is FindingCode.LOG_END_BELOW_LOG_START
-        if left.needs_full or (is_new and (file or "").partition("/")[0] in directories):
+        is_new &= (file or "").partition("/")[0] in directories
+        if left.needs_full or is_new or OTHER_SEGMENT in left.finding.detail:
             yield left
 
 

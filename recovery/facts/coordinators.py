@@ -7,20 +7,26 @@ lower if a plan loses nothing.
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from kafkalog.codec.common.errors import KafkaLogError
 from kafkalog.codec.common.findings import Severity
-from kafkalog.codec.names import CONSUMER_OFFSETS_TOPIC, SHARE_GROUP_STATE_TOPIC, TRANSACTION_STATE_TOPIC
+from kafkalog.codec.names import (
+    CONSUMER_OFFSETS_TOPIC,
+    SHARE_GROUP_STATE_TOPIC,
+    TRANSACTION_STATE_TOPIC,
+    parse_partition_directory,
+)
+from kafkalog.log.disk.files import is_directory
 from kafkalog.log.walk.on_damage import SKIP
 
 if TYPE_CHECKING:
     from kafkalog.cluster.groups.offsets import CommittedOffset, CommittedOffsets
     from kafkalog.cluster.groups.share_lost import Initialized
     from kafkalog.cluster.records.coordinator_records import CoordinatorRecord
-    from kafkalog.cluster.transactions.transactions import TransactionalIds
+    from kafkalog.cluster.transactions.transactions import Ending, TransactionalIds
     from kafkalog.codec.model import Record
     from kafkalog.codec.names import PartitionName
     from kafkalog.log.directories.partition import Partition
@@ -47,8 +53,12 @@ class Coordinators:
 
     def __init__(self, roots: Iterable[str], share_state_partitions: int = 0) -> None:
         self._share_state_partitions = share_state_partitions
-        self._roots = tuple(dict.fromkeys(roots))
+        known: dict[str, str] = {}
+        for root in roots:
+            known.setdefault(os.path.realpath(root), root)
+        self._roots = tuple(known.values())
         self._commits_in: dict[int, list[tuple[int, str, int]]] = {}
+        self._endings: dict[tuple[str, tuple[tuple[int, int], ...]], Mapping[int, Ending]] = {}
         self._epochs_in: dict[int, list[tuple[int, str, tuple[int, int]]]] = {}
 
     @cached_property
@@ -141,6 +151,27 @@ class Coordinators:
             return read_transactions(partitions) if partitions else None
         except KafkaLogError:
             return None
+
+    def endings(self, directory: str, firsts: Mapping[int, int]) -> Mapping[int, Ending]:
+        """Return, by producer id, how the transactions that are open in a partition directory ended; empty if it or
+        `__transaction_state` is missing, unreadable or too large. `firsts` has their first offsets. The first log
+        directory that has the partition counts.
+        """
+        from kafkalog.cluster.transactions.transactions import Endings
+        from kafkalog.log.directories.partition import open_live
+
+        name = parse_partition_directory(directory)
+        if self.transactions is None or name is None:
+            return {}
+        key = directory, tuple(firsts.items())
+        for root in self._roots if key not in self._endings else ():
+            names = [directory] if is_directory(os.path.join(root, directory)) else ()
+            for partition in open_live(name.topic, root, names):
+                try:
+                    self._endings.setdefault(key, Endings(self.transactions).of(partition, firsts))
+                except KafkaLogError:
+                    continue
+        return self._endings.get(key, {})
 
     def id_without_transaction(
         self, number: int, epoch: int | None, partition: PartitionName, facts: TopicFacts, *, resumes: bool = False

@@ -130,14 +130,12 @@ def plan_replay(request: Replay | PathLike, *paths: PathLike, jobs: Count = 1) -
     options.select.check((name, number) for name, each in topics.items() for number in each)
     now = int(time.time() * 1000) if options.now is None else options.now
     coordinator = read_transactions(partitions)
-    # what it said before damage need not be its last word
-    last_words = [each for each in coordinator.ids if coordinator.logs.is_whole(each.log_partition)]
     planned = []
     for name, topic in sorted(topics.items()):
         here = {
             number: DecidedPartition(
                 log,
-                last_words,
+                coordinator,
                 abort_rest=options.abort_open,
                 start_offset=options.start_offset,
                 end_offset=options.end_offset,

@@ -32,7 +32,7 @@ _MEANINGS = {
     ExitCode.IO_ERROR: "something could not be read; all the rest was examined",
 }
 
-_KNOWN_BY_COORDINATORS = {"groups_beyond_end", "marker_lost"}
+_KNOWN_BY_COORDINATORS = {"groups_beyond_end", "later_marker", "marker_lost"}
 """kinds of consequences that logs of coordinators tell of a log that is sound in itself"""
 
 

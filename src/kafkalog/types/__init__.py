@@ -33,7 +33,7 @@ _NAMES = {
     "kafkalog.cluster.rules.configuration": ["ConfigSource", "Setting"],
     "kafkalog.cluster.rules.departures": ["Departure"],
     "kafkalog.cluster.transactions.lost_markers": ["Decided", "Decision"],
-    "kafkalog.cluster.transactions.producers": ["LastMarker", "PartitionProducer", "PartitionProducers"],
+    "kafkalog.cluster.transactions.producers": ["PartitionProducer", "PartitionProducers"],
     "kafkalog.cluster.transactions.transactions": ["OpenTransaction", "TransactionalId"],
     "kafkalog.cluster.zookeeper.kafka_nodes": ["PartitionState"],
     "kafkalog.cluster.zookeeper.old_consumers": ["OldGroup", "OldOffset"],

@@ -50,7 +50,6 @@ from kafkalog.cluster.rules.configuration import Setting as Setting
 from kafkalog.cluster.rules.departures import Departure as Departure
 from kafkalog.cluster.transactions.lost_markers import Decided as Decided
 from kafkalog.cluster.transactions.lost_markers import Decision as Decision
-from kafkalog.cluster.transactions.producers import LastMarker as LastMarker
 from kafkalog.cluster.transactions.producers import PartitionProducer as PartitionProducer
 from kafkalog.cluster.transactions.producers import PartitionProducers as PartitionProducers
 from kafkalog.cluster.transactions.transactions import OpenTransaction as OpenTransaction

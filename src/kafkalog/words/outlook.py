@@ -293,7 +293,10 @@ def consequence_sentences(consequences: Iterable[LossConsequence]) -> list[str]:
     partition of a topic are one sentence, and so are details about transactions that differ only in the partition and
     the offset.
     """
-    first_kinds = ("wrong_log_start", "copy_has_more", "transaction_stays_open", "groups_beyond_end", "marker_lost")
+    first_kinds = (
+        "wrong_log_start", "copy_has_more", "later_marker", "transaction_stays_open", "groups_beyond_end",
+        "marker_lost",
+    )  # fmt: skip
     by_kind: dict[str, list[str]] = {kind: [] for kind in first_kinds}
     alike: dict[tuple[str, str, str], list[str]] = {}
     stops: dict[str, list[str]] = {}

@@ -99,7 +99,6 @@ def hanging(topic: str, epoch: int | None) -> OpenTransaction:
         last_timestamp=1,
         coordinator_epoch=epoch,
         transaction_start=345,
-        transaction_started_at=2,
     )
     return OpenTransaction(topic=topic, partition=9, producer=producer, transactional_id=None, hanging=True, age_ms=5)
 

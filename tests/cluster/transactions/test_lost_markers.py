@@ -2,30 +2,32 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 
-from kafkalog.cluster.transactions.lost_markers import Decided, Decision, Listed, decision_of
-from kafkalog.cluster.transactions.producers import LastMarker, PartitionProducer, read_producers
+from kafkalog.cluster.transactions.lost_markers import (
+    Decided,
+    EndMarker,
+    History,
+    Listed,
+    Opened,
+    by_markers,
+    decision_of,
+    read_opened,
+)
+from kafkalog.cluster.transactions.producers import read_producers
 from kafkalog.cluster.transactions.transactions import TransactionState, open_transactions, read_transactions
+from kafkalog.cluster.transactions.undecided import DecidedPartition
 from kafkalog.codec.model import ControlType
 from kafkalog.log.directories.inventory import open_all
 from kafkalog.recovery import plan
-from testkit.made.lost_markers import without_a_trace, without_last_marker
+from testkit.made.lost_markers import cut_coordinator, without_a_trace, without_last_marker, without_marker
 from testkit.recorded.broker_dirs import brokers, own_copy
 from testkit.running.command import kafkalog
-
-OPEN = PartitionProducer(
-    producer_id=7,
-    producer_epoch=3,
-    last_sequence=0,
-    last_timestamp=1_000,
-    coordinator_epoch=0,
-    transaction_start=50,
-    transaction_started_at=1_000,
-)
 
 
 @pytest.mark.parametrize("version", ["2.8.2", "3.9.1", "4.1.1"])
@@ -74,39 +76,167 @@ def test_a_log_that_ends_before_its_marker_and_shows_nothing_of_it(version: str,
     assert "contradicts anything else" not in report
 
 
-COMMIT_AT_2000 = LastMarker(True, 2_000, 3)
+@pytest.mark.parametrize("version", ["2.8.2", "3.9.1", "4.1.1"])
+def test_each_marker_of_recorded_logs(version: str) -> None:
+    """What a broker wrote is the truth: each marker is that of the transaction that it ended. If the beginning of
+    either log is unknown, a decision may be unknown, but is never wrong.
+    """
+    partitions = open_all(*brokers(f"{version}/txn")).readable()
+    coordinator = read_transactions(partitions)
+    histories = coordinator.histories(set(coordinator.by_producer))
+    counts = Counter[str]()
+    for partition in partitions:
+        place = partition.topic or "", partition.partition or 0
+        known = read_opened(partition, dict.fromkeys(histories)) if not place[0].startswith("__") else {}
+        for producer_id, here in known.items():
+            history = histories[producer_id]
+            for number, marker in enumerate(here.markers):
+                opened = Opened(
+                    epoch=marker.of_epoch, timestamp=marker.timestamp, markers=here.markers[:number], is_from_start=True
+                )
+                whole = decision_of(history, place, opened)
+                assert whole is not None
+                assert whole.decided is marker.decided
+                for kept in range(len(history.transactions)):
+                    later = History(history.transactions[kept:])
+                    for left in range(number + 1):
+                        opened = Opened(epoch=marker.of_epoch, markers=here.markers[left:number])
+                        part = decision_of(later, place, opened)
+                        assert part is not None, "the coordinator may have lost it"
+                        assert part.decided in (marker.decided, None)
+                        counts["known" if part.decided else "not known"] += 1
+    assert counts["known"]
+    assert counts["not known"]
 
 
 @pytest.mark.parametrize(
-    ("listed", "last_state", "elsewhere", "expected"),
+    ("version", "name", "producer_id", "number"),
+    [("3.9.1", "metrics-0-0", 0, 1), ("3.9.1", "metrics-0-0", 1, 2), ("2.8.2", "ledger-21-0", 2, 1),
+     ("4.1.1", "sensors-0-1", 1, 2), ("4.1.1", "sensors-0-1", 0, 2)],
+)  # fmt: skip
+def test_the_decision_is_that_of_the_transaction_and_not_of_the_last_one(
+    version: str, name: str, producer_id: int, number: int, tmp_path: Path
+) -> None:
+    root = own_copy(brokers(f"{version}/txn")[0], tmp_path / "broker")
+    is_commit = without_marker(root, name, producer_id, number)
+    topic, partition_number = name.rsplit("-", 1)
+    (line,) = [each for each in kafkalog("transactions", root, "--json").objects if each.get("topic") == topic
+               and (each["partition"], each["producerId"]) == (int(partition_number), producer_id)]  # fmt: skip
+    assert line["decided"] == ("commit" if is_commit else "abort")
+    assert (line["abort_command"] is None) == is_commit
+    details = [each.detail for each in plan(root)[0].consequences if each.partition == name]
+    (told,) = [each for each in details if f"the transaction of producer {producer_id} (" in each]
+    assert (" was committed, " in told, " was aborted, " in told) == (is_commit, not is_commit)
+    partition = next(each for each in open_all(root).readable() if str(each.name) == name)
+    decided = DecidedPartition(partition, read_transactions(open_all(root).readable()), abort_rest=False).transactions()
+    assert producer_id not in decided.open_first_offsets
+    aborted = {each.first_offset for each in decided.aborted if each.producer_id == producer_id}
+    assert (line["currentTxnStart"] in aborted) == (not is_commit)
+
+
+@pytest.mark.parametrize(
+    ("producer_id", "number", "status", "said"),
+    [(1, 1, TransactionState.PREPARE_COMMIT,
+      "a start commits the records of producer 1 (*) from offset * on, whose transaction was aborted: *"),
+     (1, 2, TransactionState.PREPARE_ABORT,
+      "a start hides the records of producer 1 (*) from offset * on, whose transaction was committed: *"),
+     (0, 1, TransactionState.ONGOING,
+      "the next end marker of producer 0 (*) counts for its * on too, whose transaction was aborted: *")],
+)  # fmt: skip
+def test_a_start_that_ends_it_by_the_marker_of_a_later_transaction(
+    producer_id: int, number: int, status: TransactionState, said: str, tmp_path: Path
+) -> None:
+    root = own_copy(brokers("3.9.1/txn")[0], tmp_path / "broker")
+    is_commit = without_marker(root, "metrics-0-0", producer_id, number)
+    cut_coordinator(root, producer_id, status)
+    partitions = open_all(root).readable()
+    coordinator = read_transactions(partitions)
+    assert coordinator.by_producer[producer_id].status == status
+    opened, findings = open_transactions(read_producers(partitions), coordinator)
+    (lost,) = [each for each in opened if (each.topic, each.partition, each.producer.producer_id)
+               == ("metrics-0", 0, producer_id)]  # fmt: skip
+    assert (lost.hanging, lost.may_be_aborted) == (False, False)
+    assert lost.decision is not None
+    assert lost.decision.decided is (Decided.COMMIT if is_commit else Decided.ABORT)
+    assert any(finding.detail == lost.sentence for finding in findings)
+    told = [each for each in plan(root)[0].consequences if each.kind == "later_marker"]
+    assert any(fnmatch(each.detail, said) for each in told), told
+    screen = " ".join(kafkalog("plan", root).out.split())
+    assert said[:30] in screen
+    partition = next(each for each in partitions if str(each.name) == "metrics-0-0")
+    decided = DecidedPartition(partition, coordinator, abort_rest=False).transactions()
+    aborted = {each.first_offset for each in decided.aborted if each.producer_id == producer_id}
+    assert (lost.producer.transaction_start in aborted) == (not is_commit)
+    assert producer_id not in decided.open_first_offsets
+
+
+def listed(status: TransactionState, at: int, epoch: int = 3, version: int = 0, **fields: object) -> Listed:
+    raised = epoch + (version == 2 and status is not TransactionState.ONGOING)
+    transaction = Listed(
+        status=status, epochs=(epoch,), marker_epoch=raised, partitions=frozenset({("t", 0)}), started=at - 10,
+        decided_at=at, has_own_epoch=version == 2,
+    )  # fmt: skip
+    return replace(transaction, **fields)
+
+
+COMMITTED = EndMarker(is_commit=True, timestamp=100_001, epoch=3, of_epoch=3)
+
+
+@pytest.mark.parametrize(
+    ("history", "markers", "expected"),
     [
-        (Listed(TransactionState.PREPARE_COMMIT, 2_000, 3), None, {}, Decided.COMMIT),
-        (Listed(TransactionState.PREPARE_ABORT, 2_000, 3), None, {("u", 0): COMMIT_AT_2000}, Decided.ABORT),
-        (None, Listed(TransactionState.COMPLETE_COMMIT, 2_000, 3), {}, Decided.COMMIT),
-        (None, Listed(TransactionState.COMPLETE_COMMIT, 2_000, 4), {}, Decided.COMMIT),  # KIP-890 raises the epoch
-        (None, Listed(TransactionState.COMPLETE_COMMIT, 2_000, 5), {}, None),
-        (None, Listed(TransactionState.COMPLETE_COMMIT, 900, 3), {}, None),  # ended before this one began
-        (None, None, {("u", 0): COMMIT_AT_2000}, Decided.COMMIT),
-        (None, None, {("u", 0): replace(COMMIT_AT_2000, timestamp=900)}, None),
-        (None, None, {("u", 0): replace(COMMIT_AT_2000, is_commit=False), ("v", 0): COMMIT_AT_2000}, Decided.COMMIT),
-        (None, None, {}, None),
+        (History((listed(TransactionState.PREPARE_COMMIT, 100_000),), 3), [], Decided.COMMIT),
+        (History((listed(TransactionState.PREPARE_COMMIT, 100_000),), 3), [COMMITTED], None),  # a late batch: it hangs
+        (History((listed(TransactionState.PREPARE_ABORT, 100_000),), 3), [COMMITTED], "unknown"),  # contradiction
+        (History((listed(TransactionState.COMPLETE_COMMIT, 100_000),)), [], "unknown"),  # perhaps an earlier one
+        (History((listed(TransactionState.COMPLETE_COMMIT, 100_000, partitions=None),)), [], "unknown"),
+        (History((listed(TransactionState.COMPLETE_COMMIT, 100_000, version=2, partitions=None),)), [], Decided.COMMIT),
+        (History((listed(TransactionState.COMPLETE_ABORT, 100_000, epoch=4, version=2),)), [], "unknown"),
+        (History((listed(TransactionState.COMPLETE_COMMIT, 100_000, partitions=frozenset()),), 3), [], None),
+        (History((), 4), [], "unknown"),  # only a later initialization is left of the id
+        (History((), 3), [], None),
+        (History((listed(TransactionState.COMPLETE_COMMIT, 10_000, followed_at=99_990),
+                  listed(TransactionState.COMPLETE_COMMIT, 100_000, followed_at=189_990),
+                  listed(TransactionState.COMPLETE_ABORT, 190_000))), [COMMITTED], Decided.ABORT),  # by the times
+        (History((listed(TransactionState.COMPLETE_COMMIT, 99_900, followed_at=99_990),
+                  listed(TransactionState.COMPLETE_COMMIT, 100_000, followed_at=100_090),
+                  listed(TransactionState.COMPLETE_ABORT, 100_100))), [COMMITTED], "unknown"),  # as clocks differ
+    ],
+)  # fmt: skip
+def test_the_decision(history: History, markers: list[EndMarker], expected: Decided | str | None) -> None:
+    opened = Opened(epoch=3, timestamp=90_000, markers=markers, is_from_start=not markers)
+    found = decision_of(history, ("t", 0), opened)
+    assert (found and (found.decided or "unknown")) == expected
+
+
+def test_two_brokers_whose_clocks_differ_a_little() -> None:
+    """The times of several markers tell which transactions they belong to, if the pauses between them differ."""
+    times = [100_000, 104_000, 105_000, 117_000, 120_000]
+    states = [TransactionState.COMPLETE_COMMIT] * 4 + [TransactionState.COMPLETE_ABORT]
+    history = History(tuple(listed(state, at, followed_at=at + 5) for state, at in zip(states, times, strict=True)))
+    markers = [EndMarker(is_commit=True, timestamp=at - 250, epoch=3, of_epoch=3) for at in times[:4]]
+    found = decision_of(history, ("t", 0), Opened(epoch=3, timestamp=90_000, markers=markers))
+    assert found is not None
+    assert found.decided is Decided.ABORT
+
+
+@pytest.mark.parametrize(
+    ("markers", "has_own_epoch", "expected"),
+    [
+        ([EndMarker(is_commit=True, timestamp=9, epoch=4, of_epoch=3)], False, Decided.COMMIT),
+        ([EndMarker(is_commit=False, timestamp=9, epoch=4, of_epoch=3)], True, Decided.ABORT),
+        ([EndMarker(is_commit=False, timestamp=9, epoch=4, of_epoch=3)], False, "unknown"),  # perhaps after a timeout
+        ([EndMarker(is_commit=True, timestamp=9, epoch=3, of_epoch=3)], False, "unknown"),
+        ([EndMarker(is_commit=True, timestamp=9, epoch=4, of_epoch=2)], False, None),
+        ([], False, None),
     ],
 )
-def test_the_decision(
-    listed: Listed | None,
-    last_state: Listed | None,
-    elsewhere: dict[tuple[str, int], LastMarker],
-    expected: Decided | None,
+def test_markers_in_another_partition(
+    markers: list[EndMarker], expected: Decided | str | None, *, has_own_epoch: bool
 ) -> None:
-    found = decision_of(OPEN, listed, last_state, elsewhere)
-    assert (found.decided if isinstance(found, Decision) else None) == expected
-
-
-def test_a_batch_that_came_after_the_marker_truly_hangs() -> None:
-    """A late write opens a transaction that no coordinator knows (KAFKA-14402): aborting it is right."""
-    late = replace(OPEN, last_marker=LastMarker(True, 2_001, 3))
-    listed = Listed(TransactionState.PREPARE_COMMIT, 2_000, 3)
-    assert decision_of(late, listed, Listed(TransactionState.COMPLETE_COMMIT, 2_000, 3), {}) is None
+    elsewhere = [(("u", 0), Opened(markers=markers))]
+    found = by_markers(None, Opened(epoch=3), elsewhere, has_own_epoch=has_own_epoch)
+    assert (found and (found.decided or "unknown")) == expected
 
 
 def test_ages_count_until_now() -> None:

@@ -23,6 +23,7 @@ from kafkalog.recovery.facts.coordinators import Coordinators
 from testkit.made.batches import batch, message, record, simple
 from testkit.made.tens import log_of_tens, ten
 from testkit.recorded.broker_dirs import brokers, own_copy
+from testkit.recorded.quorums import flip
 from testkit.running.command import kafkalog as command
 
 WITH_INDEX = 4000
@@ -274,6 +275,24 @@ def test_older_values_of_a_compacted_topic_return(tmp_path: Path) -> None:
     (consequence,) = plan(tmp_path)[0].consequences
     assert consequence.kind == "older_values_return"
     assert "left: the newest commits in __consumer_offsets-0 are lost" in consequence.detail
+
+
+@pytest.mark.parametrize(
+    ("number", "told"),
+    [(0, "records at the beginning of {} are lost, and commits after them are left"),
+     (5, "records in the middle of {} are lost, and commits after them are left"),
+     (-1, "left: the newest commits in {} are lost")],
+)  # fmt: skip
+def test_which_commits_are_lost(number: int, told: str, tmp_path: Path) -> None:
+    root = own_copy(brokers("4.1.1/groups")[0], tmp_path / "data")
+    (root / ".kafka_cleanshutdown").unlink(missing_ok=True)
+    name = "__consumer_offsets-2"
+    log = root / name / f"{0:020}.log"
+    batches = scan(log.read_bytes()).batches
+    flip(log, batches[number].position + batches[number].size - 3)
+    (planned,) = plan(Recovery(mode="salvage"), root)
+    (detail,) = (each.detail for each in planned.consequences if each.kind == "older_values_return")
+    assert told.format(name) in detail
 
 
 @pytest.mark.parametrize(

@@ -26,21 +26,22 @@ from kafkalog.words.escapes import escape_controls
 __all__ = ["command"]
 
 
-_AT_START = {
-    "PrepareCommit": "committed; its coordinator writes the marker when it starts",
-    "PrepareAbort": "aborted; its coordinator writes the marker when it starts",
-}
+_AT_START = {"PrepareCommit": "committed", "PrepareAbort": "aborted"}
 _WORDS = {True: "hanging", False: "ongoing", None: "coordinator not seen"}
 
 
 def _state_of(opened: OpenTransaction) -> str:
-    """Return the state of an open transaction for the table: how it was decided if its marker is lost, else what its
-    coordinator will write at its next start, else whether it hangs.
+    """Return the state of an open transaction for the table: how it was decided if its marker is lost, and what will
+    end it if that is the marker of a later one; else what its coordinator will write at its next start, else whether
+    it hangs.
     """
-    if opened.decision is None:
-        will = _AT_START.get(opened.coordinator_state or "") if opened.hanging is False else None
-        return will or _WORDS[opened.hanging]
-    return f"{opened.decision.decided} marker lost"
+    will = None if opened.hanging is not False else _AT_START.get(opened.coordinator_state or "")
+    if opened.decision is not None:
+        decided = opened.decision.decided
+        lost = "marker lost" if decided is None else f"{decided} marker lost"
+        later = f"a start counts it as {will}" if will else "a later one is ongoing"
+        return lost if opened.hanging else f"{lost}; {later}"
+    return f"{will}; its coordinator writes the marker when it starts" if will else _WORDS[opened.hanging]
 
 
 def _print(cluster_transactions: ClusterTransactions) -> None:

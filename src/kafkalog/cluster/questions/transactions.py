@@ -68,10 +68,7 @@ def transactions(
     select.check((partition.topic, partition.partition) for partition in at_hand
                  if partition.topic is not None and partition.partition is not None)  # fmt: skip
     producers = read_producers(partition for partition in at_hand if select.takes(partition.topic, partition.partition))
-    read = {producer.partition.path for producer in producers}
-    opened, hanging = open_transactions(
-        producers, coordinator, lambda: read_producers(partition for partition in at_hand if partition.path not in read)
-    )
+    opened, hanging = open_transactions(producers, coordinator, at_hand)
     ids = tuple(
         each
         for each in coordinator.ids

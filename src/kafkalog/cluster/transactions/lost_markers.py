@@ -1,22 +1,44 @@
-"""Decision about a hanging transaction: whether it was committed or aborted although its end marker is missing.
+"""Find out which transaction of the coordinator's log an open one is, and so whether it was committed or aborted
+although its end marker is missing.
 
-A coordinator writes its decision and the partitions before it sends the markers (`TransactionStateManager`, states
-PrepareCommit and PrepareAbort). If the partition's last marker of the producer is older than the decision, the marker
-was lost. If it is newer, the open transaction began after the coordinator's last one, so it hangs (KIP-664).
+A transactional id has one transaction at a time: its coordinator writes the decision with the partitions, then a marker
+into each of them, and only then takes the next transaction (`TransactionMetadata`, `TransactionMarkerChannelManager`).
+So the markers of a producer in a partition have the order of the coordinator's transactions that list the partition,
+and the open transaction follows the last marker. Compaction leaves the last records of an id, without a gap. Nothing is
+decided if several transactions fit and ended differently, or if none fits.
 """
 
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from msgspec import Struct
 
-from kafkalog.cluster.transactions.producers import LastMarker, PartitionProducer
+from kafkalog.codec.common.errors import FormatError
+from kafkalog.codec.common.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.model import BatchHeader, ControlType
+from kafkalog.log.directories.partition import Partition
+from kafkalog.log.reading.transactions import marker_of
+from kafkalog.log.walk.on_damage import SKIP
 
-__all__ = ["Decided", "Decision", "Listed", "decided_by", "decision_of", "markers_of"]
+__all__ = [
+    "Decided", "Decision", "EndMarker", "History", "Listed", "Opened", "by_markers",
+    "decided_by", "decision_of", "read_opened",
+]  # fmt: skip
 
 TopicPartition = tuple[str, int]
+
+_UNDECIDED = (1, 2, 3)
+"""numbers of the states in which a coordinator has yet to write markers (`TransactionState`)"""
+SOURCE = "the coordinator's log, which lists the partition"
+_MOST_SKEW = 10_000
+"""most ms by which the clocks of the brokers that wrote a decision and its marker may differ"""
+_MOST_DELAY = 60_000
+"""most ms from a decision until its marker is written, if no broker is out of reach"""
+_DRIFT = 20
+"""ms by which that difference may vary"""
 
 
 class Decided(enum.StrEnum):
@@ -31,100 +53,225 @@ class Decided(enum.StrEnum):
         return "committed" if self is Decided.COMMIT else "aborted"
 
 
-class Listed(Struct, frozen=True):
-    """The last record in which a coordinator names a partition as part of a producer's transaction."""
-
-    status: int
-    """number of the `TransactionState`"""
-    timestamp: int
-    """time of the coordinator's clock, ms since 1970"""
-    producer_epoch: int
+def decided_by(status: int) -> Decided | None:
+    """Return the decision that a coordinator's state number stands for; None if the state is not a decision."""
+    return {2: Decided.COMMIT, 3: Decided.ABORT, 4: Decided.COMMIT, 5: Decided.ABORT}.get(status)
 
 
 class Decision(Struct, frozen=True):
     """Decision about a transaction that lacks its marker, and the record that shows it."""
 
-    decided: Decided
+    decided: Decided | None
+    """None if it is not known: more than one transaction fits, or none"""
     source: str
+    is_pending: bool = False
+    """whether it may be the one that the coordinator has not yet ended, and will end"""
 
 
-PREPARED = {2: Decided.COMMIT, 3: Decided.ABORT}
-"""Numbers of the states in which markers are sent (`TransactionState`)."""
-COMPLETE = {4: Decided.COMMIT, 5: Decided.ABORT}
+class Listed(Struct, frozen=True, kw_only=True):
+    """A transaction in a coordinator's log."""
+
+    status: int
+    """number of its last `TransactionState`"""
+    epochs: tuple[int, ...]
+    """epochs that its batches may have"""
+    marker_epoch: int
+    partitions: frozenset[TopicPartition] | None
+    """None if only the record of its completion is left, which lists none"""
+    started: int
+    """ms since 1970 by the coordinator's clock"""
+    decided_at: int
+    """time of the decision, ms since 1970; of the last record if it is ongoing"""
+    has_own_epoch: bool
+    """whether no other transaction of the producer has this epoch (KIP-890, version 2)"""
+    followed_at: int | None = None
+    """start of the id's next transaction, ms since 1970; None if there is none"""
+
+    @property
+    def decided(self) -> Decided | None:
+        """How it ended; None if it is ongoing."""
+        return decided_by(self.status)
 
 
-def decided_by(status: int) -> Decided | None:
-    """Return the decision that a coordinator's state number stands for; None if the state is not a decision."""
-    return PREPARED.get(status) or COMPLETE.get(status)
+class History(Struct, frozen=True):
+    """The transactions of a producer in a coordinator's log, in order."""
+
+    transactions: tuple[Listed, ...]
+    begins: int | None = None
+    """epoch from which on none is missing; None if earlier ones of the first one's epoch may be missing"""
 
 
-def decision_of(
-    producer: PartitionProducer,
-    listed: Listed | None,
-    last_state: Listed | None,
-    elsewhere: Mapping[TopicPartition, LastMarker],
+class EndMarker(NamedTuple):
+    """The control record that ended a producer's transaction in a partition."""
+
+    is_commit: bool
+    timestamp: int
+    """time of the broker that wrote it, ms since 1970"""
+    epoch: int
+    of_epoch: int
+    """epoch of the batches that it ended"""
+
+    @property
+    def decided(self) -> Decided:
+        """How the transaction ended."""
+        return Decided.COMMIT if self.is_commit else Decided.ABORT
+
+
+class Opened(Struct, kw_only=True):
+    """What a partition shows of a producer's open transaction."""
+
+    epoch: int | None = None
+    """epoch of its batches; None if none of them can be read"""
+    timestamp: int = -1
+    """timestamp of its first batch, ms since 1970"""
+    markers: list[EndMarker] = []
+    """the producer's markers before it, in order, without a gap"""
+    is_from_start: bool = False
+    """whether these are all since the partition was created"""
+
+
+def read_opened(
+    partition: Partition, firsts: Mapping[int, int | None], start_offset: int = 0, limits: Limits = DEFAULT_LIMITS
+) -> dict[int, Opened]:
+    """Return, by producer id, what a partition shows of the transactions of `firsts`, which has their first offsets;
+    None for a producer without one, whose markers are all wanted. Raises `StorageError` if a file cannot be read.
+
+    Markers below `start_offset`, before a gap in the offsets, or before a marker that ends nothing, are left out: one
+    may be missing, or have been written twice.
+    """
+    opened = {producer_id: Opened(is_from_start=True) for producer_id in firsts}
+    epochs: dict[int, int] = {}
+    reader = partition.batches(start_offset=start_offset, on_damage=SKIP, limits=limits)
+    end, passed = 0, 0
+    for batch in reader:
+        header = batch.header
+        if len(reader.passed) > passed or header.first_offset > end:
+            passed = len(reader.passed)
+            epochs.clear()
+            for producer_id, known in opened.items():
+                if known.epoch is None:
+                    opened[producer_id] = Opened()
+        end = max(end, header.next_offset)
+        if not isinstance(header, BatchHeader) or not header.is_transactional or header.producer_id not in opened:
+            continue
+        known, first = opened[header.producer_id], firsts[header.producer_id]
+        if first is not None and header.last_offset >= first:
+            if known.epoch is None and not header.is_control:
+                known.epoch, known.timestamp = header.producer_epoch, header.max_timestamp
+        elif not header.is_control:
+            epochs[header.producer_id] = header.producer_epoch
+        else:
+            of_epoch = epochs.pop(header.producer_id, None)
+            try:
+                marker = marker_of(batch, limits)
+            except FormatError:
+                marker = None
+            if marker is None or of_epoch is None:
+                opened[header.producer_id] = Opened()
+            else:
+                is_commit = marker.marker.type is ControlType.COMMIT
+                known.markers.append(EndMarker(is_commit, header.max_timestamp, header.producer_epoch, of_epoch))
+    return {producer_id: Opened() if known.epoch is None and firsts[producer_id] is not None else known
+            for producer_id, known in opened.items()}  # fmt: skip
+
+
+def decision_of(history: History, place: TopicPartition, opened: Opened) -> Decision | None:
+    """Return how the open transaction of a producer in partition `place` ended, by the coordinator's log. Return None
+    if the coordinator surely has no such transaction: it began after all of them. The decision is not known if the log
+    may have lost what it had of the transaction, or if transactions that fit were decided differently.
+    """
+    ours = [each for each in history.transactions if each.partitions is None or place in each.partitions]
+    fitting = [number for number in range(-1, len(ours) + 1) if _fits(number, ours, history, opened)]
+    if fitting == [len(ours)]:
+        return None
+    fits = [ours[number] if 0 <= number < len(ours) else None for number in fitting]
+    decided = {None if listed is None or listed.decided_at + _MOST_SKEW < opened.timestamp else listed.decided
+               for listed in fits}  # fmt: skip
+    may_be_last = bool(ours) and len(ours) - 1 in fitting and ours[-1] is history.transactions[-1]
+    is_pending = may_be_last and ours[-1].status in _UNDECIDED
+    return Decision(decided.pop() if len(decided) == 1 else None, SOURCE, is_pending)
+
+
+def _fits(number: int, ours: Sequence[Listed], history: History, opened: Opened) -> bool:
+    """Whether the open transaction can be `ours[number]`, the transactions of `history` that may have the partition; -1
+    for one before them that the log no longer has, and `len(ours)` for one after all of them.
+
+    Each marker before it must then be that of a transaction before this one, with its decision and epochs, and one
+    difference of the two clocks must explain their times. Not every marker may have been written long after its
+    decision.
+    """
+    low, high = float(-_MOST_SKEW), float(_MOST_SKEW)
+    delays: list[int] = []
+    every, markers = history.transactions, opened.markers
+    if number < 0:
+        if not _may_be_missing(opened.epoch, history):
+            return False
+        began = every[0].started if every else None
+    elif number == len(ours):
+        if ours and (ours[-1].decided is None or _is_below(opened.epoch, ours[-1].marker_epoch)):
+            return False
+        began = None
+    else:
+        if opened.epoch is not None and opened.epoch not in ours[number].epochs:
+            return False
+        began = ours[number].started
+    if began is not None and markers:
+        low = max(low, markers[-1].timestamp - began)
+    pairs = list(zip(reversed(markers), reversed(ours[: max(number, 0)]), strict=False))
+    for marker, pair in pairs:
+        if pair.partitions is None:  # the partition may not have been part of it
+            return min(delays, default=0) <= _MOST_SKEW + _MOST_DELAY
+        if (pair.decided, pair.marker_epoch) != (marker.decided, marker.epoch) or marker.of_epoch not in pair.epochs:
+            return False
+        low = low if pair.followed_at is None else max(low, marker.timestamp - pair.followed_at)
+        delays.append(marker.timestamp - pair.decided_at)
+        high = min(high, delays[-1])
+        if low > high + _DRIFT:
+            return False
+    if low > high + _DRIFT or min(delays, default=0) > _MOST_SKEW + _MOST_DELAY:
+        return False
+    if len(pairs) < len(markers):
+        return all(_may_be_missing(marker.of_epoch, history) for marker in markers[: len(markers) - len(pairs)])
+    unpaired = ours[: max(number - len(pairs), 0)]
+    return not opened.is_from_start or all(each.partitions is None for each in unpaired)
+
+
+def _may_be_missing(epoch: int | None, history: History) -> bool:
+    """Whether a transaction whose batches have this epoch (None: unknown) may be one that the coordinator's log no
+    longer has.
+    """
+    if history.begins is not None:
+        return _is_below(epoch, history.begins)
+    first = history.transactions[0]
+    return _is_below(epoch, max(first.epochs) + (not first.has_own_epoch))
+
+
+def _is_below(epoch: int | None, other: int) -> bool:
+    return epoch is None or epoch < other
+
+
+def by_markers(
+    decision: Decision | None,
+    opened: Opened,
+    elsewhere: Iterable[tuple[TopicPartition, Opened]],
+    *,
+    has_own_epoch: bool,
 ) -> Decision | None:
-    """Determine whether a producer's open transaction was committed or aborted. Return None if no record shows it, or
-    if the last record of the coordinator that names the partition decides an earlier transaction. The coordinator's log
-    is asked first, and then the markers in other partitions.
+    """Return the decision that markers of the same producer in other partitions show if each of its transactions has an
+    epoch of its own (KIP-890); `decision` if there are none of the transaction's epoch. Not known if they contradict
+    each other, or if several transactions may have that epoch.
 
-    `listed` is the last record of the coordinator's log that names the partition, and `last_state` is its last record
-    about the producer; each is None if there is none. `elsewhere` has the producer's last marker in each other
-    partition.
+    A COMMIT marker above the epoch of its batches shows that they have their own. An ABORT marker shows it only with
+    `has_own_epoch`, because a coordinator raises the epoch to abort after a timeout.
     """
-    marker = producer.last_marker
-    if listed is not None and listed.status in PREPARED:
-        if marker is not None and marker.timestamp >= listed.timestamp:
-            return None  # that marker is here: what is open began later
-        return Decision(PREPARED[listed.status], "the coordinator's log, which lists the partition")
-    if last_state is not None and last_state.status in COMPLETE and _is_of(producer, last_state.producer_epoch):
-        is_later = marker is None or marker.timestamp < last_state.timestamp
-        if is_later and _had_begun(producer, last_state.timestamp):
-            return Decision(COMPLETE[last_state.status], "the coordinator's log")
-    return _by_markers(producer, elsewhere)
-
-
-def _by_markers(producer: PartitionProducer, elsewhere: Mapping[TopicPartition, LastMarker]) -> Decision | None:
-    """Return the decision that markers of the same transaction in other partitions show; None if there is no such
-    marker. If they contradict each other, the commit counts. A marker belongs to the transaction if it is newer than
-    the producer's last one here, if its epoch fits, and if it was written after the transaction had begun.
-    """
-    since = -1 if producer.last_marker is None else producer.last_marker.timestamp
-    places: dict[Decided, TopicPartition] = {}
-    for place, marker in elsewhere.items():
-        is_after = marker.timestamp > since and _had_begun(producer, marker.timestamp)
-        if is_after and _is_of(producer, marker.producer_epoch):
-            places.setdefault(Decided.COMMIT if marker.is_commit else Decided.ABORT, place)
-    for decided in Decided:
-        if decided in places:
-            topic, partition = places[decided]
-            return Decision(decided, f"the marker in {topic}-{partition}")
-    return None
-
-
-def _is_of(producer: PartitionProducer, epoch: int) -> bool:
-    """Whether a marker with this epoch can end the producer's transaction; since KIP-890 the marker's epoch is one
-    higher.
-    """
-    return epoch in (producer.producer_epoch, producer.producer_epoch + 1)
-
-
-def _had_begun(producer: PartitionProducer, timestamp: int) -> bool:
-    """Whether the transaction had begun at `timestamp` (ms since 1970); True if its first timestamp is unknown."""
-    begun = producer.transaction_started_at
-    return begun is None or begun <= timestamp
-
-
-def markers_of(
-    producer_id: int, places: Iterable[tuple[TopicPartition, Iterable[PartitionProducer]]]
-) -> dict[TopicPartition, LastMarker]:
-    """Return partition -> last transaction marker of the producer `producer_id`. Partitions without one are omitted.
-    `places` are pairs of a partition and its producers. If a partition occurs several times, the marker of the last
-    occurrence that has one is returned.
-    """
-    return {
-        place: producer.last_marker
-        for place, producers in places
-        for producer in producers
-        if producer.producer_id == producer_id and producer.last_marker is not None
+    since = opened.markers[-1].timestamp - _MOST_SKEW if opened.markers else -1
+    found = {
+        (marker.decided if marker.epoch > marker.of_epoch and (marker.is_commit or has_own_epoch) else None): place
+        for place, there in elsewhere
+        for marker in there.markers
+        if marker.of_epoch == opened.epoch and marker.timestamp >= since
     }
+    if not found:
+        return decision
+    ((decided, (topic, partition)),) = list(found.items())[:1]
+    return Decision(decided if len(found) == 1 else None, f"the marker in {topic}-{partition}")

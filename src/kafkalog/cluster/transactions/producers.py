@@ -16,7 +16,7 @@ from kafkalog.codec.common.errors import FormatError
 from kafkalog.codec.common.findings import Finding, FindingCode, Severity
 from kafkalog.codec.common.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.files.index_files import read_producer_snapshot
-from kafkalog.codec.model import BatchHeader, ControlType, RecordBatch
+from kafkalog.codec.model import BatchHeader, RecordBatch
 from kafkalog.codec.names import parse_segment_file
 from kafkalog.log.directories.partition import Partition
 from kafkalog.log.disk.files import FileSource
@@ -26,16 +26,7 @@ from kafkalog.log.storage.java import InvalidTxnStateError
 from kafkalog.log.storage.producers.state import AppendOrigin, ProducerAppendInfo, ProducerStateEntry
 from kafkalog.log.walk.on_damage import SKIP
 
-__all__ = ["LastMarker", "PartitionProducer", "PartitionProducers", "read_producers"]
-
-
-class LastMarker(Struct, frozen=True):
-    """The control record that ended a producer's last transaction in a partition."""
-
-    is_commit: bool
-    timestamp: int
-    """time of the broker that wrote it, ms since 1970"""
-    producer_epoch: int
+__all__ = ["PartitionProducer", "PartitionProducers", "read_producers"]
 
 
 class PartitionProducer(Struct, frozen=True, kw_only=True):
@@ -50,10 +41,6 @@ class PartitionProducer(Struct, frozen=True, kw_only=True):
     coordinator_epoch: int | None
     transaction_start: int | None
     """first offset of its open transaction"""
-    transaction_started_at: int | None = None
-    """timestamp of the first batch of its open transaction, ms since 1970; None if only a snapshot knows of it"""
-    last_marker: LastMarker | None = None
-    """marker of the last transaction that ended in this log; None if the log has no marker of this producer"""
 
 
 class PartitionProducers(Struct, frozen=True, kw_only=True):
@@ -75,8 +62,6 @@ class _Tracker:
         self.limits = limits
         self.known: dict[int, ProducerStateEntry] = {}
         self.findings: list[Finding] = []
-        self._started_at: dict[int, int] = {}
-        self._markers: dict[int, LastMarker] = {}
 
     def feed(self, batch: RecordBatch, file: str | None) -> None:
         header = batch.header
@@ -91,33 +76,25 @@ class _Tracker:
             return
         if header.is_control and marker is None:
             return  # the whole transaction has been cleaned away
-        if marker is not None:
-            is_commit = marker.marker.type is ControlType.COMMIT
-            self._markers[header.producer_id] = LastMarker(is_commit, header.max_timestamp, header.producer_epoch)
         state = self.known.get(header.producer_id) or ProducerStateEntry(producer_id=header.producer_id)
         append = ProducerAppendInfo(state, AppendOrigin.REPLICATION)
         with contextlib.suppress(InvalidTxnStateError):  # a broker refuses the batch; here it is in the log
             append.append(header, lambda: marker)
         state.update(append.state)
         self.known[header.producer_id] = state
-        if append.started:
-            self._started_at[header.producer_id] = header.base_timestamp
 
     def producers(self) -> tuple[PartitionProducer, ...]:
         """Return all producers, ascending by id."""
         return tuple(self._producer(self.known[each]) for each in sorted(self.known))
 
     def _producer(self, state: ProducerStateEntry) -> PartitionProducer:
-        start = state.current_txn_first_offset
         return PartitionProducer(
             producer_id=state.producer_id,
             producer_epoch=state.producer_epoch,
             last_sequence=state.last_batch.last_sequence,
             last_timestamp=state.last_timestamp,
             coordinator_epoch=state.coordinator_epoch if state.coordinator_epoch >= 0 else None,
-            transaction_start=start,
-            transaction_started_at=None if start is None else self._started_at.get(state.producer_id),
-            last_marker=self._markers.get(state.producer_id),
+            transaction_start=state.current_txn_first_offset,
         )
 
 

@@ -46,10 +46,11 @@ class ProducerLine(Struct, frozen=True, kw_only=True, rename="camel", tag_field=
     log_end_offset: int
     """where the log ends"""
     decided: str | None
-    """how a hanging transaction ended, `commit` or `abort`, if its marker is lost here; null if nothing tells, or if
-    none hangs"""
+    """how a transaction ended whose marker is lost here, `commit` or `abort`; null if that is not known, or if none is
+    lost"""
     decided_by: str | None = field(name="decided_by")
-    """where that is written: the coordinator's log, or a marker in another partition"""
+    """where that is written: the coordinator's log, or a marker in another partition; with `decided` null, where more
+    than one transaction fits, or none does; null if no marker is lost"""
     abort_command: str | None = field(name="abort_command")
     """Kafka's command that ends a hanging transaction, for brokers of 3.0 and later, quoted for a shell; null if none
     hangs"""
@@ -123,7 +124,7 @@ def producer_lines(
                 age_ms=open_here.age_ms if open_here is not None else None,
                 last_stable_offset=place.last_stable_offset,
                 log_end_offset=place.log_end_offset,
-                decided=None if decision is None else str(decision.decided),
+                decided=None if decision is None or decision.decided is None else str(decision.decided),
                 decided_by=None if decision is None else decision.source,
                 abort_command=None if abortable is None else abort_command(abortable, bootstrap_server),
                 abort_command_before_3_0=None

@@ -8,24 +8,35 @@ from __future__ import annotations
 
 import enum
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Container, Iterable, Mapping, Sequence
+from functools import cached_property
+from typing import Any, NamedTuple
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from kafkalog.cluster.coordinator_logs import CoordinatorLogs, coordinator_logs
 from kafkalog.cluster.records.coordinator_records import TRANSACTION_STATE_TOPIC
 from kafkalog.cluster.records.replay import Entry, Until, partitions_of, replay
 from kafkalog.cluster.rules.java import coordinator_partition, hash_order, topic_partition_hash
-from kafkalog.cluster.transactions.lost_markers import Decided, Decision, Listed, decision_of, markers_of
+from kafkalog.cluster.transactions.lost_markers import (
+    Decided,
+    Decision,
+    History,
+    Listed,
+    Opened,
+    by_markers,
+    decision_of,
+    read_opened,
+)
 from kafkalog.cluster.transactions.producers import PartitionProducer, PartitionProducers
 from kafkalog.codec.common.findings import Finding, FindingCode, Severity
 from kafkalog.codec.common.limits import DEFAULT_LIMITS, Limits
 from kafkalog.log.directories.partition import Partition
 
 __all__ = [
-    "WITHOUT_COORDINATOR", "OpenTransaction", "TransactionState", "TransactionalId", "open_transactions",
-    "read_transactions",
+    "WITHOUT_COORDINATOR", "Ending", "Endings", "OpenTransaction", "TransactionState", "TransactionalId",
+    "TransactionalIds", "open_transactions", "read_transactions", "sentence_about",
 ]  # fmt: skip
 
 TopicPartition = tuple[str, int]
@@ -57,6 +68,12 @@ _DEFAULT_PARTITIONS = 50
 """default of `transaction.state.log.num.partitions`"""
 _MOST_TRIED = 1000
 _STATES = frozenset(TransactionState)
+_TAIL = 10_000
+"""offsets before an open transaction in which its producer's markers are looked for first"""
+_RAISES_EPOCH = 2
+"""transaction version since which each transaction has its own epoch (KIP-890)"""
+_PREPARED = (TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT)
+_COMPLETE = (TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT)
 _UNDECIDED = (TransactionState.ONGOING, TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT)
 
 
@@ -90,15 +107,33 @@ class TransactionalId(Struct, frozen=True, kw_only=True):
         return self.status in _UNDECIDED
 
 
-class TransactionalIds(Struct, frozen=True, kw_only=True):
+class TransactionalIds(Struct, frozen=True, kw_only=True, dict=True):
     """All transactional ids, ascending, and the partitions of `__transaction_state` that were read."""
 
     ids: tuple[TransactionalId, ...]
     partitions_read: tuple[int, ...]
     findings: tuple[Finding, ...]
     logs: CoordinatorLogs
-    listed: Mapping[tuple[int, TopicPartition], Listed]
-    """by producer id and partition: the last record that names the partition as part of a transaction"""
+    sources: tuple[Partition, ...]
+    """the partitions of `__transaction_state`"""
+
+    @cached_property
+    def by_producer(self) -> Mapping[int, TransactionalId]:
+        """By producer id the transactional id that has it now."""
+        return {transactional_id.producer_id: transactional_id for transactional_id in self.ids}
+
+    def histories(self, producer_ids: Container[int], limits: Limits = DEFAULT_LIMITS) -> dict[int, History]:
+        """Read the transactions of these producers from `__transaction_state` again; producers without a record are
+        omitted. Raises `StorageError` if files cannot be read.
+        """
+        states: dict[int, list[TransactionalId]] = {}
+        for partition in self.sources:
+            for each in replay(partition, [], limits=limits):
+                value = each.record.value if isinstance(each, Entry) and each.record.understood else None
+                if isinstance(each, Entry) and value is not None and value.fields["producer_id"] in producer_ids:
+                    state = _transactional_id(each, value.fields, partition.partition or 0)
+                    states.setdefault(state.producer_id, []).append(state)
+        return {producer_id: _history(records) for producer_id, records in states.items()}
 
     @property
     def are_all(self) -> bool:
@@ -163,7 +198,6 @@ def read_transactions(
     """
     partitions = tuple(partitions)
     states: dict[str, TransactionalId] = {}
-    listed: dict[tuple[int, TopicPartition], Listed] = {}
     findings: list[Finding] = []
     places = partitions_of(partitions, TRANSACTION_STATE_TOPIC)
     for partition in places:
@@ -176,8 +210,6 @@ def read_transactions(
             else:
                 state = _transactional_id(each, each.record.value.fields, number)
                 states[state.transactional_id] = state
-                last = Listed(state.status, state.last_update_timestamp, state.producer_epoch)
-                listed.update(dict.fromkeys(((state.producer_id, place) for place in state.partitions), last))
     ids = tuple(states[name] for name in sorted(states))
     logs = coordinator_logs(partitions, TRANSACTION_STATE_TOPIC, findings, limits)
     return TransactionalIds(
@@ -185,8 +217,50 @@ def read_transactions(
         partitions_read=tuple(place.partition or 0 for place in places),
         findings=tuple(findings),
         logs=logs,
-        listed=listed,
+        sources=tuple(places),
     )
+
+
+def _history(states: Sequence[TransactionalId]) -> History:
+    """Return the transactions of one producer by all records about it, which are in the order of the log."""
+    transactions: list[Listed] = []
+    last, begins = None, None
+    for state in states:
+        status, epoch, is_raised = state.status, state.producer_epoch, state.client_transaction_version >= _RAISES_EPOCH
+        is_new_id = is_raised and epoch == 0  # the transaction before had another producer id
+        if last is None and (status == TransactionState.EMPTY or (status in _COMPLETE and is_new_id)):
+            begins = epoch
+        elif status == TransactionState.ONGOING or status in _PREPARED or status in _COMPLETE:
+            if last == TransactionState.ONGOING or (last in _PREPARED and status in _COMPLETE):
+                partitions = transactions[-1].partitions if status in _COMPLETE else frozenset(state.partitions)
+                decided_at = transactions[-1].decided_at if status in _COMPLETE else state.last_update_timestamp
+                transactions[-1] = replace(
+                    transactions[-1],
+                    status=status,
+                    marker_epoch=epoch,
+                    partitions=partitions,
+                    decided_at=decided_at,
+                    has_own_epoch=is_raised,
+                )
+            else:
+                started = max(state.start_timestamp, 0) or state.last_update_timestamp
+                if transactions:
+                    transactions[-1] = replace(transactions[-1], followed_at=started)
+                before = (epoch,) if status == TransactionState.ONGOING or not is_raised else (epoch - 1,)
+                may_be_fenced = status in (TransactionState.PREPARE_ABORT, TransactionState.COMPLETE_ABORT)
+                transactions.append(
+                    Listed(
+                        status=status,
+                        epochs=(before[0] - 1, *before) if may_be_fenced else before,
+                        marker_epoch=epoch,
+                        partitions=None if status in _COMPLETE else frozenset(state.partitions),
+                        started=started,
+                        decided_at=state.last_update_timestamp,
+                        has_own_epoch=is_raised,
+                    )
+                )
+        last = status
+    return History(tuple(transactions), begins)
 
 
 class OpenTransaction(Struct, frozen=True, kw_only=True):
@@ -203,116 +277,190 @@ class OpenTransaction(Struct, frozen=True, kw_only=True):
     age_ms: int | None
     """ms from its last batch until now"""
     decision: Decision | None = None
-    """its decision, if the marker was lost; None if nothing shows one"""
+    """its decision, if the marker was lost; None if it was not, or if the coordinator has no such transaction"""
     coordinator_state: str | None = None
     """Kafka's name of the coordinator's last state; None if unknown"""
 
     @property
     def may_be_aborted(self) -> bool:
-        """Whether it hangs, and no record shows that it was committed."""
+        """Whether it hangs, and no record shows that it was or may have been committed."""
         return bool(self.hanging) and (self.decision is None or self.decision.decided is Decided.ABORT)
 
     @property
     def sentence(self) -> str:
-        """Describe a hanging transaction: where it is open, whether it was committed or aborted, and which marker is
-        missing.
-
-        If its decision is unknown, the text says that the coordinator has no such transaction. If it was committed, the
-        text warns not to abort it.
+        """Describe a transaction whose coordinator will not end it, or will end it as it ends a later one; see
+        `sentence_about`.
         """
-        producer = self.producer
-        text = f"producer {producer.producer_id} holds a transaction open from offset {producer.transaction_start} on"
-        if self.decision is None:
-            return f"{text}{WITHOUT_COORDINATOR}"
-        decided, source = self.decision.decided, self.decision.source
+        start = self.producer.transaction_start or 0
+        return sentence_about(self.producer.producer_id, start, self.hanging, self.decision, self.coordinator_state)
+
+
+_LATER = {
+    TransactionState.PREPARE_COMMIT.label: "a start commits its records, as its coordinator writes the COMMIT marker "
+    "of a later one there",
+    TransactionState.PREPARE_ABORT.label: "a start hides its records, as its coordinator writes the ABORT marker of a "
+    "later one there",
+}
+"""what ends a transaction, by the last state of its coordinator, which is of a later one"""
+
+
+def sentence_about(
+    producer_id: int, first_offset: int, hanging: bool | None, decision: Decision | None, state: str | None
+) -> str:
+    """Return a sentence about an open transaction: where it begins, whether it was committed or aborted, which marker
+    is missing, and what ends it. `hanging` and `decision` are as in `Ending`, `state` is the coordinator's last one.
+
+    If the decision is unknown, the text says so, or that the coordinator has no such transaction. If it was committed,
+    the text warns not to abort it.
+    """
+    text = f"producer {producer_id} holds a transaction open from offset {first_offset} on"
+    if decision is None:
+        return f"{text}{WITHOUT_COORDINATOR}"
+    decided = decision.decided
+    if decided is None:
+        text = f"{text} whose end marker is lost, and nothing here tells whether it was committed or aborted"
+    else:
         name = "COMMIT" if decided is Decided.COMMIT else "ABORT"
-        text = (
-            f"{text}, but it was {decided.word} ({source}): its {name} marker is lost. The coordinator has "
-            "completed it and does not write the marker again; consumers of committed data stop there"
-        )
-        if decided is Decided.ABORT:
-            return text
-        return (
-            f"{text}. Do not abort it: its records are committed. The next commit of the same transactional id in this "
-            "partition ends it (runbook: lost-marker)"
-        )
+        text = f"{text}, but it was {decided.word} ({decision.source}): its {name} marker is lost"
+    if hanging is False:
+        later = "the marker of a later transaction, which is ongoing, ends it too"
+        return f"{text}; {_LATER.get(state or '', later)} (runbook: lost-marker)"
+    if decided is None:
+        return f"{text}: consumers of committed data stop there (runbook: lost-marker)"
+    text = (
+        f"{text}. The coordinator has completed it and does not write the marker again; consumers of committed data "
+        "stop there"
+    )
+    if decided is Decided.ABORT:
+        return text
+    return (
+        f"{text}. Do not abort it: its records are committed. The next commit of the same transactional id in this "
+        "partition ends it (runbook: lost-marker)"
+    )
+
+
+class Ending(NamedTuple):
+    """What the coordinator's log shows of the end of an open transaction."""
+
+    hanging: bool | None
+    """whether the coordinator will not end it; None if unknown"""
+    decision: Decision | None
+    """its own decision, if it hangs, or if the coordinator will end it with the marker of a later transaction that was,
+    or may have been, decided differently; else None. If it may as well be that later one, it is pending"""
+
+
+class Endings:
+    """How open transactions ended, by `__transaction_state`, and by markers in the partitions `others`, which are read
+    only if necessary. Each question raises `StorageError` if files cannot be read.
+    """
+
+    def __init__(self, coordinator: TransactionalIds, others: Iterable[Partition] = ()) -> None:
+        self._coordinator = coordinator
+        self._others = tuple(others)
+        self._histories: dict[int, History | None] = {}
+        self._elsewhere: dict[int, list[tuple[TopicPartition, Opened]]] = {}
+
+    def of(self, partition: Partition, firsts: Mapping[int, int]) -> dict[int, Ending]:
+        """Return, by producer id, how the transactions that are open in `partition` ended; `firsts` has their first
+        offsets.
+        """
+        place, logs = (partition.topic or "", partition.partition or 0), self._coordinator.logs
+        owners = {producer_id: self._coordinator.by_producer.get(producer_id) for producer_id in firsts}
+        endings = dict.fromkeys(firsts, Ending(None, None))
+        asked = {producer_id: firsts[producer_id] for producer_id, owner in owners.items()
+                 if (logs.is_whole(owner.log_partition) if owner is not None else self._knows_all)}  # fmt: skip
+        new = asked.keys() - self._histories.keys()
+        if new:
+            self._histories |= {**dict.fromkeys(new), **self._coordinator.histories(new)}
+        start = max(min(asked.values(), default=0) - _TAIL, 0)
+        while asked:
+            for producer_id, opened in read_opened(partition, asked, start).items():
+                owner = owners[producer_id]
+                is_hanging = owner is None or not (owner.is_undecided and place in owner.partitions)
+                decision = self._decision(producer_id, place, opened, is_hanging=is_hanging)
+                is_known = owner is None or not is_hanging or owner.log_partition in logs.watermarked
+                endings[producer_id] = Ending(is_hanging if is_known else None, decision)
+            unknown = {producer_id for producer_id in asked if (decision := endings[producer_id].decision) is not None
+                       and decision.decided is None}  # fmt: skip
+            asked = {producer_id: first for producer_id, first in asked.items() if start and producer_id in unknown}
+            start = 0
+        return endings
+
+    @property
+    def _knows_all(self) -> bool:
+        logs = self._coordinator.logs
+        return self._coordinator.are_all and logs.watermarked >= set(logs.read)
+
+    def _decision(
+        self, producer_id: int, place: TopicPartition, opened: Opened, *, is_hanging: bool
+    ) -> Decision | None:
+        history = self._histories[producer_id]
+        decision = None if history is None else decision_of(history, place, opened)
+        if not is_hanging:  # the coordinator will write the marker of its last transaction
+            last = None if history is None else history.transactions[-1].decided
+            if decision is None or (decision.is_pending and last is None):
+                return None
+            return None if decision.decided is not None and decision.decided is last else decision
+        if history is not None and (decision is None or decision.decided is not None):
+            return decision
+        if producer_id not in self._elsewhere:
+            self._elsewhere[producer_id] = [
+                ((other.topic or "", other.partition or 0), read_opened(other, {producer_id: None})[producer_id])
+                for other in self._others
+            ]
+        elsewhere = (each for each in self._elsewhere[producer_id] if each[0] != place)
+        has_own_epoch = history is not None and any(each.has_own_epoch for each in history.transactions)
+        return by_markers(decision, opened, elsewhere, has_own_epoch=has_own_epoch)
 
 
 def open_transactions(
     producers: Iterable[PartitionProducers],
     coordinator: TransactionalIds,
-    others: Callable[[], Sequence[PartitionProducers]] = lambda: (),
+    others: Iterable[Partition] = (),
     now_ms: int | None = None,
 ) -> tuple[list[OpenTransaction], list[Finding]]:
-    """Return the open transactions of all partitions, and a warning for each that hangs. A transaction hangs if its
-    coordinator no longer has it. `OpenTransaction.hanging` is None if this is unknown, because the coordinator's log
-    was not read completely or its high watermark is not recorded.
+    """Return the open transactions of all partitions, and a warning for each that hangs, or that its coordinator will
+    end differently than it was decided. A transaction hangs if its coordinator no longer has it.
+    `OpenTransaction.hanging` is None if this is unknown, because the coordinator's log was not read completely or its
+    high watermark is not recorded.
 
-    `others` returns the producers of further partitions, which may show how a hanging transaction was decided. It is
-    called at most once, and only if one hangs. Ages are in ms up to `now_ms` (ms since 1970; None: the present time).
-    An age is None if the producer's last timestamp is unknown.
+    `others` are further partitions, which may show how a hanging transaction was decided. Ages are in ms up to `now_ms`
+    (ms since 1970; None: the present time). An age is None if the producer's last timestamp is unknown.
     """
     producers = list(producers)
     now = time.time_ns() // 1_000_000 if now_ms is None else now_ms
-    elsewhere: list[PartitionProducers] | None = None
-    by_producer = {transactional_id.producer_id: transactional_id for transactional_id in coordinator.ids}
-    logs = coordinator.logs
-    whole = coordinator.are_all and logs.watermarked >= set(logs.read)
+    read = {place.partition.path: place.partition for place in producers}
+    endings = Endings(coordinator, {**read, **{other.path: other for other in others}}.values())
     open_transactions: list[OpenTransaction] = []
     findings: list[Finding] = []
     for place in producers:
-        topic, number = place.partition.topic or "", place.partition.partition or 0
+        firsts = {producer.producer_id: producer.transaction_start for producer in place.producers
+                  if producer.transaction_start is not None}  # fmt: skip
+        ended = endings.of(place.partition, firsts) if firsts else {}
         for producer in place.producers:
             if producer.transaction_start is None:
                 continue
-            known = by_producer.get(producer.producer_id)
-            hanging: bool | None = None
-            if known is not None and logs.is_whole(known.log_partition):
-                hanging = not (known.is_undecided and (topic, number) in known.partitions)
-                if hanging and known.log_partition not in logs.watermarked:
-                    hanging = None
-            elif known is None and whole:
-                hanging = True
-            decision = None
-            if hanging:
-                if elsewhere is None:
-                    elsewhere = [*producers, *others()]
-                decision = _decision((topic, number), producer, known, coordinator, elsewhere)
-            age = max(now - producer.last_timestamp, 0) if producer.last_timestamp >= 0 else None
+            known = coordinator.by_producer.get(producer.producer_id)
+            hanging, decision = ended[producer.producer_id]
+            decision = None if hanging is None or (decision is not None and decision.is_pending) else decision
             opened = OpenTransaction(
-                topic=topic,
-                partition=number,
+                topic=place.partition.topic or "",
+                partition=place.partition.partition or 0,
                 producer=producer,
                 transactional_id=None if known is None else known.transactional_id,
                 hanging=hanging,
-                age_ms=age,
+                age_ms=max(now - producer.last_timestamp, 0) if producer.last_timestamp >= 0 else None,
                 decision=decision,
                 coordinator_state=None if known is None else known.state,
             )
             open_transactions.append(opened)
-            if hanging:
+            if hanging or decision is not None:
                 code = FindingCode.TRANSACTION_HANGING
                 path = place.partition.path
                 findings.append(
                     Finding(code, Severity.WARNING, None, producer.transaction_start, opened.sentence, path)
                 )
     return open_transactions, findings
-
-
-def _decision(
-    place: TopicPartition,
-    producer: PartitionProducer,
-    known: TransactionalId | None,
-    coordinator: TransactionalIds,
-    everywhere: Iterable[PartitionProducers],
-) -> Decision | None:
-    """Return the decision about a hanging transaction of partition `place`, by the coordinator's log and by markers in
-    other partitions; None if unknown. `known` is the producer's transactional id, None if the coordinator has none.
-    """
-    last = None if known is None else Listed(known.status, known.last_update_timestamp, known.producer_epoch)
-    pairs = (((each.partition.topic or "", each.partition.partition or 0), each.producers) for each in everywhere)
-    markers = markers_of(producer.producer_id, (pair for pair in pairs if pair[0] != place))
-    return decision_of(producer, coordinator.listed.get((producer.producer_id, place)), last, markers)
 
 
 def _fits(places: Sequence[tuple[str, int]], count: int) -> bool:

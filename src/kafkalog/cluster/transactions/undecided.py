@@ -4,13 +4,13 @@ behind transactions that remain open.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from functools import cached_property
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from kafkalog.cluster.transactions.transactions import TransactionalId, TransactionState
+from kafkalog.cluster.transactions.lost_markers import Decided, decided_by
+from kafkalog.cluster.transactions.transactions import Ending, Endings, TransactionalIds
 from kafkalog.codec.common.findings import Finding
 from kafkalog.codec.common.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.files.index_files import ABORTED_TRANSACTION_VERSION
@@ -55,19 +55,19 @@ class Waiting(Struct, frozen=True, kw_only=True):
 class DecidedPartition:
     """A readable partition (`ReadablePartition`) whose open transactions are decided by the coordinator's log.
 
-    `coordinator` are the transactional ids in `__transaction_state`. With `abort_rest` transactions that remain open
+    `coordinator` is what was read from `__transaction_state`. With `abort_rest` transactions that remain open
     count as aborted. Reading may be limited to the offsets from `start_offset` up to, not including, `end_offset`.
     """
 
     def __init__(
-        self, partition: Partition, coordinator: Iterable[TransactionalId], *, abort_rest: bool,
+        self, partition: Partition, coordinator: TransactionalIds, *, abort_rest: bool,
         start_offset: int | None = None, end_offset: int | None = None,
     ) -> None:  # fmt: skip
         self.listed = partition
         self._start_offset = start_offset
         self.end_offset = end_offset
         """offset after the last one that is read; None for the log's end"""
-        self._known = {transactional_id.producer_id: transactional_id for transactional_id in coordinator}
+        self._coordinator = coordinator
         self._abort_rest = abort_rest
         self._decided: Transactions | None = None
 
@@ -135,25 +135,27 @@ class DecidedPartition:
     def _decide(self, transactions: Transactions) -> Transactions:
         aborted = list(transactions.aborted)
         still_open = {}
-        for producer_id, first in transactions.open_first_offsets.items():
-            status = self._status(producer_id)
-            if status is TransactionState.PREPARE_COMMIT:
+        opened = transactions.open_first_offsets
+        endings = Endings(self._coordinator).of(self.listed, opened) if opened else {}
+        for producer_id, first in opened.items():
+            decided = self._decided_of(producer_id, endings[producer_id])
+            if decided is Decided.COMMIT:
                 continue
-            if status is TransactionState.PREPARE_ABORT or self._abort_rest:
+            if decided is Decided.ABORT or self._abort_rest:
                 last, stable = max(transactions.log_end_offset - 1, first), transactions.last_stable_offset
                 aborted.append(AbortedTransaction(ABORTED_TRANSACTION_VERSION, producer_id, first, last, stable))
             else:
                 still_open[producer_id] = first
         return replace(transactions, aborted=tuple(aborted), open_first_offsets=still_open)
 
-    def _status(self, producer_id: int) -> TransactionState | None:
-        """Return the coordinator's state of a producer's transaction in this partition; None if the coordinator has
-        none that is ongoing or prepared.
+    def _decided_of(self, producer_id: int, ending: Ending) -> Decided | None:
+        """Return how a transaction was decided, by its own decision and never by the marker of a later one; None if it
+        is ongoing, or if this is unknown.
         """
-        known = self._known.get(producer_id)
-        if known is None or (self.topic, self.partition) not in known.partitions:
-            return None
-        return TransactionState(known.status) if known.is_undecided else None
+        if ending.decision is not None and not ending.decision.is_pending:
+            return ending.decision.decided
+        known = self._coordinator.by_producer.get(producer_id)
+        return None if known is None or ending.hanging is not False else decided_by(known.status)
 
     @cached_property
     def waiting(self) -> Waiting | None:
@@ -197,7 +199,7 @@ class DecidedPartition:
         )
 
     def _open_producer(self, producer_id: int, first: int, records: int) -> OpenProducer:
-        known = self._known.get(producer_id)
+        known = self._coordinator.by_producer.get(producer_id)
         name, state = (None, None) if known is None else (known.transactional_id, known.state)
         return OpenProducer(
             producer_id=producer_id, transactional_id=name, state=state, first_offset=first, records=records

@@ -4,11 +4,49 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from kafkalog.cluster.records.coordinator_records import decode_record
 from kafkalog.codec.model import BatchHeader, ControlType
+from kafkalog.codec.plain.records import decode_batch
 from kafkalog.codec.plain.scanner import scan
 from kafkalog.log.reading.transactions import marker_of
 
-__all__ = ["without_a_trace", "without_last_marker"]
+__all__ = ["cut_coordinator", "without_a_trace", "without_last_marker", "without_marker"]
+
+
+def without_marker(root: Path, name: str, producer_id: int, number: int) -> bool:
+    """Cut the log of partition `name` before a marker of a producer, the first of which is number 0. Return whether it
+    is a COMMIT marker.
+    """
+    batches = [(log, batch) for log in sorted((root / name).glob("*.log")) for batch in scan(log.read_bytes()).batches]
+    log, batch = [(log, batch) for log, batch in batches if isinstance(batch.header, BatchHeader)
+                  and batch.header.producer_id == producer_id and batch.header.is_control][number]  # fmt: skip
+    marker = marker_of(batch)
+    assert marker is not None
+    log.write_bytes(log.read_bytes()[: batch.position])
+    for path in (root / name).iterdir():
+        if path.stem.isdigit() and int(path.stem) > batch.header.first_offset:
+            path.unlink()
+    (root / ".kafka_cleanshutdown").unlink(missing_ok=True)
+    return marker.marker.type is ControlType.COMMIT
+
+
+def cut_coordinator(root: Path, producer_id: int, status: int) -> None:
+    """Cut the coordinator's log behind the last record about the producer with this state."""
+    for log in root.glob("__transaction_state-*/*.log"):
+        ends = []
+        for batch in scan(log.read_bytes()).batches:
+            for record in decode_batch(batch).records:
+                decoded = decode_record("__transaction_state", record.key, record.value)
+                value = decoded.value.fields if decoded.value is not None else {}
+                if (value.get("producer_id"), value.get("transaction_status")) == (producer_id, status):
+                    ends.append((batch.position + batch.size, batch.header.next_offset))
+        if ends:
+            position, offset = ends[-1]
+            log.write_bytes(log.read_bytes()[:position])
+            checkpoint = root / "replication-offset-checkpoint"
+            checkpoint.write_text(f"0\n1\n{log.parent.name.replace('-', ' ')} {offset}\n")
+            return
+    raise AssertionError(f"no record about producer {producer_id} with state {status}")
 
 
 def without_last_marker(root: Path, kind: ControlType) -> tuple[str, int, int]:
