@@ -58,5 +58,6 @@ def other_segment(partition: Partition, time_index: str, limits: Limits) -> str 
             times |= {marker.max_timestamp for marker in markers if last < marker.base_offset < name.base_offset}
             found = batch.last_offset, batch.producer_id, batch.last_sequence
             if found != (entry.last_offset, entry.producer_id, entry.last_sequence) or entry.timestamp not in times:
-                return f"the log is {OTHER_SEGMENT} ({os.path.basename(path)}): look for another copy before they are made again"
+                snapshot = os.path.basename(path)
+                return f"the log is {OTHER_SEGMENT} ({snapshot}): look for another copy before they are made again"
     return None
