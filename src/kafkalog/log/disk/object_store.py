@@ -80,8 +80,8 @@ class StorageOptions:
 
 
 def mount_default(path: str) -> None:
-    """Make a URI readable with the store's settings from the environment. Raises `UsageError` for a `file:` URI, and
-    for credentials in the URI.
+    """Make a URI readable with the store's settings from the environment. Raises `UsageError` for a `file:` URI, a
+    malformed one, and one that contains credentials.
     """
     if _is_file_uri(path):
         raise UsageError(f"{path}: give the path without file:")
