@@ -113,9 +113,10 @@ def test_a_scheme_of_no_store_is_refused() -> None:
         kafkalog.open("nowhere://bucket/data")
 
 
-def test_a_malformed_uri_is_refused() -> None:
-    with pytest.raises(UsageError, match=r"^s3: the URI is malformed: Invalid IPv6 URL$"):
-        kafkalog.open("s3://[bucket/data")
+@pytest.mark.parametrize("uri", ["s3://[bucket/data", "s3://user:secret@b\N{FULLWIDTH COLON}/data"])
+def test_a_malformed_uri_is_refused(uri: str) -> None:
+    with pytest.raises(UsageError, match=r"^s3: the URI has a malformed host or bucket$"):
+        kafkalog.open(uri)
 
 
 def test_a_first_listing_through_fsspec_has_the_path_of_its_file_system(monkeypatch: pytest.MonkeyPatch) -> None:

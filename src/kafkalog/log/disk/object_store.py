@@ -108,8 +108,8 @@ def root_of_uri(path: str) -> str:
 def _parts(path: str) -> SplitResult:
     try:
         return urlsplit(path)
-    except ValueError as error:  # such as brackets without an IPv6 address
-        raise UsageError(f"{path.partition(':')[0]}: the URI is malformed: {error}") from None
+    except ValueError:  # such as brackets without an IPv6 address; its text may have credentials
+        raise UsageError(f"{path.partition(':')[0]}: the URI has a malformed host or bucket") from None
 
 
 class _Store:
