@@ -275,7 +275,7 @@ def _looked(
     wanted ones, is omitted, unless `is_again` is set or something unreadable in it may be selected.
 
     `jobs` processes read at a time, and `on_read` is called with the number of bytes read. Checks of a whole directory
-    are made only if everything is selected.
+    are made only if `select` is `ALL`.
     """
     together = inventory.findings_together()
     known = facts_of_each([each.path for each in inventory.log_dirs]) if select == ALL else {}

@@ -7,11 +7,13 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from fsspec.implementations.memory import MemoryFileSystem
 
 import kafkalog
 from kafkalog.codec.common.errors import StorageError, UsageError
 from kafkalog.log import Log, LogConfig, NewRecord
 from kafkalog.log.disk import remote_file as mounts
+from kafkalog.log.disk.files import scan_directory
 from kafkalog.log.disk.object_store import StorageOptions
 from kafkalog.log.disk.store_retries import Retries, ShortReadError
 from kafkalog.log.disk.uri_patterns import matching
@@ -109,6 +111,24 @@ def test_every_reader_reads_a_store(data: Path, monkeypatch: pytest.MonkeyPatch)
 def test_a_scheme_of_no_store_is_refused() -> None:
     with pytest.raises(UsageError, match="nowhere"):
         kafkalog.open("nowhere://bucket/data")
+
+
+@pytest.mark.parametrize("uri", ["s3://[bucket/data", "s3://user:secret@b\N{FULLWIDTH COLON}/data"])
+def test_a_malformed_uri_is_refused(uri: str) -> None:
+    with pytest.raises(UsageError, match=r"^s3: the URI has a malformed host or bucket$"):
+        kafkalog.open(uri)
+
+
+def test_a_first_listing_through_fsspec_has_the_path_of_its_file_system(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The host may be no part of the path, as in `sftp://host/path`."""
+
+    def strip(path: str) -> str:
+        return f"/{path.removeprefix('memory://').partition('/')[2]}" if "://" in path else path.rstrip("/")
+
+    monkeypatch.setattr(MemoryFileSystem, "store", {})
+    monkeypatch.setattr(MemoryFileSystem, "_strip_protocol", staticmethod(strip))
+    MemoryFileSystem().pipe("/data/x-0/note", b"1")
+    assert [entry.name for entry in scan_directory("memory://host/data")] == ["x-0"]
 
 
 def test_the_scheme_of_a_uri_may_be_in_capitals(data: Path) -> None:

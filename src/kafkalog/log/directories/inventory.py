@@ -168,7 +168,7 @@ class Inventory(Struct, frozen=True, kw_only=True):
     ) -> tuple[Partition, ...]:
         """Return the partitions that a consumer would read, as far as `select` and `wants` accept them. First come the
         live topic-partitions of the log directories, each once, then the partition directories and segment files that
-        the caller named. A segment file in no partition directory is returned only if everything is selected.
+        the caller named. A segment file in no partition directory is returned only if `select` is `ALL`.
 
         If several directories have one topic-partition, `replica` chooses among them: `"longest"`, or the path of one
         of them or of its log directory. Without a choice, or if it does not match exactly one, raises `ReplicaError` (a

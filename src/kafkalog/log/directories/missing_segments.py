@@ -22,10 +22,10 @@ def missing_segments(
     """Yield a SEGMENT_MISSING finding for each range of missing offsets in a partition directory. `missing` has first
     and last offset (inclusive) of each range, from `MissingOffsets`. Offsets below `log_start` are ignored.
 
-    `bases` are the base offsets of existing segments. If a range begins at one of them, that segment is empty or has
-    lost its first batches, and the finding names it. The latter is passed only if the topic is known not to be
-    compacted. Otherwise the range ends where a segment begins, and the finding names that one. `is_compacted` says that
-    the log is compacted and that the cleaner has not reached these ranges.
+    `bases` are the base offsets of existing segments. The finding names the segment that begins at the first missing
+    offset: it is empty, or its first batches are missing. If there is none, it names the segment that begins after the
+    range. Pass ranges of missing first batches only if the topic is known not to be compacted. `is_compacted` says
+    that the log is compacted and that the cleaner has not reached these ranges.
     """
     begun = frozenset(bases)
     has_heads = any(first in begun and last + 1 not in begun for first, last in missing)
@@ -48,8 +48,8 @@ def removed_batches(
     directory: str, missing: Iterable[tuple[int, int]], log_start: int, bases: Iterable[int]
 ) -> Iterator[Finding]:
     """Yield a SEGMENT_MISSING finding of severity INFO for each range of offsets that is missing between two batches of
-    one segment of a topic that is known not to be compacted. A crash does not do this. Salvage, which an operator has
-    asked for, does. `missing` and the other arguments are as in `missing_segments`.
+    one segment of a topic that is known not to be compacted. A crash does not do this; a recovery with
+    `--mode salvage` does. The arguments are as in `missing_segments`. Ranges below the first segment are ignored.
     """
     there = sorted(bases)
     for first, last in missing:

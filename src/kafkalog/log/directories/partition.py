@@ -600,9 +600,9 @@ def _first_offset(path: str, limits: Limits) -> int:
 
 def open_segment(path: PathLike, *, limits: Limits = DEFAULT_LIMITS) -> Partition:
     """Return a single log file, in any directory, as a partition of one segment. If `path` ends in `.log`, the
-    partition has the index files beside it. The name may be `NNN.log` with any of Kafka's suffixes, or end in
-    `.checkpoint` as that of a KRaft snapshot, which gets base offset 0. A file with any other name must begin with a
-    valid batch, whose base offset becomes the segment's. Raises `UsageError` if it does not exist or is not a segment,
+    partition has the index files beside it. The base offset is the one in the name, which may be `NNN.log` with any of
+    Kafka's suffixes. It is 0 for a KRaft snapshot (`.checkpoint`). A file with another name must begin with a valid
+    batch, and gets the offset of its first record. Raises `UsageError` if the file does not exist or is not a segment,
     `StorageError` if it cannot be read.
 
     * `path`: the log file

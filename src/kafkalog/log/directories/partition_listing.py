@@ -122,11 +122,12 @@ class PartitionListing:
 
     def put_swaps_in_place(self) -> None:
         """Complete an interrupted replacement of segments in this listing, as a broker's start would on disk; no file
-        is renamed. A complete segment that the cleaner wrote has the suffix `.swap`. It replaces the segments whose
-        base offsets it covers (`LogLoader.load`), unless a segment with a lower or equal base offset is still
-        `.cleaned`.
+        is renamed. Complete segments that the cleaner wrote have the suffix `.swap`. They replace all segments from the
+        first one's base offset to the last one's end (`LogLoader.load`). A `.swap` segment is ignored if a segment with
+        a lower or equal base offset is still `.cleaned`.
 
-        Each replacement makes a WARNING finding. If a `.swap` file cannot be read, only a finding is made.
+        Each one put in place makes a WARNING finding. If one cannot be read, nothing is replaced, and an UNREADABLE
+        finding is made.
         """
         swaps = {base: files for base, files in self._swaps.items() if base < self._smallest_cleaned}
         complete = [(base, files) for base, files in sorted(swaps.items()) if FileKind.LOG in files]
@@ -182,9 +183,9 @@ class PartitionListing:
             self.found(FindingCode.PARTITION_METADATA_INVALID, path, reason_of(error), Severity.ERROR)
 
     def segments(self) -> tuple[Segment, ...]:
-        """Return the segments with their index files, sorted by base offset. Must be called after all entries were
-        examined. An index file without its log belongs to no segment and adds a FOREIGN_FILE finding, unless the log
-        is a link.
+        """Return the segments with their index files, sorted by base offset. Must be called once, after all entries
+        were examined. An index file without its log belongs to no segment and adds a FOREIGN_FILE finding, unless the
+        log is a link to a file.
         """
         segments = []
         linked = linked_logs(self.findings)

@@ -24,15 +24,15 @@ def returning_records(
     log_at: Callable[[int, int], tuple[Source, int]],
 ) -> tuple[int, int] | None:
     """Return first and last offset (both inclusive) of the records that were deleted and are in the log again; None if
-    nothing shows any. The first is `log_start`, the last is the one before the first epoch begins. `entries` are those
-    of the epoch checkpoint, `bases` the base offsets of the segments. `log_at(base, offset)` returns the log with that
-    base offset, and a byte position from which a scan finds `offset`.
+    nothing shows any. The first is `log_start`, the last is the one before the first epoch begins. `entries` are the
+    entries of the epoch checkpoint, `bases` the base offsets of the segments. `log_at(base, offset)` returns the log
+    with that base offset, and a byte position from which a scan finds `offset`.
 
-    Records were deleted if the first entry begins above `log_start`, but not with a segment, and the last batch that
-    begins below it has the entry's epoch: that epoch began earlier. An epoch that begins with a segment proves nothing,
-    because a start that finds no checkpoint lists the epochs of the segments that it recovers. Neither does a batch
-    without an epoch: epochs of an upgraded log begin later. Reads headers of that segment, from that position on.
-    Raises `StorageError` if a file cannot be read.
+    Records were deleted if the checkpoint's first epoch begins above `log_start`, and the batch before it has the same
+    epoch: the epoch really began earlier. Two cases prove nothing. If the epoch begins with a segment, a start without
+    a checkpoint may have listed it. If the batch has no epoch, the log was upgraded.
+
+    Reads headers of the segment that has the batch. Raises `StorageError` if it cannot be read.
     """
     first = min(entries, key=lambda entry: entry.start_offset, default=None)
     if first is None or first.start_offset <= log_start or first.start_offset in bases:

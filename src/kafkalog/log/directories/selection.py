@@ -130,9 +130,9 @@ class Selection(Struct, frozen=True):
         return selected
 
     def directories(self, root: str, names: Iterable[str]) -> frozenset[str] | None:
-        """Return the selected names among `names`, which are directories in the log directory `root`. Return None if
-        everything is selected. If nothing is selected, raise `UsageError` if exclusions are the reason, and
-        `UnknownName` otherwise.
+        """Return the selected names among `names`, which are directories in the log directory `root`. Return None for
+        `ALL`. If none of them is selected, raise `UsageError` if exclusions are the reason, and `UnknownName`
+        otherwise.
         """
         if self == ALL:
             return None

@@ -120,8 +120,7 @@ class Workers:
 
     def begin(self, phase: str, sizes: Mapping[str, int]) -> None:
         """Start a phase called `phase`, with all progress set to 0. `sizes` has the size in bytes of each file by its
-        path relative to the log directory; only log files in partition directories count. `on_progress` is not called
-        yet.
+        path relative to the log directory; only log files in its subdirectories count. `on_progress` is not called yet.
         """
         self._phase = phase
         self._sizes = {}
@@ -281,8 +280,9 @@ def in_order(
     work is done in up to `jobs` processes, or only in this one if other processes are not worthwhile. Raises the errors
     of `work` while iterating.
 
-    In this process, `work` gets `on_read` and must call it with the number of bytes that it reads. In other processes
-    it gets None; `on_read` is then called here with the item's whole size when the item is done.
+    If only this process works, `work` gets `on_read` and must call it with the number of bytes that it reads.
+    Otherwise `work` gets None, and `on_read` is called here with an item's whole size when it is done. If another
+    process fails, its items are done again here.
     """
     groups: list[Group] = [(str(number),) for number in range(len(items))]
     workers = Workers(jobs)

@@ -14,7 +14,8 @@ __all__ = ["is_zookeeper_directory", "without_zookeeper"]
 
 def is_zookeeper_directory(path: str) -> bool:
     """Whether a directory is ZooKeeper's dataDir (it contains `version-2` and no `meta.properties`), or the `version-2`
-    directory itself with a log or snapshot file in it. Raises `StorageError` if it cannot be listed.
+    directory itself with a log or snapshot file in it. Raises `StorageError` if a directory `version-2` cannot be
+    listed.
     """
     if os.path.basename(absolute(path)) == ZOOKEEPER_DIRECTORY:
         return any(entry.name.startswith(("log.", "snapshot.")) for entry in scan_directory(path))

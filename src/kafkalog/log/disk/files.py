@@ -229,10 +229,10 @@ class FileSource:
         return done
 
     def next_data(self, position: int, end: int) -> int:
-        """Return the first position at or after `position` that is not in a hole of the file, but at most `end`. If the
-        rest of the file is a hole, return the smaller of `end` and the file's present size, but at least `position`.
-        Return `position` if holes cannot be found: in an object store, on a system without SEEK_DATA, and after any
-        other error of the system. Never raises `StorageError`.
+        """Return the first position at or after `position` that is not in a hole of the file. The result is `end` if
+        that position is above it. If only a hole follows, the result is the present size of the file, but at most
+        `end` and at least `position`. It is `position` if holes cannot be found: in an object store, on a system
+        without SEEK_DATA, and after any other error of the system.
         """
         if self._remote is not None or _SEEK_DATA is None:
             return position
@@ -363,8 +363,8 @@ _listed: ContextVar[_Listed | None] = ContextVar("listed", default=None)
 @contextmanager
 def listed_once() -> Iterator[None]:
     """Context manager within which `scan_directory` lists each directory once and then answers from a cache, so that
-    all readers see the same entries. The cache belongs to this context, is bounded (131,072 entries) and is dropped at
-    its end. A nested context begins with an empty cache.
+    all readers see the same entries. The cache holds 131,072 entries; a directory that does not fit is listed each
+    time. The cache is dropped at the end of the context. A nested context begins with an empty one.
     """
     token = _listed.set(_Listed())
     try:
@@ -376,7 +376,7 @@ def listed_once() -> Iterator[None]:
 def status_of(path: str) -> os.stat_result | None:
     """Return the status of a path without following a link; None if it does not exist. For an object store only type,
     size and modification time are set. Raises `StorageError` for other errors, `UsageError` for a URI that is not
-    supported (`file:`, credentials, an unknown scheme or option).
+    supported (`file:`, credentials, malformed, an unknown scheme or option).
     """
     storage = storage_of(path)
     if storage is not None:
@@ -413,7 +413,7 @@ def status_of_entry(entry: Entry) -> os.stat_result | None:
 def exists(path: str) -> bool:
     """Return whether anything has this path, even a dangling link. Return False for an impossible path: too long, below
     a file, or with a NUL character. Raises `StorageError` if access is denied, an I/O error occurs, or a request to an
-    object store fails. Raises `UsageError` for a `file:` URI or one with credentials.
+    object store fails, and `UsageError` for a URI that is not supported, as `status_of` does.
     """
     if storage_of(path) is not None:
         return status_of(path) is not None

@@ -84,7 +84,8 @@ class AppendFile:
 
     def append(self, data: bytes | bytearray | memoryview) -> None:
         """Write `data` at the end of the content and increase `size`; nothing is flushed. If writing fails, the file is
-        truncated to its previous content and `StorageError` is raised. Raises `UsageError` in a forked child.
+        truncated to its previous content if possible, `size` stays, and `StorageError` is raised. Raises `UsageError`
+        in a forked child.
         """
         self._process.require()
         with _wrapped("write the file", self.path):
@@ -189,8 +190,8 @@ def write_new(path: str, data: bytes) -> None:
     """Write `data` as the whole content of a file and flush it. The file is created, or overwritten in place. Its name
     is not flushed: call `sync_directory` for that.
 
-    Raises `StorageError` if writing fails. If an existing file is a link, is not regular, or has other hard links,
-    whose content would change too, raises `StorageError` before anything is changed.
+    Raises `StorageError` if writing fails; the previous content is lost then. If an existing file is a link, is not
+    regular, or has other hard links, whose content would change too, raises `StorageError` before anything is changed.
     """
     with _wrapped("write the file", path):
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | _FLAGS, _MODE)
@@ -227,7 +228,7 @@ def rename(path: str, target: str) -> None:
 def rename_new(path: str, target: str) -> None:
     """Rename a file, but never replace another one: if `target` exists, raise `StorageError` with errno EEXIST. On a
     file system without hard links, `target` is first created as an empty file and then replaced. Raises `StorageError`
-    for other I/O errors too.
+    for other I/O errors too. An error or crash halfway leaves the file under both names, or an empty `target`.
     """
     with _wrapped("rename the file", path):
         try:

@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, TypeVar
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from kafkalog.codec.common.errors import StorageError, UsageError
 from kafkalog.codec.common.extras import how_to_install
@@ -80,12 +80,12 @@ class StorageOptions:
 
 
 def mount_default(path: str) -> None:
-    """Make a URI readable with the store's settings from the environment. Raises `UsageError` for a `file:` URI, and
-    for credentials in the URI.
+    """Make a URI readable with the store's settings from the environment. Raises `UsageError` for a `file:` URI, a
+    malformed one, and one that contains credentials.
     """
     if _is_file_uri(path):
         raise UsageError(f"{path}: give the path without file:")
-    endpoint = os.environ.get(_ENDPOINT) if urlsplit(path).scheme.lower() in ("s3", "s3a", "s3n") else None
+    endpoint = os.environ.get(_ENDPOINT) if _parts(path).scheme in ("s3", "s3a", "s3n") else None
     StorageOptions((path,), () if endpoint is None else (("endpoint", endpoint),))
 
 
@@ -95,23 +95,30 @@ def _is_file_uri(path: str) -> bool:
 
 def root_of_uri(path: str) -> str:
     """Return scheme and authority of a URI, such as `s3://bucket`; the scheme is in lower case. Raises `UsageError` if
-    the authority contains credentials (anything before an `@`, except the container name of an Azure URI); the message
-    does not show them.
+    the authority is malformed (`s3://[`) or contains credentials (anything before an `@`, except the container name of
+    an Azure URI); the message does not show them.
     """
-    parts = urlsplit(path)
-    if "@" in parts.netloc and parts.scheme.lower() not in ("abfs", "abfss", "wasb", "wasbs"):
+    parts = _parts(path)
+    if "@" in parts.netloc and parts.scheme not in ("abfs", "abfss", "wasb", "wasbs"):
         host = parts.netloc.rpartition("@")[2]
         raise UsageError(f"{parts.scheme}://{host}: credentials belong in the options {_PREFIX}*, not into the path")
     return f"{parts.scheme}://{parts.netloc}"
+
+
+def _parts(path: str) -> SplitResult:
+    try:
+        return urlsplit(path)
+    except ValueError:  # such as brackets without an IPv6 address; its text may have credentials
+        raise UsageError(f"{path.partition(':')[0]}: the URI has a malformed host or bucket") from None
 
 
 class _Store:
     """One bucket, container or cluster of an object store or HDFS. It is connected at the first request."""
 
     def __init__(self, path: str, values: dict[str, str]) -> None:
-        parts = urlsplit(path)
+        parts = _parts(path)
         self.root = root_of_uri(path)
-        self._scheme = parts.scheme.lower()
+        self._scheme = parts.scheme
         self._authority = parts.netloc
         self._retries = Retries.of(values)
         self._values = {name: value for name, value in values.items() if name not in _OF_ALL}
@@ -166,9 +173,11 @@ class _Store:
 
     def inner(self, path: str) -> str:
         """Return the path of a URI in the notation of the library that reads it: `bucket/path` for pyarrow, `/path` for
-        HDFS, and for other schemes the result of the fsspec file system's own conversion. It has no slash at the end,
-        except for the root of HDFS.
+        HDFS, both without a slash at the end except for the root of HDFS. For other schemes it is the result of the
+        fsspec file system's own conversion, which needs the connection.
         """
+        if self._scheme not in _KINDS:
+            self._connection()
         if self._strip is not None:
             return str(self._strip(path))
         below = path[len(self.root) :].strip("/")
@@ -220,8 +229,9 @@ class _Store:
 
     def entries(self, path: str) -> list[RemoteEntry]:
         """Return the entries of a directory, in the order of the store. Within `looking_once` the listing is cached and
-        not requested again. Raises `MissingFileError` if the directory does not exist, `StorageError` for other errors
-        of the store, `UsageError` for an option or scheme that is not supported.
+        not requested again; the list is the cached one, so the caller must not change it. Raises `MissingFileError` if
+        the directory does not exist, `StorageError` for other errors of the store, `UsageError` for an option or scheme
+        that is not supported.
         """
         import pyarrow.fs
 
@@ -267,7 +277,8 @@ class _Store:
         not supported.
 
         Within `looking_once`, cached listings are used if possible, and a listing of the path itself may be added to
-        them. A directory that is found in this way has size and modification time 0.
+        them. The root of the store then always exists. A directory that only its own listing shows has size and
+        modification time 0.
         """
         import pyarrow.fs
 

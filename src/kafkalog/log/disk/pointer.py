@@ -250,9 +250,9 @@ def epoch_before_runs(root: str, partition: str) -> int:
 
 
 def _completed(root: str) -> Iterator[tuple[str, int]]:
-    """Yield the directory of each completed recovery of `root` that a quarantine keeps, and its time in ns since 1970.
-    Quarantines that cannot be listed are skipped. Yield nothing if the pointer file cannot be read. Raises
-    `StorageError` if a manifest cannot be examined.
+    """Yield the directory of each completed recovery of `root` that a quarantine keeps, and the modification time of
+    its manifest in ns since 1970. Quarantines that cannot be listed are skipped. Yield nothing if the pointer file
+    cannot be read. Raises `StorageError` if a manifest cannot be examined.
     """
     try:
         pointer = read_pointer(root)

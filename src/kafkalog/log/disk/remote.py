@@ -10,10 +10,10 @@ __all__ = ["storage_of"]
 
 
 def storage_of(path: str) -> Storage | None:
-    """Return the storage that lists and reads a path; None if the path is local. A local file whose name looks like a
-    URI counts as local. If no storage is registered for a URI, one is registered with the settings in the environment;
-    it connects at its first request, which fails if the scheme is unknown. Raises `UsageError` for a `file:` URI or one
-    that contains credentials.
+    """Return the storage that lists and reads a path; None if the path is local. If no storage is registered for a URI,
+    an existing local file of that name counts as local. Otherwise one is registered with the settings in the
+    environment; it connects at its first request, which fails if the scheme is unknown. Raises `UsageError` for a
+    `file:` URI, a malformed one, or one that contains credentials.
     """
     if "://" not in path or not is_uri(path):
         return None

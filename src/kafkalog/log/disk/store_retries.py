@@ -43,8 +43,8 @@ class Retries(Struct, frozen=True):
     @classmethod
     def of(cls, values: Mapping[str, str]) -> Retries:
         """Return the bounds from the options `retries` and `retry.seconds` (names without `storage.`); 10 retries and
-        60 seconds if they are missing. Raises `UsageError` if a value is not a number or is negative, or if the seconds
-        are a million or more.
+        60 seconds if they are missing. Raises `UsageError` if a value is not a number (`retries`: a whole number) or is
+        negative, or if the seconds are a million or more.
         """
         default = cls()
         try:

@@ -16,7 +16,7 @@ def matching(uri: str) -> list[str]:
     within one name and is case-sensitive. It matches a leading dot only if the pattern begins with a dot. For a URI
     without wildcards, return the URI itself without slashes at its end, or an empty list if it does not exist. Raises
     `StorageError` if a request fails, or if a URI with wildcards names a bucket that does not exist. Raises
-    `UsageError` for credentials in the URI or an unknown scheme.
+    `UsageError` for a malformed URI, credentials in it, or an unknown scheme.
     """
     if not glob.has_magic(uri):
         return [uri.rstrip("/")] if exists(uri) else []

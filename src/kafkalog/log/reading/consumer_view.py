@@ -102,11 +102,11 @@ class ConsumerView(Struct, frozen=True, kw_only=True):
         undecided: Iterable[Undecided] = (),
     ) -> ConsumerView:
         """Return the view for `read_committed`. It excludes the `aborted` transactions. It ends at the lowest of
-        `open_first_offsets`, if that is below its end. `findings` become `findings` of the view. If the view ends at a
-        transaction of `undecided`, the finding about it becomes `undecided` of the view.
+        `open_first_offsets`, if that is below its end. The new view has these `findings`. If it ends at the first
+        offset of a transaction in `undecided`, its `undecided` is the finding about that transaction, otherwise None.
 
-        The view does not end at the last stable offset, because in a damaged log that is where the damage begins, and a
-        reader must reach the damage.
+        The view does not end at the last stable offset. In a damaged log the damage begins there, and a reader must
+        reach the damage.
         """
         end = min([self.end_offset, *open_first_offsets])
         why = next(
@@ -161,8 +161,8 @@ def consumer_view(
 
 def _behind_damage(transactions: Transactions, start: int) -> Transactions:
     """Return a copy of `transactions`, the result of a reading through damage, for a consumer that starts at `start`,
-    after the damage. Undecided transactions are those whose outcome the damage hides. Those that end below `start` are
-    dropped. The others count as open too, from the lowest first offset of their producer on.
+    after the damage. It has only the undecided transactions that end at or above `start`. They are also open in it:
+    from their first offset on, or from that of another open transaction of the same producer if that is lower.
     """
     undecided = tuple(transaction for transaction in transactions.undecided if transaction.last_offset >= start)
     first_offsets = dict(transactions.open_first_offsets)
@@ -262,13 +262,13 @@ class BatchSelection:
         return CONTROL_FLAG if self._aborted is None else CONTROL_FLAG | TRANSACTIONAL_FLAG
 
     def low_of(self, batch: RecordBatch) -> int | None:
-        """Return the lowest wanted offset in the next batch. Records below it were already read or are not wanted.
-        Return None if the whole batch is excluded: it ends below `opens_from`, begins at or after the view's end (only
-        if its magic is 2), is a control batch (unless those are wanted), belongs to an aborted or undecided
-        transaction, or is rejected by the batch filter.
+        """Return the lowest offset that is wanted from the next batch on; it is above the batch's last offset if the
+        batch only repeats offsets. Return None if the whole batch is excluded: it ends below `opens_from`, begins at or
+        after the view's end (only if its magic is 2), is a control batch (unless those are wanted), belongs to an
+        aborted or undecided transaction, or is rejected by the batch filter.
 
-        Advances `next_offset`, except for a batch that ends below `opens_from`. Sets `held_back` to the undecided
-        transaction of this batch, or to None.
+        Advances `next_offset`: not for a batch that ends below `opens_from`, and to the view's end for one that begins
+        at or after it. Sets `held_back` to the undecided transaction of this batch, or to None.
         """
         header = batch.header
         self.held_back = None

@@ -315,9 +315,9 @@ class SliceReader:
         self, batch: RecordBatch, *, is_opened: bool = False, is_beside: bool = False
     ) -> Iterator[pa.RecordBatch | Damage]:
         """Add to `_later` a `Damage` with `goes_on` for each fault in the header of a batch that ends no reading, as
-        `RecordReader` reports it: without gaps, and without an unknown compression if the batch is opened, which
-        reports it again. `start` and `end` are the byte positions of the batch. If there are many, yield them, and
-        before them what was collected.
+        `RecordReader` reports it. Gaps are omitted, and an unknown compression if the batch is opened, which reports it
+        again. So is an overlap with the next segment in the log's last segment, which has none. Usually nothing is
+        yielded. When 256 faults wait, they and the collected rows are yielded.
         """
         not_told = {FindingCode.OFFSET_GAP, FindingCode.CODEC_UNKNOWN if is_opened else None}
         if self._slice.next_base is None:  # the cursor of a part in the middle has a bound in its place
@@ -338,10 +338,12 @@ class SliceReader:
         yield from later
 
     def _passed_by(self, batch: RecordBatch, expected: int) -> Iterator[pa.RecordBatch | Damage]:
-        """Handle a batch that no consumer reads past, although its checksum may be valid. Yield the completed rows and
-        then the damage. `expected` is the offset that should come here. If it is at or after the end of the view, yield
-        nothing and end the reading. The next damage after a batch with a wrong base offset (`BatchVerdict.DISPLACED`)
-        is placed at its end; its offsets stay wanted, because a later batch or segment may have them.
+        """Handle a batch that ends a consumer's reading even if its checksum is valid. Yield the completed rows and
+        header faults, then the damage. `expected` is the offset that should come here, apart from offsets that earlier
+        such batches claim. If it is at or after the end of the view, yield nothing and end the reading.
+
+        The next damage after a batch with a wrong base offset (`BatchVerdict.DISPLACED`) is placed at the end of that
+        batch. The batch's offsets stay wanted, because a later batch or segment may have them.
         """
         selection, wanted = self._selection, self._slice
         # an earlier batch that no consumer reads past claims offsets that do not count

@@ -211,9 +211,9 @@ def _slices(
     wanted: Sequence[Segment], view: ConsumerView, files: HeldFiles, limits: Limits
 ) -> Iterator[tuple[Segment, Slice]]:
     """Yield each segment with the slice of it to read. The first slice begins at or before the view's start, as near as
-    the offset index shows; all others begin at byte 0. If the view has an end, the slice that contains it has
-    `likely_end`, a byte position by which the end is probably reached. Raises `StorageError` if a file cannot be opened
-    or read.
+    the offset index shows; all others begin at byte 0. If the view has an end, the slice that contains it and later
+    ones have `likely_end`, a byte position by which the end is probably reached. Raises `StorageError` if a file cannot
+    be opened or read.
     """
     low, high = view.start_offset, view.end_offset
     for number, segment in enumerate(wanted):
@@ -329,10 +329,11 @@ class _Reading:
     def _part(
         self, part: Slice, await_turn: Callable[[], None] | None = None, is_large: bool = False
     ) -> Iterator[pa.RecordBatch | Damage | _End]:
-        """Yield the Arrow batches and damage of a part. The last item is an `_End` with the next wanted and the next
-        expected offset. `await_turn` is a function that waits until this part is next in order. It is called at once if
-        `is_large`, and otherwise by the assembler before a large batch. The assembler is used again for a later part,
-        unless there is damage. Raises `StorageError` while iterating if a file cannot be read.
+        """Yield the Arrow batches and damage of a part. The last item is an `_End` with the next wanted offset, the
+        next expected offset and the leader epoch. `await_turn` is a function that waits until this part is next in
+        order. It is called at once if `is_large`, and otherwise by the assembler before a large batch. The assembler is
+        used again for a later part, unless there is damage. Raises `StorageError` while iterating if a file cannot be
+        read.
         """
         if is_large and await_turn is not None:
             await_turn()

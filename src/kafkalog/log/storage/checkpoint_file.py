@@ -31,8 +31,8 @@ Parsed = TypeVar("Parsed")
 
 
 def by_content(maxsize: int) -> Callable[[Callable[[str, bytes], Parsed]], Callable[[str, bytes], Parsed]]:
-    """Return a decorator for parsers of a file's path and content. It keeps the last `maxsize` results by content
-    alone, because many partitions have equal files. Exceptions are not kept, because they name the path.
+    """Return a decorator for parsers of a file's path and content. It keeps the `maxsize` results that were last used,
+    by content alone, because many partitions have equal files. Exceptions are not kept, because they name the path.
     """
 
     def decorate(parse: Callable[[str, bytes], Parsed]) -> Callable[[str, bytes], Parsed]:
@@ -79,7 +79,7 @@ def read_checkpoint(path: str, data: bytes, parse: Callable[[list[str]], Row], w
     """Parse the content of a checkpoint file (`CheckpointReadBuffer.read`): a line with version 0, a line with the
     number of entries, and one line for each entry. Return a row for each entry, in file order. Return an empty list if
     the file is empty or ends after the version. `parse` is called with the `width` words of a line and returns its row;
-    its exceptions are passed on. `path` is the file's path, which the exceptions name.
+    its exceptions are passed on. `path` is the file's path for error messages.
 
     Raises `JavaIOError` for invalid UTF-8, another version, a header line that is not a number, a line with another
     number of words, or another number of entries than the second line states. Raises `IllegalArgumentError` if that

@@ -37,8 +37,8 @@ _NS_IN_MS = 1_000_000
 
 
 class _Slots:
-    """An open index file, with a copy of its entries in memory. The file is always as long as its entries, whereas a
-    broker gives it its full size until it is closed.
+    """An open index file, with a copy of its entries in memory. The file has no room after its entries, whereas a
+    broker gives it its full size until it is closed. Only a partial entry may be left from before it was opened.
     """
 
     def __init__(self, path: str, entry_size: int, max_size: int) -> None:
@@ -95,8 +95,8 @@ class _Slots:
 
 
 def _size_of(path: str) -> int:
-    """Return the size of a regular file in bytes. Raises `MissingFileError` if it does not exist and
-    `NotRegularFileError` if it is not a regular file (both are `StorageError`).
+    """Return the size of a regular file in bytes. Raises `StorageError` otherwise: `MissingFileError` if it does not
+    exist, `NotRegularFileError` if it is not a regular file.
     """
     status = status_of(path)
     if status is None:

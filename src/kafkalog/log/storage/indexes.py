@@ -237,8 +237,9 @@ class TimeIndex(_Index):
 
     def maybe_append(self, timestamp: int, offset: int, *, skip_full_check: bool = False) -> None:
         """Append an entry if its timestamp (ms) is larger than the last one's (-1 without entries); otherwise append
-        nothing. The last slot is reserved for rolling: raises `FullIndexError` if no other slot is free. With
-        `skip_full_check` the reserved slot may be used, and `FullIndexError` is raised only if there is no slot at all.
+        nothing. The last slot is reserved for rolling: raises `FullIndexError`, even if nothing would be appended, if
+        no other slot is free. With `skip_full_check` the reserved slot may be used, and `FullIndexError` is raised only
+        if an entry is due and no slot is free.
 
         Raises `InvalidOffsetError` for an offset below the last entry's, `IllegalStateError` for a timestamp below the
         last entry's, `IndexOffsetOverflowError` if the offset does not fit relative to the base offset, and
@@ -308,8 +309,9 @@ class TransactionIndex:
         `end`, in index order. Return also whether the search is complete: True if an entry's last stable offset is at
         or above `end`, because indexes of later segments then have no such transactions.
 
-        Pending entries are written first. Raises `KafkaError` if the high byte of an entry's version is 1 to 127, up to
-        the end of the search. Raises `StorageError` if the file cannot be read or written.
+        Pending entries are written first. Raises `KafkaError` if the version of an entry that is read has a high byte
+        of 1 to 127; entries after the search's end are not read. Raises `StorageError` if the file cannot be read or
+        written.
         """
         transactions = []
         for _number, entry in self._entries():
@@ -345,9 +347,10 @@ class TransactionIndex:
         self._last_offset = None
 
     def truncate_to(self, offset: int) -> None:
-        """Drop all entries from the first one whose last offset is at or above `offset`. Writes pending entries first.
-        Does nothing if the file does not exist. Raises `KafkaError` if the high byte of an entry's version is 1 to 127,
-        up to that first entry. Raises `StorageError` if the file cannot be read or written.
+        """Drop the first entry whose last offset is at or above `offset`, and all entries after it. Writes pending
+        entries first. Does nothing if the file does not exist. Raises `KafkaError` if the version of an entry that is
+        read has a high byte of 1 to 127; entries after the first dropped one are not read. Raises `StorageError` if the
+        file cannot be read or written.
         """
         last: int | None = None
         for number, entry in self._entries():

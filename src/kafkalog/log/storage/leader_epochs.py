@@ -74,10 +74,10 @@ def _parsed_before(path: str, data: bytes) -> tuple[LeaderEpoch, ...]:
 
 
 def doubtful_epochs(entries: Sequence[LeaderEpoch], known_epoch: int | None) -> dict[LeaderEpoch, str]:
-    """Return the entries of a checkpoint that do not prove where its log ended, last entry first, each with the reason,
-    as a clause to follow the entry: a later line contradicts the entry, so that a broker drops it, or its epoch is
-    above `known_epoch`, the partition's leader epoch in the metadata (None if that is not known). A controller records
-    an epoch before a broker leads in it.
+    """Return the entries of a checkpoint that do not prove where its log ended, last entry first, each with the reason:
+    a clause to follow the entry. There are two reasons. A later line contradicts the entry, so that a broker drops it.
+    Or its epoch is above `known_epoch`, the partition's leader epoch in the metadata: a controller records an epoch
+    before a broker leads in it. If `known_epoch` is None, only the first reason counts.
     """
     doubtful: dict[LeaderEpoch, str] = {}
     epoch, start = math.inf, math.inf  # the least of the later lines
@@ -98,7 +98,8 @@ class LeaderEpochFileCache:
     """Leader epochs with their start offsets, in memory; both increase strictly. `entries` are the content of the file
     if the caller has read it; None: it is read here. With `at_once` each change is written immediately. Otherwise an
     assigned epoch is written before the next truncation or by `flush`, and a truncation with the next write. Methods
-    that write the file raise `StorageError` if a real disk fails.
+    that write the file raise `KafkaStorageError` if a directory has the name of its temporary file, and `StorageError`
+    if a real disk fails.
     """
 
     def __init__(
@@ -138,8 +139,8 @@ class LeaderEpochFileCache:
     def assign(self, epoch: int, start_offset: int) -> None:
         """Record that the batches of `epoch` begin at `start_offset`. Other epochs that contradict this are dropped:
         those not below `epoch`, and those that begin at or after `start_offset`. Nothing changes if the latest epoch is
-        the same and begins at or before that offset. Raises `IllegalArgumentError` for a negative number,
-        `KafkaStorageError` if the file cannot be written.
+        the same and begins at or before that offset. Raises `IllegalArgumentError` for a negative number. If a
+        directory has the name of the temporary file, raises `KafkaStorageError` even without `at_once`.
         """
         if self._assign(LeaderEpoch(epoch, start_offset)):
             self._assigned = True
@@ -148,8 +149,7 @@ class LeaderEpochFileCache:
 
     def truncate_from_end(self, end_offset: int) -> None:
         """Drop the epochs that begin at or after `end_offset`. A negative `end_offset` drops none. Pending assigned
-        epochs are always written first. The result is written at once only with `at_once`. Raises `KafkaStorageError`
-        if the file cannot be written.
+        epochs are always written first. The result is written at once only with `at_once`.
         """
         self._write_assigned()
         latest = self.latest_epoch
@@ -163,7 +163,7 @@ class LeaderEpochFileCache:
     def truncate_from_start(self, start_offset: int) -> None:
         """Drop the epochs that begin at or before `start_offset`, except the latest of them, which now begins at
         `start_offset`. Pending assigned epochs are always written first. The result is written at once only with
-        `at_once`. Raises `KafkaStorageError` if the file cannot be written.
+        `at_once`.
         """
         self._write_assigned()
         entries = list(self.epochs.values())
@@ -186,8 +186,8 @@ class LeaderEpochFileCache:
             self._write()
 
     def flush(self) -> None:
-        """Write pending changes. Raises `KafkaStorageError` if an assigned epoch cannot be written; if a truncation
-        cannot be written, that is ignored (`CheckpointFile.writeIfDirExists`).
+        """Write pending changes. If only truncations are pending, `KafkaStorageError` is not raised
+        (`CheckpointFile.writeIfDirExists`).
         """
         self._write_assigned()
         if self._pending:

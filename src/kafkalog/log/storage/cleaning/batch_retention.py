@@ -119,10 +119,10 @@ class BatchRetention(Struct, kw_only=True):
         return horizon is not None and horizon <= self.now_ms
 
     def _is_last_of_producer(self, batch: RecordBatch | LogBatch) -> bool:
-        """Return whether the broker needs at least the header of the batch for the state of its producer. It needs the
-        producer's last data batch. If the producer state has no data batch, it needs a marker with the producer's
-        current epoch. Return False without a producer id or for an unknown producer. Raises `KafkaError` if the file
-        ends within the batch's header.
+        """Return whether the batch's header must be kept, so that the broker can restore the state of its producer.
+        True for the producer's last data batch; if the state has no data batch, for each marker with the producer's
+        current epoch. False without a producer id, for an unknown producer and for any other batch. Raises `KafkaError`
+        if the file ends within the batch's header.
         """
         header = batch.header
         known = self.producers.get(header.producer_id) if header.has_producer_id else None

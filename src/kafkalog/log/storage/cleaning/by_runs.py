@@ -149,10 +149,10 @@ class _Keys:
         self._offsets = offsets
 
     def put(self) -> bool:
-        """Put the keys into the offset map. Return True, or False if the map became full first; the keys put in before
-        stay. If the map became full, its `latest_offset` is set to the last offset that was put in, or to the end of
-        the batch before if there is none. Otherwise the caller advances it over the run. Raises `FormatError` for
-        records that cannot be read.
+        """Put the keys into the offset map and return True; the caller then advances the map's `latest_offset` over the
+        run. Return False if the map became full first. The keys put in before stay, and `latest_offset` is the last
+        offset that was put in from the present batch, or the last offset of the batch before if there is none. Raises
+        `FormatError` for records that cannot be read.
         """
         done = 0
         for opened in opened_batches(self._counting, DEFAULT_LIMITS, _AT_ONCE):

@@ -28,7 +28,7 @@ def take_batch(batch: LogBatch, start: int, offsets: OffsetMap, transactions: Cl
     `transactions`.
 
     If the result is True and the batch's last offset is not below `start`, `offsets.latest_offset` becomes that offset.
-    Raises `FormatError` for records that cannot be read, `JavaError` for a bad control record.
+    Raises `FormatError` for records that cannot be read, `JavaError` for a bad control record or an incomplete header.
     """
     if batch.header.is_control:
         transactions.control_batch(batch)

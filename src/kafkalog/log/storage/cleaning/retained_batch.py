@@ -95,9 +95,9 @@ def records_of(batch: LogBatch) -> Iterator[StoredRecord]:
 
 
 def _shape(batch: LogBatch, kept: Sequence[StoredRecord]) -> BatchHeader:
-    """Return a header for the rewritten batch; the caller must set the fields that depend on the kept records. For a v2
-    batch it is the batch's own header. For v0 and v1 it is a new v2 header without a producer. It has codec, timestamp
-    type and largest timestamp of the batch, and the offsets of `kept`, which must not be empty.
+    """Return a v2 header for the rewritten batch; the caller must set the fields that depend on the kept records. A v2
+    batch's own header is returned. For v0 and v1 a new header without a producer is returned, with codec, timestamp
+    type and largest timestamp of the batch, and the offsets of the first and last of `kept`, which must not be empty.
     """
     header = batch.header
     if isinstance(header, BatchHeader):
@@ -186,9 +186,9 @@ def new_attributes(attributes: Any, has_horizon: Any) -> Any:
 
 
 def emptied(batch: RecordBatch | LogBatch) -> RecordBatch:
-    """Return a v2 batch without records that keeps offsets, producer fields, leader epoch, timestamp type and largest
-    timestamp of `batch`. Raises `IllegalStateError` for a v0 or v1 entry, `KafkaError` if the file ends within the
-    header.
+    """Return a v2 batch without records that keeps offsets, producer fields, control flag, leader epoch, timestamp type
+    and largest timestamp of `batch`. Raises `IllegalStateError` for a v0 or v1 entry, `KafkaError` if the file ends
+    within the header.
     """
     header = batch.header
     if not isinstance(header, BatchHeader):
