@@ -58,6 +58,6 @@ def other_segment(partition: Partition, time_index: str, limits: Limits) -> str 
             times |= {marker.max_timestamp for marker in markers if last < marker.base_offset < name.base_offset}
             found = batch.last_offset, batch.producer_id, batch.last_sequence
             if found != (entry.last_offset, entry.producer_id, entry.last_sequence) or entry.timestamp not in times:
-                file = os.path.basename(path)
-                return f"the log is {OTHER_SEGMENT} ({file}): look for another copy before they are made again"
+                against = os.path.basename(path)
+                return f"the log is {OTHER_SEGMENT} ({against}): look for another copy before they are made again"
     return None
