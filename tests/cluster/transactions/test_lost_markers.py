@@ -83,7 +83,7 @@ def test_each_marker_of_recorded_logs(version: str) -> None:
     """
     partitions = open_all(*brokers(f"{version}/txn")).readable()
     coordinator = read_transactions(partitions)
-    histories = coordinator.histories(set(coordinator.by_producer))
+    histories = coordinator.histories
     counts = Counter[str]()
     for partition in partitions:
         place = partition.topic or "", partition.partition or 0

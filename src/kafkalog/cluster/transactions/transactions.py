@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import enum
 import time
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -122,18 +122,21 @@ class TransactionalIds(Struct, frozen=True, kw_only=True, dict=True):
         """By producer id the transactional id that has it now."""
         return {transactional_id.producer_id: transactional_id for transactional_id in self.ids}
 
-    def histories(self, producer_ids: Container[int], limits: Limits = DEFAULT_LIMITS) -> dict[int, History]:
-        """Read the transactions of these producers from `__transaction_state` again; producers without a record are
-        omitted. Raises `StorageError` if files cannot be read.
+    @cached_property
+    def histories(self) -> Mapping[int, History]:
+        """By producer id its transactions, from `__transaction_state`, which is read again, once. Raises `StorageError`
+        if files cannot be read.
         """
-        states: dict[int, list[TransactionalId]] = {}
+        builders: dict[int, _HistoryBuilder] = {}
+        known: dict[frozenset[TopicPartition], frozenset[TopicPartition]] = {}
         for partition in self.sources:
-            for each in replay(partition, [], limits=limits):
+            for each in replay(partition, []):
                 value = each.record.value if isinstance(each, Entry) and each.record.understood else None
-                if isinstance(each, Entry) and value is not None and value.fields["producer_id"] in producer_ids:
-                    state = _transactional_id(each, value.fields, partition.partition or 0)
-                    states.setdefault(state.producer_id, []).append(state)
-        return {producer_id: _history(records) for producer_id, records in states.items()}
+                if value is not None:
+                    partitions = frozenset(_partitions(value.fields))
+                    partitions = known.setdefault(partitions, partitions)
+                    builders.setdefault(value.fields["producer_id"], _HistoryBuilder()).add(value.fields, partitions)
+        return {producer_id: builder.history() for producer_id, builder in builders.items()}
 
     @property
     def are_all(self) -> bool:
@@ -164,12 +167,16 @@ class TransactionalIds(Struct, frozen=True, kw_only=True, dict=True):
         return why
 
 
-def _transactional_id(entry: Entry, values: dict[str, Any], number: int) -> TransactionalId:
-    pairs = [
+def _partitions(values: Mapping[str, Any]) -> list[TopicPartition]:
+    return [
         (value["topic"], partition)
         for value in values["transaction_partitions"] or ()
         for partition in value["partition_ids"]
     ]
+
+
+def _transactional_id(entry: Entry, values: dict[str, Any], number: int) -> TransactionalId:
+    pairs = _partitions(values)
     return TransactionalId(
         transactional_id=entry.record.key_field("transactional_id"),
         producer_id=values["producer_id"],
@@ -221,46 +228,57 @@ def read_transactions(
     )
 
 
-def _history(states: Sequence[TransactionalId]) -> History:
-    """Return the transactions of one producer by all records about it, which are in the order of the log."""
-    transactions: list[Listed] = []
-    last, begins = None, None
-    for state in states:
-        status, epoch, is_raised = state.status, state.producer_epoch, state.client_transaction_version >= _RAISES_EPOCH
-        is_new_id = is_raised and epoch == 0  # the transaction before had another producer id
-        if last is None and (status == TransactionState.EMPTY or (status in _COMPLETE and is_new_id)):
-            begins = epoch
-        elif status == TransactionState.ONGOING or status in _PREPARED or status in _COMPLETE:
-            if last == TransactionState.ONGOING or (last in _PREPARED and status in _COMPLETE):
-                partitions = transactions[-1].partitions if status in _COMPLETE else frozenset(state.partitions)
-                decided_at = transactions[-1].decided_at if status in _COMPLETE else state.last_update_timestamp
-                transactions[-1] = replace(
-                    transactions[-1],
+class _HistoryBuilder:
+    """Transactions of one producer, by all records about it in the order of the log."""
+
+    def __init__(self) -> None:
+        self._transactions: list[Listed] = []
+        self._last: int | None = None
+        """state of the last record"""
+        self._begins: int | None = None
+
+    def history(self) -> History:
+        """Return the transactions so far."""
+        return History(tuple(self._transactions), self._begins)
+
+    def add(self, values: Mapping[str, Any], partitions: frozenset[TopicPartition]) -> None:
+        """Add the next record, which lists `partitions`."""
+        status, epoch, updated = (
+            values["transaction_status"], values["producer_epoch"], values["transaction_last_update_timestamp_ms"]
+        )  # fmt: skip
+        has_own_epoch = values.get("client_transaction_version", 0) >= _RAISES_EPOCH
+        is_complete, last, transactions = status in _COMPLETE, self._last, self._transactions
+        self._last = status
+        is_of_other_id = has_own_epoch and is_complete and epoch == 0  # the transaction had another producer id
+        if last is None and (status == TransactionState.EMPTY or is_of_other_id):
+            self._begins = epoch
+        elif transactions and (last == TransactionState.ONGOING or (last in _PREPARED and is_complete)):
+            before = transactions[-1]
+            transactions[-1] = replace(
+                before,
+                status=status,
+                marker_epoch=epoch,
+                partitions=before.partitions if is_complete else partitions,
+                decided_at=before.decided_at if is_complete else updated,
+                has_own_epoch=has_own_epoch,
+            )
+        elif status == TransactionState.ONGOING or status in _PREPARED or is_complete:
+            started = max(values["transaction_start_timestamp_ms"], 0) or updated
+            if transactions:
+                transactions[-1] = replace(transactions[-1], followed_at=started)
+            of_batches = epoch - 1 if has_own_epoch and status != TransactionState.ONGOING else epoch
+            may_be_fenced = status in (TransactionState.PREPARE_ABORT, TransactionState.COMPLETE_ABORT)
+            transactions.append(
+                Listed(
                     status=status,
+                    epochs=(of_batches - 1, of_batches) if may_be_fenced else (of_batches,),
                     marker_epoch=epoch,
-                    partitions=partitions,
-                    decided_at=decided_at,
-                    has_own_epoch=is_raised,
+                    partitions=None if is_complete else partitions,
+                    started=started,
+                    decided_at=updated,
+                    has_own_epoch=has_own_epoch,
                 )
-            else:
-                started = max(state.start_timestamp, 0) or state.last_update_timestamp
-                if transactions:
-                    transactions[-1] = replace(transactions[-1], followed_at=started)
-                before = (epoch,) if status == TransactionState.ONGOING or not is_raised else (epoch - 1,)
-                may_be_fenced = status in (TransactionState.PREPARE_ABORT, TransactionState.COMPLETE_ABORT)
-                transactions.append(
-                    Listed(
-                        status=status,
-                        epochs=(before[0] - 1, *before) if may_be_fenced else before,
-                        marker_epoch=epoch,
-                        partitions=None if status in _COMPLETE else frozenset(state.partitions),
-                        started=started,
-                        decided_at=state.last_update_timestamp,
-                        has_own_epoch=is_raised,
-                    )
-                )
-        last = status
-    return History(tuple(transactions), begins)
+            )
 
 
 class OpenTransaction(Struct, frozen=True, kw_only=True):
@@ -357,7 +375,6 @@ class Endings:
     def __init__(self, coordinator: TransactionalIds, others: Iterable[Partition] = ()) -> None:
         self._coordinator = coordinator
         self._others = tuple(others)
-        self._histories: dict[int, History | None] = {}
         self._elsewhere: dict[int, list[tuple[TopicPartition, Opened]]] = {}
 
     def of(self, partition: Partition, firsts: Mapping[int, int]) -> dict[int, Ending]:
@@ -369,9 +386,6 @@ class Endings:
         endings = dict.fromkeys(firsts, Ending(None, None))
         asked = {producer_id: firsts[producer_id] for producer_id, owner in owners.items()
                  if (logs.is_whole(owner.log_partition) if owner is not None else self._knows_all)}  # fmt: skip
-        new = asked.keys() - self._histories.keys()
-        if new:
-            self._histories |= {**dict.fromkeys(new), **self._coordinator.histories(new)}
         start = max(min(asked.values(), default=0) - _TAIL, 0)
         while asked:
             for producer_id, opened in read_opened(partition, asked, start).items():
@@ -394,7 +408,7 @@ class Endings:
     def _decision(
         self, producer_id: int, place: TopicPartition, opened: Opened, *, is_hanging: bool
     ) -> Decision | None:
-        history = self._histories[producer_id]
+        history = self._coordinator.histories.get(producer_id)
         decision = None if history is None else decision_of(history, place, opened)
         if not is_hanging:  # the coordinator will write the marker of its last transaction
             last = None if history is None else history.transactions[-1].decided
