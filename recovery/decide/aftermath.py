@@ -448,7 +448,7 @@ def _of_retention(after: Tree, result: LoadedPartition, name: PartitionName, rul
 
 def _segments(after: Tree, directory: str) -> Iterator[_Segment]:
     """Yield the segments of a partition directory with base offset, size in bytes and largest timestamp (ms), by base
-    offset. If the time index of a segment is missing, empty, or ends with a timestamp that is not positive, the
+    offset. If the time index of a segment is missing or has no last timestamp (`last_indexed_timestamp`), the
     modification time of the log is its timestamp. Raises `StorageError` if a time index cannot be read.
     """
     for base, log in after.logs(directory):

@@ -76,6 +76,14 @@ def test_a_record_of_the_future_holds_what_comes_after_it(tmp_path: Path) -> Non
     assert found.next_at == found.last_at == START + 1010 * HOUR + 1
 
 
+def test_a_record_of_1970_is_as_old_as_it_says(tmp_path: Path) -> None:
+    """`LogSegment.largestTimestamp` takes 0 for a time; only a negative one leaves the time of the file."""
+    found = foreseen(written(tmp_path, [0, START]), START, retention_ms=10 * HOUR)
+    assert [each.base_offset for each in found.going] == [0]
+    with Log.open(tmp_path / "t-0", LogConfig(retention_ms=10 * HOUR), clock=lambda: START) as log:
+        assert log.delete_old_segments() == 1
+
+
 @pytest.mark.parametrize(
     ("recovery_point", "is_marked", "held"),
     [

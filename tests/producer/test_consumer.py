@@ -332,3 +332,16 @@ def test_what_a_consumer_refuses(root: Path, tmp_path: Path) -> None:
         kafkalog.Consumer(tmp_path / "nothing").create_message_streams({"t": 1})
     with pytest.raises(kafkalog.UsageError, match="only Consumer takes"):
         kafkalog.open_streams(kafkalog.open(root), 2, topics={"orders": 3})
+
+
+def test_after_a_refusal_no_partition_counts_as_read(root: Path) -> None:
+    with kafkalog.Consumer(root, root / "offsets") as consumer:
+        (stream,) = consumer.create_message_streams({"clicks": 1})["clicks"]
+        assert len(numbers(stream)) > 0
+        consumer.commit_offsets()
+    with kafkalog.Consumer(root, root / "offsets", reset=None) as consumer:
+        with pytest.raises(kafkalog.UsageError, match="no offset is committed for orders"):
+            consumer.create_message_streams_by_filter()
+        assert consumer.offsets == {}
+        (stream,) = consumer.create_message_streams_by_filter(whitelist="clicks")
+        assert stream.partitions == (("clicks", 0),)

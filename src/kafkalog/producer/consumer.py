@@ -232,7 +232,8 @@ def follow(
     * `topics`: names of topics; excludes both filters
     * `whitelist`: regular expression for topics to read
     * `blacklist`: regular expression for topics not to read
-    * `reset`: where each partition begins: `earliest`, or `latest` for its end when first seen
+    * `reset`: where each partition begins: `earliest`, or `latest` for its end when first seen; None raises
+      `UsageError` for each partition
     * `isolation_level`: `read_committed` or `read_uncommitted`
     * `consumer_timeout_ms`: end after this time without a record, in ms
     * `poll_ms`: how often to look for more, in ms

@@ -72,7 +72,7 @@ class Positions:
 
         Raises `StorageError` if a directory cannot be listed or the end of a new log cannot be read, `UsageError` for a
         path without Kafka data or a partition in several directories, and `UsageError` or `OffsetOutOfRangeError` if a
-        new partition has no usable committed offset and `reset` is None.
+        new partition has no usable committed offset and `reset` is None. If it raises, no new partition is kept.
         """
         with self.guard:
             live: dict[TopicPartition, Partition] = {}
@@ -81,15 +81,13 @@ class Positions:
                 name = partition.name
                 if name is not None and name.state is DirectoryState.LIVE:
                     live[name.topic, name.partition] = partition
-            new = [partition for key, partition in live.items() if key not in self.offsets]
+            new = {key: partition for key, partition in live.items() if key not in self.offsets}
             self._there = live
             for key in self._followers.keys() - live.keys():
                 del self._followers[key]
-            for partition in new:
-                if partition.name is not None:
-                    key = partition.name.topic, partition.name.partition
-                    self.offsets[key] = self._first(key, partition)
-            self.assign(new)
+            # none of them if one fails: a partition with an offset counts as assigned
+            self.offsets.update({key: self._first(key, partition) for key, partition in new.items()})
+            self.assign(list(new.values()))
             self._looked = time.monotonic()
 
     def _first(self, key: TopicPartition, partition: Partition) -> int:

@@ -210,9 +210,9 @@ class Producer:
         the key before encoding, for the partitioner. If there is no room and no background thread, waiting batches are
         written first.
 
-        Raises `UsageError` for an invalid record or partition, a closed producer, or a transactional producer without
-        an open transaction. Raises `QueueFullError` if there is no room in time, and for the first record of a topic
-        the errors of `Log.open`.
+        Raises `UsageError` for an invalid record or partition, a closed producer, in a forked child, or for a
+        transactional producer without an open transaction. Raises `QueueFullError` if there is no room in time, and for
+        the first record of a topic the errors of `Log.open`.
         """
         self._process.require()
         to_send = self._hooks.before_enqueue(outgoing)

@@ -193,8 +193,8 @@ class _Replay:
     def _take_over_map(self, progress: Mapping[tuple[str, int], int], journal: Journal) -> None:
         """Copy the offset map of a finished replay (a Parquet file) to the journal, so that the replay can be
         continued. Each partition becomes one transaction. `progress` has the next source offset by (target topic,
-        partition). A partition is skipped if its progress is not beyond its log start offset, or is already in the
-        journal.
+        partition). A partition is skipped if it has no progress, or if its progress is not beyond its log start
+        offset or is already in the journal.
 
         Raises `UsageError` if the file is not a map of a replay, `StorageError` if it cannot be read or the journal
         cannot be written.

@@ -131,8 +131,9 @@ class LogBatch:
     @property
     def base_offset(self) -> int:
         """First offset of the batch. For v2 it is the base offset in the header, which compaction keeps even if it
-        removes that record. A compressed v0 or v1 entry is decompressed to find it; raises `InvalidRecordError`,
-        `KafkaError` or `IllegalArgumentError` if that fails.
+        removes that record. A compressed v0 or v1 entry is decompressed to find it; raises `InvalidRecordError` or
+        `KafkaError` if that fails. For v0 and v1 also raises `IllegalArgumentError` for an unknown codec, and
+        `KafkaError` if the file ends within the header.
         """
         if self.magic >= _FIRST_V2_MAGIC:
             return self.offset

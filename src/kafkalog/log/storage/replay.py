@@ -26,7 +26,8 @@ def rebuild_producer_state(
     scan at each of the last two segment base offsets that it reaches. No snapshot is written if the state has not
     advanced since the last one.
 
-    With `reload_from_clean`, a log without any snapshot is not read: the state stays empty, and empty snapshots are
+    No batches are read if the state already ends at `end`, or if it is empty and ends above `end`. With
+    `reload_from_clean`, a log without any snapshot is not read: the state stays empty, and empty snapshots are
     written. Raises the broker's `JavaError` for a batch that cannot be read or that violates the producer rules. Raises
     `StorageError` if a file cannot be read, written or deleted.
     """

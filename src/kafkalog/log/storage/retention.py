@@ -112,12 +112,13 @@ def _leading(segments: Sequence[SegmentFacts], may_go: Callable[[int, SegmentFac
 
 def last_indexed_timestamp(index: Source) -> int | None:
     """Return the timestamp (ms) of the last entry of a time index, which a broker takes as the largest of a segment
-    that it does not recover (`LogSegment.largestTimestamp`). None if there is no entry, or its timestamp is not
-    positive; the modification time of the log counts then. Raises `StorageError` if the index cannot be read.
+    that it does not recover (`LogSegment.largestTimestamp`). None if there is no entry, its timestamp is negative, or
+    it is 0 and not the only one, as in an index that is not trimmed; the modification time of the log counts then.
+    Raises `StorageError` if the index cannot be read.
     """
     last = index.size - index.size % TIME_ENTRY.size - TIME_ENTRY.size
-    timestamp: int = TIME_ENTRY.struct.unpack(index.read(last, TIME_ENTRY.size))[0] if last >= 0 else 0
-    return timestamp if timestamp > 0 else None
+    timestamp: int = TIME_ENTRY.struct.unpack(index.read(last, TIME_ENTRY.size))[0] if last >= 0 else -1
+    return timestamp if timestamp > 0 or (timestamp == 0 and last == 0) else None
 
 
 def below_start(segments: Sequence[SegmentFacts], log_start_offset: int) -> int:

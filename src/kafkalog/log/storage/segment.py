@@ -83,8 +83,8 @@ class LogSegment:
     """A log file and its indexes, named after the segment's base offset. Indexes are opened, and created if missing,
     when they are first used. `create` True makes a new log file, False requires an existing one, None accepts both.
     With `indexes_first` the indexes are created before the log, since a log without indexes would have to be scanned at
-    the next start. Creating one, and all methods that use a file, raise `StorageError` if that fails, and `KafkaError`
-    for a log of 2 GiB or more.
+    the next start. Creating one, and all methods that use a file, raise `StorageError` if that fails. Creating one
+    raises `KafkaError` for a log of 2 GiB or more.
     """
 
     def __init__(

@@ -69,7 +69,7 @@ class _Around:
 
     def met(self, segment: Segment, first: RecordBatch, last: RecordBatch) -> None:
         """Record consecutive valid batches of a segment, from `first` to `last`. They show the unreadable offsets of
-        each damage before `first`. Must be called in the order of the log. Nothing is recorded if `first` is itself one
+        the damage before `first`. Must be called in the order of the log. Nothing is recorded if `first` is itself one
         of the damages, that is, if its checksum is valid but its content is wrong.
         """
         number = self._numbers[segment.path]

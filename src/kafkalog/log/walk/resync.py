@@ -234,8 +234,8 @@ class Resync:
 
     def _end_with_checksum(self, position: int, wanted: int, ends: Iterable[int]) -> int | None:
         """Return the first of the increasing positions `ends` at which the batch that begins at `position` has the
-        checksum `wanted` (CRC-32C). Return None if there is none, or the search takes too long. The remaining effort is
-        reduced by the number of bytes read.
+        checksum `wanted` (CRC-32C); ends of holes are skipped. Return None if there is none, or the search takes too
+        long. The remaining effort is reduced by the number of bytes read.
         """
         position_read, crc = position + BATCH_CRC_START, 0
         for end in ends:
@@ -325,11 +325,11 @@ class Resync:
         return position + size if is_there else None
 
     def _offset_behind_tail(self, position: int, expected: Expected) -> int | None:
-        """Return the offset after the damaged batch. Return None unless the file ends inside that batch by its length,
-        and the batch's header is plausible and has the expected offset.
+        """Return the offset after the damaged batch at byte `position`. Return None unless its length goes beyond the
+        end of the file, and its header is plausible and has the expected offset.
 
-        In the last segment all the rest may then be the value of a record, and a log stored in that value is cut off at
-        the same place. The last segment was never compacted, so a genuine next batch continues its offsets.
+        Everything up to the end of the file may be content of this batch, even valid batches of a log in a record's
+        value. The last segment was never compacted, so a genuine next batch begins at the returned offset.
         """
         header = _header_at(self._window, position, self.source.size)
         if header is None or position + header.size <= self.source.size:

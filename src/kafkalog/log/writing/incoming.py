@@ -96,11 +96,11 @@ def build(
     producer: ProducerState = NO_PRODUCER,
 ) -> list[RecordBatch]:
     """Build the batches of new records, which get consecutive offsets from `stamp.offset` on. The list has one v2
-    batch. In an older format, it has one message for each record, or one compressed wrapper message. Records without a
-    timestamp get the stamp's time; with LogAppendTime all records get it.
+    batch. In an older format, it has one message for each record, or one compressed wrapper message; without records
+    it is empty. Records without a timestamp get the stamp's time; with LogAppendTime all records get it.
 
-    Raises `UsageError` for an item that is not a valid record, an empty v2 batch, an unknown codec, or an idempotent
-    `producer` in an old format.
+    Raises `UsageError` for an item that is not a valid record, an empty v2 batch, an unknown codec, or a codec or an
+    idempotent `producer` that an old format does not have.
     """
     records = [_record(item, stamp.offset + number, stamp.now_ms) for number, item in enumerate(items)]
     append_time = config.message_timestamp_type is TimestampType.LOG_APPEND_TIME
@@ -133,8 +133,8 @@ def assign(batch: RecordBatch, stamp: Stamp, config: LogConfig) -> list[RecordBa
     older format, is instead rebuilt in the format of the log; the result may then have several batches.
 
     Raises `FormatError` for a damaged batch. Raises `UsageError` for a batch that a leader rejects: a control batch, a
-    batch without records or with gaps in its offsets, LogAppendTime in a CreateTime topic, or an idempotent producer in
-    an old format.
+    batch without records or with gaps in its offsets, LogAppendTime in a CreateTime topic, or a codec or an idempotent
+    producer that an old format does not have.
     """
     batch = taken_over(batch)  # before a new checksum could hide that the old one was wrong
     decoded = decode_batch(batch)

@@ -222,9 +222,8 @@ class _Check:
     def doubtful_index(self, end: int) -> str | None:
         """Return the path of the active segment's offset index if it or the time index cannot belong to a log that ends
         at offset `end` (exclusive). An index cannot if it is too large, is out of order, or has entries after the log
-        end. Return None if both fit, and if one is missing, unless the offset index is there and too large. A broker
-        would rely on a wrong index and might start at another end offset. Raises `StorageError` if an index cannot be
-        read.
+        end. Return None if both fit, or if one is missing and no existing offset index is too large. A broker would
+        rely on a wrong index and might start at another end offset. Raises `StorageError` if an index cannot be read.
         """
         base = self._bases[-1]
         path, size = self._path(base, FileKind.OFFSET_INDEX), _status(self._path(base, FileKind.LOG)).st_size

@@ -46,7 +46,7 @@ def partition_name(path: str) -> PartitionName:
 def topic_id_beside(root: str, topic: str) -> str | None:
     """Return the topic id of `topic` from the `partition.metadata` of one of its live partitions in `root`; None if
     there is no readable one. The file of the lowest partition number counts. Missing, malformed and special files are
-    skipped. Raises `StorageError` if a file cannot be read for another reason.
+    skipped. Raises `StorageError` if `root` cannot be listed, or a file cannot be read for another reason.
     """
     partitions = []
     for entry in scan_directory(root):

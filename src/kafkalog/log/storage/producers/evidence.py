@@ -65,8 +65,8 @@ class Claim(Struct, frozen=True, kw_only=True):
 def claims_of(derived: Iterable[AbortedTransaction], listed: Iterable[AbortedTransaction]) -> list[Claim] | None:
     """Compare the aborted transactions that transaction indexes list (`listed`) with those that follow from the batches
     (`derived`). Two transactions are the same if producer, first offset and marker offset are equal. Return a `Claim`
-    for each listed transaction that was not derived, in the order of `listed`. Return None if `listed` lacks the marker
-    of a derived transaction.
+    for each listed transaction that was not derived or is listed again, in the order of `listed`. Return None if
+    `listed` lacks the marker of a derived transaction.
     """
     firsts = {(entry.producer_id, entry.last_offset): entry.first_offset for entry in derived}
     claims: list[Claim] = []
@@ -102,7 +102,7 @@ class Evidence:
         it, and do not contradict it or the indexes. `runs` must come in the order of the log, each with the
         base offset of its segment; iteration stops at offset `end`. Call only once.
 
-        Sets `is_a_segment_short` if the batches of a segment end below the base offset of the next one.
+        Sets `is_a_segment_short` if the batches of a segment end below `end` and below the base offset of the next one.
         """
         before: int | None = None
         expected = 0

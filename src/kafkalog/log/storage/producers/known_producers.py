@@ -195,7 +195,7 @@ class ProducerStateManager:
     def truncate_and_reload(self, log_start_offset: int, log_end_offset: int) -> None:
         """Delete the snapshot files at or below `log_start_offset` and those above `log_end_offset`. If the state
         already ends at `log_end_offset`, its producers are kept, and completed transactions with a marker below
-        `log_start_offset` are forgotten.
+        `log_start_offset` are forgotten; if `log_start_offset` is higher, the end of the state moves up to it.
 
         Otherwise the state is replaced by the newest readable snapshot, without expired producers; damaged snapshots
         that are newer are deleted. If there is no readable snapshot, the state becomes empty and ends at
