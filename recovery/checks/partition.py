@@ -59,12 +59,12 @@ from kafkalog.recovery.checks.indexes import OffsetIndexCheck, TimeIndexCheck
 from kafkalog.recovery.checks.listed_transactions import ListedTransactions
 from kafkalog.recovery.checks.lost_and_found import misnamed_segments
 from kafkalog.recovery.checks.missing_segments import missing_from, missing_offsets_of
-from kafkalog.recovery.checks.other_segment import other_segment
 from kafkalog.recovery.checks.overlaps import aborted_in_overlaps
 from kafkalog.recovery.checks.record_times import RecordTimes
 from kafkalog.recovery.checks.repeats import Repeats
 from kafkalog.recovery.checks.report import PartitionReport
 from kafkalog.recovery.damage.listed_epochs import ListedEpochs
+from kafkalog.recovery.damage.other_segment import other_segment
 
 if TYPE_CHECKING:
     from kafkalog.codec.headers.checked_records import RecordsOfRuns

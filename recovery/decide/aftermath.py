@@ -43,7 +43,7 @@ from kafkalog.log.storage.tree import Tree
 from kafkalog.log.walk.lookup import start_position
 from kafkalog.recovery.broker.manager import LoadedPartition
 from kafkalog.recovery.broker.node.older_copies import epochs_lost
-from kafkalog.recovery.checks.other_segment import OTHER_SEGMENT
+from kafkalog.recovery.damage.other_segment import OTHER_SEGMENT
 from kafkalog.recovery.decide.ways import LostRange, Measured
 from kafkalog.recovery.decide.written_end import start_of_empty_log
 from kafkalog.recovery.facts.cleaner_settings import known_settings

@@ -21,7 +21,7 @@ from kafkalog.codec.common.findings import Finding, FindingCode, Severity
 from kafkalog.codec.names import CLEAN_SHUTDOWN_FILE, LEADER_EPOCH_CHECKPOINT, FileKind, parse_partition_directory
 from kafkalog.log.directories.directory import log_dir_findings
 from kafkalog.log.directories.partition import Partition, read_partition
-from kafkalog.recovery.checks.other_segment import OTHER_SEGMENT
+from kafkalog.recovery.damage.other_segment import OTHER_SEGMENT
 from kafkalog.recovery.decide.counting import are_counted
 from kafkalog.recovery.facts.survey import Survey
 from kafkalog.recovery.safe.normalize import Checkpoints, read_high_watermarks

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from kafkalog.codec.common.errors import FormatError
 from kafkalog.codec.common.limits import DEFAULT_LIMITS, Limits
@@ -101,7 +101,7 @@ class History(Struct, frozen=True):
     """epoch from which on none is missing; None if earlier ones of the first one's epoch may be missing"""
 
 
-class EndMarker(NamedTuple):
+class EndMarker(Struct, frozen=True, kw_only=True):
     """The control record that ended a producer's transaction in a partition."""
 
     is_commit: bool
@@ -117,7 +117,7 @@ class EndMarker(NamedTuple):
         return Decided.COMMIT if self.is_commit else Decided.ABORT
 
 
-class Opened(Struct, kw_only=True):
+class Opened(Struct, frozen=True, kw_only=True):
     """What a partition shows of a producer's open transaction."""
 
     epoch: int | None = None
@@ -157,7 +157,8 @@ def read_opened(
         known, first = opened[header.producer_id], firsts[header.producer_id]
         if first is not None and header.last_offset >= first:
             if known.epoch is None and not header.is_control:
-                known.epoch, known.timestamp = header.producer_epoch, header.max_timestamp
+                epoch, timestamp = header.producer_epoch, header.max_timestamp
+                opened[header.producer_id] = replace(known, epoch=epoch, timestamp=timestamp)
         elif not header.is_control:
             epochs[header.producer_id] = header.producer_epoch
         else:
@@ -169,8 +170,14 @@ def read_opened(
             if marker is None or of_epoch is None:
                 opened[header.producer_id] = Opened()
             else:
-                is_commit = marker.marker.type is ControlType.COMMIT
-                known.markers.append(EndMarker(is_commit, header.max_timestamp, header.producer_epoch, of_epoch))
+                known.markers.append(
+                    EndMarker(
+                        is_commit=marker.marker.type is ControlType.COMMIT,
+                        timestamp=header.max_timestamp,
+                        epoch=header.producer_epoch,
+                        of_epoch=of_epoch,
+                    )
+                )
     return {producer_id: Opened() if known.epoch is None and firsts[producer_id] is not None else known
             for producer_id, known in opened.items()}  # fmt: skip
 

@@ -53,7 +53,7 @@ class ProducerLine(Struct, frozen=True, kw_only=True, rename="camel", tag_field=
     than one transaction fits, or none does; null if no marker is lost"""
     abort_command: str | None = field(name="abort_command")
     """Kafka's command that ends a hanging transaction, for brokers of 3.0 and later, quoted for a shell; null if none
-    hangs"""
+    hangs, or if it was or may have been committed"""
     abort_command_before_3_0: str | None = field(name="abort_command_before_3_0")
     """the same for older brokers"""
 

@@ -11,8 +11,8 @@ from kafkalog.codec.files.index_files import TimeEntry, decode_time_index, encod
 from kafkalog.codec.plain.crc32c import crc32c
 from kafkalog.codec.plain.scanner import scan
 from kafkalog.recovery import plan
-from kafkalog.recovery.checks.other_segment import OTHER_SEGMENT
 from kafkalog.recovery.checks.verify import verify
+from kafkalog.recovery.damage.other_segment import OTHER_SEGMENT
 from testkit.recorded.broker_dirs import brokers, own_copy
 from testkit.running.command import kafkalog
 
