@@ -47,14 +47,14 @@ def test_the_best_copy_starts_first() -> None:
 
 def test_equal_copies_of_brokers_that_may_not_lead_are_not_merged() -> None:
     told = advice({1: 9, 2: 9}, nobody, up=(1, 2), eligible=(3,))
-    assert told.sentence() == "bring the disks of 3, or make it start; else start 1, 2; elect 1 (unclean)"
+    assert told.sentence() == "bring the missing disks of 3, or make it start; else start 1, 2; elect 1 (unclean)"
     assert advice({1: 9, 2: 9}, nobody, up=(1, 2), eligible=()).sentence() == "start 1, 2; elect 1 (unclean)"
 
 
 def test_an_election_is_held_without_those_who_have_less() -> None:
     told = advice({1: 4, 2: 9}, nobody, up=(1, 2), eligible=(3, 4))
     assert told.sentence() == (
-        "bring the disks of 3, 4, or make them start; else hold back 1; start 2; elect 2 (unclean); then 1"
+        "bring the missing disks of 3, 4, or make them start; else hold back 1; start 2; elect 2 (unclean); then 1"
     )
     assert advice({1: 4, 2: 9}, nobody, up=(1, 2), eligible=()).what == "hold_back"
 
@@ -63,7 +63,8 @@ def test_where_a_worse_copy_always_leads_the_copies_are_merged() -> None:
     told = advice({1: 4, 2: 9}, lambda _: {1}, up=(1, 2), eligible=(1,))
     assert told.sentence() == "merge the copies before the first start"
     told = advice({1: 4, 2: 9}, lambda _: {1}, up=(1, 2), eligible=(1, 3))
-    assert told.sentence() == "bring the disks of 3, or make it start; else merge the copies before the first start"
+    merged = "merge the copies before the first start"
+    assert told.sentence() == f"bring the missing disks of 3, or make it start; else {merged}"
 
 
 def test_the_best_copy_of_a_broker_that_does_not_start_is_merged_or_brought() -> None:
@@ -72,7 +73,7 @@ def test_the_best_copy_of_a_broker_that_does_not_start_is_merged_or_brought() ->
 
 
 def test_without_a_copy_only_its_disk_helps() -> None:
-    assert advice({}, nobody, up=(1,), eligible=(3,)).sentence() == "bring the disks of 3, or make it start"
+    assert advice({}, nobody, up=(1,), eligible=(3,)).sentence() == "bring the missing disks of 3, or make it start"
     assert advice({}, nobody, up=(1,), eligible=()).sentence() == "no start helps: nobody can lead"
 
 
@@ -97,3 +98,18 @@ def test_a_leader_with_an_empty_log_makes_the_others_lose_everything() -> None:
     found = judged("t", 0, known, leaders, logs, frozenset(logs), frozenset({3}))
     assert (found.lost_under(1), found.lost_under(3), found.outcomes[3]) == (0, 5, {1: 0, 2: 0})
     assert not judged("t", 0, known, leaders, logs, frozenset(logs)).may_lose
+
+
+def test_a_broker_that_would_lead_with_an_empty_log_is_held_back_until_an_election() -> None:
+    """Seen on 4.1.1: with broker 1 up, an unclean election made it the leader, and the others lost everything."""
+    lineage = Lineage.of([LeaderEpoch(0, 0)], 5)
+    logs = {node: ReplicaLog(node=node, path="p", start=0, end=5, lineage=lineage) for node in (2, 3)}
+    known = KnownReplicas(replicas=(2, 3, 1), isr=(2, 3, 1), leader=2, leader_epoch=0)
+
+    def leaders(order: tuple[int, ...] | None) -> frozenset[int]:
+        return frozenset({1, -1}) if order is None or 1 in order else frozenset({-1})
+
+    found = judged("t", 0, known, leaders(None), logs, frozenset(logs), frozenset({1}))
+    told = advised(found, leaders, (2, 3, 1), (1, 2, 3))
+    assert (told.order, told.hold_back, told.elect) == ((2, 3), (1,), 2)
+    assert told.sentence().endswith("else hold back 1; start 2, 3; elect 2 (unclean); then 1")

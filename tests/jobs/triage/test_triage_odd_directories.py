@@ -163,7 +163,8 @@ def test_an_absent_disk_that_may_lead_is_asked_for(disks: Path) -> None:
         "do": "bring", "order": [1, 2], "leads": [], "hold_back": [], "elect": 1, "bring": [3]
     }  # fmt: skip
     ended = kafkalog("triage", *(disks / name for name in ("broker-1", "broker-2", "controller")))
-    assert "bring the disks of 3, or make it start; else start 1, 2; elect 1 (unclean)" in " ".join(ended.out.split())
+    said = " ".join(ended.out.split())
+    assert "bring the missing disks of 3, or make it start; else start 1, 2; elect 1 (unclean)" in said
     assert "kafka-leader-election.sh --bootstrap-server HOST:PORT --election-type unclean --topic TOPIC" in ended.out
     assert "is lost" in ended.out
 

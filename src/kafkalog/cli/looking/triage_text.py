@@ -174,5 +174,10 @@ def _summary(found: Triage) -> list[str]:
     after = f"{counted(rest, 'partition')} still {needs} advice" if rest else "a best copy leads each partition"
     if rest:
         after += f" ({_compared(found)})"
-    lines.append(f"{found.first_step}: {order}. With that, {after}.")
+    held = {node for partition in found.partitions for node in partition.advice.hold_back}
+    elections = ""
+    if held:
+        names = ", ".join(str(node) for node in found.best_order if node in held)
+        elections = f" Start {names} only after the steps of the rows that hold {names} back."
+    lines.append(f"{found.first_step}: {order}.{elections} With that, {after}.")
     return lines

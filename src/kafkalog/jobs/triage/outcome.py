@@ -37,8 +37,8 @@ class StartAdvice(Struct, frozen=True, kw_only=True):
     what: str = msgspec.field(name="do")
     """`nothing`: a best copy leads; `start_order`: start the brokers in `order`; `hold_back`: start those of `order`,
     and those of `hold_back` only when the partition has a leader; `elect`: start those of `order`, and ask for an
-    unclean election; `bring`: bring the disks of the brokers in `bring`, or make them start; `merge`: no order helps,
-    merge the copies first; `nothing_helps`: there is no other copy"""
+    unclean election; `bring`: bring the missing disks of the brokers in `bring`, or make them start; `merge`: no order
+    helps, merge the copies first; `nothing_helps`: there is no other copy"""
     order: tuple[int, ...] = ()
     """brokers, one after the other, after the controllers or ZooKeeper alone"""
     leads: tuple[int, ...] = ()
@@ -71,7 +71,7 @@ class StartAdvice(Struct, frozen=True, kw_only=True):
 
     def _brought(self) -> str:
         nodes = ", ".join(map(str, self.bring))
-        return f"bring the disks of {nodes}, or make {'it' if len(self.bring) == 1 else 'them'} start"
+        return f"bring the missing disks of {nodes}, or make {'it' if len(self.bring) == 1 else 'them'} start"
 
 
 def _steps(order: str, held: str, elect: int | None) -> str:
@@ -277,7 +277,7 @@ def advised(
         under = leaders(start_order)
         if under and under <= good:
             return StartAdvice(what="start_order", order=start_order, leads=tuple(sorted(under)))
-    held = tuple(sorted(here - good))
+    held = tuple(sorted((here | found.begin_empty.intersection(order)) - good))
     rest = tuple(node for node in order if node not in held)
     absent = tuple(sorted(set(eligible) - here))
     under = leaders(rest) if good and elects_a_controller(rest) else None
@@ -292,7 +292,7 @@ def advised(
             elect=min(good),
             bring=absent,
         )
-    if held:
+    if here - good:
         return StartAdvice(what="merge", bring=absent)
     return StartAdvice(what="bring" if absent else "nothing_helps", bring=absent)
 

@@ -52,7 +52,8 @@ class Triage(Struct, frozen=True, kw_only=True):
     partitions: list[PartitionTriage]
     best_order: tuple[int, ...]
     """order of starts in which the fewest offsets of best copies are lost: brokers one after another, once the
-    controllers alone have fenced all
+    controllers alone have fenced all. Brokers that an advice holds back come last, if a controller can be elected
+    without them
     """
     orders_compared: int = 0
     """number of orders of starts among which `best_order` is the best"""
@@ -65,9 +66,9 @@ class Triage(Struct, frozen=True, kw_only=True):
     without_disks: tuple[int, ...] = ()
     """ids of registered brokers without a given directory; they are assumed to stay down"""
     first_step: str = ""
+    """what to do before the first broker of `best_order` is started; a sentence without its full stop"""
     elected: str = ""
     """which controllers can be elected, as a sentence; empty if it makes no difference"""
-    """what to do before the first broker of `best_order` is started; a sentence without its full stop"""
     unclean_election: str = ""
     """how to ask for an unclean election, if an advice names one"""
     lost_by_start: list[str] = []
@@ -155,6 +156,11 @@ def triage(
         key = triage.topic, triage.partition
         leaders = partial(memory.leaders, key, cautious=True)
         triage.advice = advised(triage, leaders, best, memory.eligible(key), memory.elects_a_controller)
+    held = {node for each in partition_triages for node in each.advice.hold_back}
+    before = tuple(node for node in best if node not in held)
+    if held and memory.elects_a_controller(before):
+        best = (*before, *(node for node in best if node in held))
+        ((_lost, left, _number, _order),) = _scored([best], 0, partition_triages, memory, disks)
     return Triage(
         cluster_id=next((meta.cluster_id for log_dir in shelf.log_dirs if (meta := log_dir.meta_properties)), None),
         source=memory.source,
