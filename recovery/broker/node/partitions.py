@@ -622,11 +622,13 @@ def _of_lost_id(
         return assigned is not None and assigned in registered.directories and assigned not in known
 
     held: dict[str, set[int]] = {}
+    may_lead: set[str] = set()
 
     def without_holders(partitions: Iterable[tuple[str, PartitionImage | None]]) -> tuple[str, ...]:
-        lost = [(name, _holders(replica, node_id)) for name, replica in partitions if is_lost(replica)]
-        held.update((name, holders) for name, holders in lost if holders)
-        return tuple(name for name, holders in lost if not holders)
+        lost = [(name, replica, _holders(replica, node_id)) for name, replica in partitions if is_lost(replica)]
+        held.update((name, holders) for name, _replica, holders in lost if holders)
+        may_lead.update(name for name, replica, holders in lost if holders and _was_here(replica, node_id))
+        return tuple(name for name, _replica, holders in lost if not holders)
 
     names = without_holders(
         (each.name, replicas_of(image, each.topic_id or "", each.parsed.partition)) for each in directories
@@ -642,6 +644,11 @@ def _of_lost_id(
             f"{_OF_A_LOST_DIRECTORY}, and other brokers ({brokers}) have them in sync by the metadata: "
             f"{first_of(list(held), 1)}"
         )
+        if may_lead:
+            detail += (
+                "; if it is started before them, it can lead these empty, and they cut theirs to nothing: first ask "
+                "`kafkalog triage` with the directories of all brokers"
+            )
         consequences.append(StartConsequence(kind=ConsequenceKind.OTHER, detail=detail, names=tuple(held)))
     if emptied:
         detail = f"{_OF_A_LOST_DIRECTORY}, and are served empty from this start on"
