@@ -137,8 +137,9 @@ def _gone(for_good: Measured) -> str:
 
 
 def _start(facts: ReportFacts) -> str:
-    """Return text about permanent losses, and about Kafka's own start if that fails or drops readable records. Return
-    an empty string if nothing is lost and the start succeeds or is unknown.
+    """Return text about Kafka's own start if that fails or drops readable records, and about permanent losses, unless
+    the start drops nothing but readable records. Return an empty string if no permanent loss is known and the start
+    succeeds, drops no readable records or is unknown.
     """
     for_good = total_for_good(facts)
     unless = " or ".join(places_elsewhere(facts))
