@@ -314,9 +314,9 @@ def _batches(name: str, planned: Planned) -> Iterator[LostBatch]:
 
 
 def _times(ranges: Sequence[LostRange], root: str, facts: ReportFacts, batches: Sequence[LostBatch]) -> str:
-    """Return text about when lost records were written; empty if unknown. The first range whose time is known counts.
-    The time comes from the sound batches on both sides; otherwise from the header of the damaged batch or the batch
-    before it; otherwise from the batch on one side.
+    """Return text about when the first of the ranges whose time is known was written; empty if there is none. The time
+    is that of the sound batches on both sides. If one of these is unknown, it is the time in the header of the damaged
+    batch or of the batch before it; if that is unknown too, the time of the sound batch on one side.
     """
     for lost_range in ranges:
         around = _time_of(lost_range, root, facts)

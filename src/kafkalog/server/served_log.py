@@ -274,9 +274,9 @@ class ServedLog:
         self, offset: int, max_bytes: int, upper: int, *, at_least_one: bool, patience: Patience | None = None,
         committed: Committed | None = None,
     ) -> Read:  # fmt: skip
-        """Return a file range of whole batches, and the next offset to fetch (an upper bound if it is unknown). The
-        range begins with the batch that contains `offset`, or with the next one, ends below the offset `upper`, and has
-        at most `max_bytes`. With `at_least_one` the first batch is included even if it is larger. If there is no batch
+        """Return a file range of whole batches, and the next offset to fetch (`upper` if it is unknown). The range
+        begins with the batch that contains `offset`, or with the next one, and has at most `max_bytes`; all its offsets
+        are below `upper`. With `at_least_one` the first batch is included even if it is larger. If there is no batch
         below `upper`, or the first one is too large, the range is None and the next offset is `offset`.
 
         With `on_damage`, damage is reported and left out. At most 4 MiB are then returned, checksums are verified, and
@@ -542,13 +542,12 @@ def _read(log: OpenLog, answered: Answered, upper: int) -> Read:
 def _up_to(
     log: OpenLog, position: int, next_offset: int | None, target: int, offsets: range | None = None
 ) -> tuple[int, int | None] | None:
-    """Read headers from the batch at byte `position`. Return the position after the last whole batch that ends at or
-    before the position `target`, and the offset after that batch. At most 2000 headers are read, so it may be an
-    earlier batch.
+    """Read up to 2000 headers from the batch at byte `position` on. Return the position after the last of these batches
+    that ends at or before the position `target`, and the offset after that batch.
 
-    If the first batch already ends after `target`, return `position` itself and `next_offset`; if `offsets` is passed,
-    return the first batch's base offset instead of `next_offset`. Return None if no batch begins at `position`, or if
-    its last offset is not in `offsets`. Raises `StorageError` if the log cannot be read.
+    If the first batch already ends after `target`, return `position` and `next_offset`, or with `offsets` that batch's
+    base offset. Return None if no batch begins at `position`, or if its last offset is not in `offsets`. Raises
+    `StorageError` if the log cannot be read.
     """
     is_first, end = True, position
     with suppress(DamagedError):  # whoever fetches from there is told
