@@ -21,15 +21,17 @@ from kafkalog.cluster.groups.offsets import CommittedOffset, OffsetKey
 from kafkalog.codec.common.errors import RecoveryRefused, UsageError
 from kafkalog.log import open_all, open_partition
 from kafkalog.replay import Replay, plan_replay, replay
+from kafkalog.replay import target as target_module
 from kafkalog.replay.groups import moved_offsets
 from kafkalog.replay.offset_map import OffsetMap, Run
 from kafkalog.replay.run import check_target
-from kafkalog.replay.target import Target, Written
+from kafkalog.replay.target import ClusterError, Target, Written
 from testkit.kafka.mock_cluster import committed, consumed, made_in_a_mock, mock_cluster
 from testkit.recorded.broker_dirs import brokers, expected_records
 from testkit.recorded.fixture_data import broker_case, replica_roles, unpack_replicas
 from testkit.running.command import kafkalog as command
 
+CREATE = Target.create
 CASES = ("2.8.2/groups", "4.1.1/txn", "4.1.1/groups")
 
 
@@ -326,3 +328,12 @@ def test_the_progress_is_what_the_latest_record_says(monkeypatch: pytest.MonkeyP
             target.begin()
             with pytest.raises(RecoveryRefused, match="a record at offset 5 that this replay did not write"):
                 target.progress()
+
+
+def test_a_cluster_that_does_not_answer_is_a_cluster_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(target_module, "_TIMEOUT", 0.5)
+    with (
+        Target("127.0.0.1:1", "x", {}, compression="none", batch_bytes=1024) as target,
+        pytest.raises(ClusterError, match="cannot create t with the cluster's own settings"),
+    ):
+        CREATE(target, "t", 1, 1, {})

@@ -221,3 +221,15 @@ def test_what_a_simple_start_hides_is_told(name: str, tmp_path: Path) -> None:
     skipped = f"{hidden} records on disk that readers skip"
     assert f"- By a simple start: no record; {skipped} " in text
     assert f"| t-0 | none; {skipped} | none; {skipped} |" in text
+
+
+def test_segments_under_wrong_names_of_another_partition_restore_nothing(tmp_path: Path) -> None:
+    root = log_directory(tmp_path / "one", "orders", 1, 15)
+    (root / "orders-1" / f"{0:020d}.log").unlink()
+    for number, base in ((0, 0), (1, 6), (2, 3), (3, 9)):
+        (root / "orders-1" / f"{base:020d}.log").write_bytes(timed(number))
+    page = parsed(kafkalog("report", root, "-o", "-").out)
+    rows = [[cell.text for cell in row.all("td")] for row in table_named(page, "Lost records").all("tr")[1:]]
+    lost = {row[0]: row[1] for row in rows}
+    assert lost["orders-0"] == "3 (offsets 3 to 5)"
+    assert lost["orders-1"].endswith("unless their segments get their names back (segment_misnamed)")

@@ -22,6 +22,7 @@ from kafkalog.codec.common.errors import UsageError
 from kafkalog.codec.common.findings import FindingCode
 from kafkalog.codec.common.wording import moment_text
 from kafkalog.codec.model import BATCH, MESSAGE_V0
+from kafkalog.reporting import page as page_parts
 from kafkalog.words.escapes import escape_controls
 from testkit.judging.trees import stamps
 from testkit.made.batches import simple
@@ -55,6 +56,11 @@ def torn(tmp_path: Path) -> Path:
 @pytest.fixture
 def flipped(tmp_path: Path) -> Path:
     return recovery_cases(["bit_flip"])[0].unpack_before(tmp_path / "logs")
+
+
+def test_an_installation_without_a_part_of_the_page_is_a_usage_error() -> None:
+    with pytest.raises(UsageError, match="lacks page/missing"):
+        page_parts._part("missing.css")
 
 
 # --- one file that asks nobody for anything -------------------------------------------------------------------------

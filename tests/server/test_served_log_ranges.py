@@ -101,3 +101,22 @@ def test_an_index_that_lies_changes_nothing(tmp_path: Path) -> None:
     index.write_bytes(data)
     for _ in range(3):
         check(ServedLog(open_partition(directory), OpenLogs()), batches, chance, 100)
+
+
+@pytest.mark.parametrize("is_listed_between", [True, False])
+def test_what_was_found_is_forgotten_where_the_log_was_truncated(tmp_path: Path, is_listed_between: bool) -> None:
+    directory = tmp_path / "t-0"
+    batches = written(directory, 700)
+    log = ServedLog(open_partition(directory), OpenLogs())
+    check(log, batches, random.Random(1), 200)
+    del batches[100:]
+    for path in directory.iterdir():
+        if path.suffix != ".log":
+            path.unlink()
+    with (directory / f"{0:020d}.log").open("r+b") as file:
+        file.truncate(batches[-1][0] + batches[-1][1])
+    if is_listed_between:
+        assert log.update(open_partition(directory))
+    batches += written(directory, 400, first=7)
+    assert log.update(open_partition(directory))
+    check(log, batches, random.Random(1), 200)

@@ -34,8 +34,8 @@ Key = tuple[str, int]
 
 
 def _silent() -> logging.Logger:
-    """Return the logger `kafkalog.replay` for librdkafka's messages; it discards them all, because errors are raised to
-    the caller instead. The first call configures it.
+    """Return the logger `kafkalog.replay` for librdkafka's messages. It discards them, because errors are raised to the
+    caller instead, unless the application has added a handler to it.
     """
     logger = logging.getLogger("kafkalog.replay")
     if not logger.handlers:
@@ -132,6 +132,8 @@ class Target:
             yield
         except self._kafka.KafkaException as error:
             raise self._error(doing, error) from None
+        except TimeoutError:  # of a future
+            raise _cluster_error(self.bootstrap, f"{doing}: there was no answer in time") from None
 
     def _error(self, doing: str, error: Any) -> ClusterError | RecoveryRefused:
         reason = error.args[0]
@@ -178,7 +180,7 @@ class Target:
         """Create a topic and wait until all its partitions have a leader.
 
         `replication` is the replication factor, -1 for the cluster's default. Raises `ClusterError` if the topic cannot
-        be created, for example because it exists, or if it has no leaders after 30 seconds.
+        be created, for example because it exists, or if a partition has no leader 30 seconds later.
         """
         new = self._admin_module.NewTopic(topic, partitions, replication, config=dict(configs))
         with self._translated_errors(f"cannot create {topic} with {_words(configs)}"):

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from kafkalog.codec.common.findings import FindingCode, Unread
+from kafkalog.codec.common.findings import Finding, FindingCode, Unread
 from kafkalog.codec.common.wording import counted
 from kafkalog.inspect.facts import PartitionFacts, Planned, ReportFacts
 from kafkalog.inspect.lost_batches import LostBatch, is_of_batch, lost_batch_at, when_written
@@ -157,8 +157,9 @@ def _for_good(facts: ReportFacts, planned: Planned) -> dict[str, Measured]:
 
 
 def _is_lost_by(runs: Sequence[RunInfo], name: str, ranges: Sequence[LostRange]) -> bool:
-    """Whether executions have lost all these ranges of a partition. An open end may follow what they have lost: what a
-    log had beyond the last known offset is unknown.
+    """Whether each of these ranges of a partition lies within one that an execution has lost; True for no ranges. A
+    range without an end counts if it begins in a lost range or at the offset after it, because it is unknown what the
+    log had there.
     """
     lost = [lost_range for run in runs for lost_range in _of_run(run).get(name, Measured()).lost]
 
@@ -186,7 +187,9 @@ def _by_recommended(planned: Planned) -> dict[str, Measured]:
 
 
 def loss_rows(facts: ReportFacts) -> list[LossRow]:
-    """Return the rows of the table, one for each loss: at most `MOST_ROWS`, and one more that counts the others."""
+    """Return the rows of the table: one for each partition that loses records, then one for each partition and earlier
+    execution that lost some. Empty if there are none. After `MOST_ROWS` rows, one more row counts the others.
+    """
     rows = list(_rows(facts))
     left = len(rows) - MOST_ROWS
     return (
@@ -235,8 +238,9 @@ def _rows(facts: ReportFacts) -> Iterator[LossRow]:
 
 
 def places_elsewhere(facts: ReportFacts) -> list[str]:
-    """Return clauses about the places, each once, that may still have records which the recommended ways lose: those in
-    `_ELSEWHERE` for which a plan has a finding, with the code, then `.deleted` files and what recoveries keep.
+    """Return clauses about the places that may still have records which the recommended ways lose; empty if there are
+    none. First come the places in `_ELSEWHERE` for which a plan has a finding, with its code, then `.deleted` files,
+    then what recoveries keep. Each place is named once.
     """
     codes = {finding.code for planned in facts.planned for finding in planned.damages}
     return [
@@ -247,12 +251,13 @@ def places_elsewhere(facts: ReportFacts) -> list[str]:
 
 
 def _elsewhere(name: str, lost: Measured | None, planned: Planned) -> str:
-    """Return `, unless …` with the place that may still have the lost records of the partition directory `name`, and
-    the code of the finding about it, if there is one. The place is segments under wrong names, a file outside the logs,
-    `.deleted` files or what a recovery keeps. Return an empty string if `lost` is None or there is no such place.
+    """Return `, unless …` with the first place that may still have the lost records of the partition directory `name`:
+    its segments under wrong names, a file outside the logs, `.deleted` files or what a recovery keeps. The first two
+    are followed by the code of their finding. Return an empty string if `lost` is None or there is no such place.
     """
     for code, where in _ELSEWHERE.items():
-        begins = [each.offset or 0 for each in planned.damages if each.code is code]
+        begins = [each.offset or 0 for each in planned.damages if each.code is code
+                  and (code is not FindingCode.SEGMENT_MISNAMED or _partition_of(each) == name)]  # fmt: skip
         is_there = lost is not None and any(
             lost_range.first <= offset and (lost_range.last is None or offset <= lost_range.last)
             for lost_range in lost.lost
@@ -263,6 +268,10 @@ def _elsewhere(name: str, lost: Measured | None, planned: Planned) -> str:
     if lost is not None and name in planned.lost_in_deleted:
         return f", unless {_DELETED}"
     return f", unless {_KEPT}" if lost is not None and name in planned.kept_by_runs else ""
+
+
+def _partition_of(finding: Finding) -> str:
+    return os.path.basename(os.path.dirname(finding.file or ""))
 
 
 def _is_any(lost: Measured | None) -> bool:
@@ -297,7 +306,7 @@ def _batches(name: str, planned: Planned) -> Iterator[LostBatch]:
     places = dict.fromkeys(
         (os.path.join(planned.root, damage.file), damage.position)
         for damage in (*planned.damages, *planned.choice.damaged)
-        if is_of_batch(damage) and damage.file is not None and os.path.basename(os.path.dirname(damage.file)) == name
+        if is_of_batch(damage) and damage.file is not None and _partition_of(damage) == name
     )
     for path, position in list(places)[:_LOOKED_AT]:
         if position is not None:
@@ -305,9 +314,9 @@ def _batches(name: str, planned: Planned) -> Iterator[LostBatch]:
 
 
 def _times(ranges: Sequence[LostRange], root: str, facts: ReportFacts, batches: Sequence[LostBatch]) -> str:
-    """Return text about when lost records were written; empty if unknown. The first range whose time is known counts.
-    The time comes from the sound batches on both sides; otherwise from the header of the damaged batch or the batch
-    before it; otherwise from the batch on one side.
+    """Return text about when the first of the ranges whose time is known was written; empty if there is none. The time
+    is that of the sound batches on both sides. If one of these is unknown, it is the time in the header of the damaged
+    batch or of the batch before it; if that is unknown too, the time of the sound batch on one side.
     """
     for lost_range in ranges:
         around = _time_of(lost_range, root, facts)
@@ -318,8 +327,9 @@ def _times(ranges: Sequence[LostRange], root: str, facts: ReportFacts, batches: 
 
 
 def _time_of(lost: LostRange, root: str, facts: ReportFacts) -> str:
-    """Return text about when the range `lost` was written, in its partition in the log directory `root`: between (or
-    at) the times of the sound batches around it, or after or before the one whose time is known. Empty if none is.
+    """Return text about when the range `lost` of a partition in the log directory `root` was written: `between` or `at`
+    the times of the sound batches around it, or `after` or `before` one of them if the other time is unknown. Empty if
+    both are unknown or the partition was not examined.
     """
     path = os.path.join(os.path.realpath(root), lost.partition)
     for partition in facts.examined.partitions:

@@ -30,7 +30,10 @@ _TITLE = "Kafka log report"
 
 @cache
 def _part(name: str) -> str:
-    data = pkgutil.get_data("kafkalog.reporting", f"page/{name}")
+    try:
+        data = pkgutil.get_data("kafkalog.reporting", f"page/{name}")
+    except OSError:
+        data = None
     if data is None:
         raise UsageError(f"this installation of kafkalog lacks page/{name}")
     return data.decode("utf-8")

@@ -20,9 +20,9 @@ def why_no_plan(planned: Planned) -> str:
 
 
 def given_in(facts: ReportFacts) -> Given:
-    """Return the options that the report's commands repeat, the directories that are in use or have too little space,
-    and, if one command fits all directories, those directories. May read metadata logs; raises `StorageError` if that
-    fails.
+    """Return the options that the report's commands repeat, and the directories that are in use or have too little
+    space. If all directories have plans and one command fits them all, it has these directories too. May read metadata
+    logs; raises `StorageError` if that fails.
     """
     locked = frozenset(os.path.realpath(each.path) for each in facts.directories if each.standing.locked)
     given = Given(

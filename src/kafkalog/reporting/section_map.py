@@ -223,8 +223,9 @@ def _bar(segment_map: SegmentMap, number: int, largest: int) -> Markup:
 
 
 def _rects(segment_map: SegmentMap, width: int) -> list[Markup]:
-    """Return the SVG rectangles of a segment's bar, which is `width` units wide. Neighbors of one kind are joined.
-    Damage lies above sound batches and is always wide enough to be visible. An empty segment is one thin rectangle.
+    """Return the SVG rectangles of a segment's bar, which is `width` units wide. Adjacent stretches of one kind are one
+    rectangle. Damage is drawn above sound batches and is always wide enough to be visible; at its end, the bar may
+    therefore be wider than `width`. An empty segment is one thin rectangle.
     """
     size = segment_map.segment.size
     if not size:
@@ -247,9 +248,10 @@ def _rects(segment_map: SegmentMap, width: int) -> list[Markup]:
 
 
 def map_data(facts: ReportFacts) -> dict[str, object]:
-    """Return the data with which the page's script draws the maps: `kinds` (letter and name of each kind), `segments`,
-    and `details` (descriptions). Each stretch of a segment is a list [kind, start, end, batches, records, first offset,
-    last offset, number of its description in `details`, places].
+    """Return the data with which the page's script draws the maps: `kinds` (names by letter), `segments`, and `details`
+    (descriptions, the first of which is empty). A segment has `name`, `file`, `base`, `size` and `rows`, one row for
+    each stretch: [kind, start, end, batches, records, first offset, last offset, number of its description in
+    `details`, number of stretches that were joined]. Offsets are strings, or None if unknown.
     """
     details: dict[str, int] = {"": 0}
     segments = []

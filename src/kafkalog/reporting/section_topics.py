@@ -14,8 +14,8 @@ MOST = 100
 
 
 def topics_section(facts: ReportFacts) -> Section | None:
-    """Return the section about sizes and rates of topics; None if there are none. It shows the first `MOST` topics and
-    mentions how many others are left out.
+    """Return the section about sizes and rates of topics; None if there are none. It shows the `MOST` largest topics
+    and says how many others are left out.
     """
     topics = facts.examined.topics
     if not topics:

@@ -30,8 +30,9 @@ _UNDO = "What it removes goes to quarantine, and an undo puts it back. Stop the 
 
 
 def ways_section(facts: ReportFacts) -> Section | None:
-    """Return the section with the plan for each directory. None if there are no plans, because only segments were given
-    or no directory could be read. Raises `StorageError` if a metadata log that must be read for advice cannot be.
+    """Return the section with the plan for each directory. None if there are no plans, for example because only
+    segments were given or no directory could be read. Raises `StorageError` if a metadata log that must be read for
+    advice cannot be.
     """
     if not facts.planned:
         return None

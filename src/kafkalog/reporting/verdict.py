@@ -112,8 +112,9 @@ def _sentence(facts: ReportFacts, code: ExitCode) -> str:
 
 
 def _copies(facts: ReportFacts) -> str:
-    """Return a clause for the verdict. It says how many of the partitions with several copies have copies that differ.
-    If there are none, or nothing was compared, it says that the compared directories are not as they should be.
+    """Return a clause for the verdict. It counts the partitions with several copies, and those of them whose copies
+    differ, are damaged or are not all there. If there are none of the latter, or nothing was compared, it says that the
+    compared directories are not as they should be.
     """
     several = [] if facts.comparison is None else [each for each in facts.comparison.partitions if len(each.copies) > 1]
     differing = sum(not partition_comparison.is_clean for partition_comparison in several)
@@ -139,8 +140,9 @@ def _gone(for_good: Measured) -> str:
 
 
 def _start(facts: ReportFacts) -> str:
-    """Return text about permanent losses, and about Kafka's own start if that fails or drops readable records. Return
-    an empty string if nothing is lost and the start succeeds or is unknown.
+    """Return text about Kafka's own start if that fails or drops readable records, and about permanent losses, unless
+    the start drops nothing but readable records. Return an empty string if no permanent loss is known and the start
+    succeeds, drops no readable records or is unknown.
     """
     for_good = total_for_good(facts)
     unless = " or ".join(places_elsewhere(facts))

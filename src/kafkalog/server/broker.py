@@ -158,8 +158,8 @@ class Server:
         is ready. If more than 1000 partitions are served, requests whose answer may be large are computed in another
         thread. A request that this server does not support, such as a write, is answered with an error code.
 
-        Raises `CrowdedError` if too many requests wait for a thread. Raises `RequestError` if the connection is to be
-        closed, because the client is not authenticated but must be, or because of a Produce request with `acks=0` or a
+        Raises `CrowdedError` if too many requests wait for a thread. Raises `RequestError`, which closes the
+        connection, for a request before a required authentication, for a Produce request with `acks=0`, and for a
         `SaslHandshake` of version 0 that would otherwise be accepted.
         """
         self._sasl.admit(request, connection)

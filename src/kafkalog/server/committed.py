@@ -86,9 +86,9 @@ class CommittedWalk:
         """Read batches for about 0.1 s. Return the transactions if the log end offset `log_end` is reached. Otherwise
         return None; the next call continues. Damaged batches are skipped. The caller must hold `lock`.
 
-        If the log was truncated, reading starts over. It also starts over, once, if the snapshots and transaction
-        indexes beside the log show transactions that the batches do not show; None is returned then. Raises
-        `StorageError` if a file cannot be read.
+        If `log_end` is below the offset reached before, reading starts over. When `log_end` is reached for the first
+        time, and the snapshots and transaction indexes beside the log show transactions that the batches do not show,
+        it starts over with these, and None is returned. Raises `StorageError` if a file cannot be read.
         """
         if log_end < self._next:
             self._begin(None)

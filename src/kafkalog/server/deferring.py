@@ -77,8 +77,8 @@ class Deferring:
         generator that computes the response in slices.
 
         Raises `CrowdedError` if the waiting requests already have too many elements; a request of up to 100 elements
-        may always wait. No error is raised for a request that already runs in the thread for large requests
-        (`request.pace` is set): it is answered at once, in the calling thread.
+        may always wait. In the thread for large requests (`request.pace` is set), the request is then answered at once
+        instead: `answer` is called in the calling thread.
         """
 
         def work() -> Sliced[Resolved]:

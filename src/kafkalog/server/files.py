@@ -224,7 +224,7 @@ class OpenLogs:
 
     def get(self, segment: Segment) -> OpenLog:
         """Return the open log file of a segment. It is opened again if it has grown; facts learned about the same file
-        are kept.
+        are kept, except those about its old end.
 
         Closes files that were not used recently if too many are open. Raises `NoneLeftError` if all are in use,
         `StorageError` if the file cannot be opened.
@@ -257,6 +257,16 @@ class OpenLogs:
         """Keep no file open: each is closed once nothing uses it."""
         with self._lock:
             self._open.clear()
+
+    def forget(self, path: str) -> None:
+        """Stop keeping the log file at `path` open, and drop the facts learned about it: its bytes have changed.
+        Raises `StorageError` if the path cannot be examined.
+        """
+        status = status_of(path)
+        with self._lock:
+            self._open.pop(path, None)
+        if status is not None:
+            self._waypoints.drop((path, (status.st_dev, status.st_ino)))
 
     def forget_replaced(self, path: str) -> None:
         """Stop keeping the log file at `path` open if it was deleted or replaced by another file; the descriptor is

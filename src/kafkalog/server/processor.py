@@ -347,7 +347,7 @@ class Processor(threading.Thread):
     def _tick(self) -> None:
         """Close connections that made no progress within their time limit, and report why; an idle one is closed
         without a report. For the TLS handshake and authentication, the time counts from the start of the connection. A
-        connection that waits for a promise has no limit; it is closed only if the selector does not watch it and the
+        connection that waits for a promise has no time limit. If the selector does not watch it, it is closed once the
         client has left.
         """
         now = time.monotonic()
@@ -364,9 +364,9 @@ class Processor(threading.Thread):
                 self._close(connection)
 
     def _patience(self, connection: Connection) -> tuple[float, str]:
-        """Return the time limit in seconds for the current state of a connection, and the message if it is exceeded.
-        The message is '' for an idle connection, which is closed without a report. The other states are: handshake or
-        not authenticated, sending, waiting for memory, holding memory that others wait for, and reading.
+        """Return the time limit in seconds for the current state of a connection, and the message if it is exceeded; ''
+        for an idle connection. The first state that applies counts: TLS handshake or missing authentication, sending,
+        waiting for memory, holding memory that others wait for, reading, idle.
         """
         limits = self._limits
         if connection.is_handshaking or (limits.first_bytes is not None and not connection.authenticated):

@@ -104,8 +104,8 @@ class ServedLog:
     def update(self, partition: Partition) -> bool:
         """Use a new listing of the partition; return whether it differs in segments, log start or leader epochs. If it
         does not, nothing changes. If it does, bounds that were known are determined again, and cached facts about files
-        that were replaced or changed are dropped. Raises `StorageError` if the bounds cannot be read; the new listing
-        is used even then.
+        that were replaced, became shorter or have the same size but other bytes are dropped. Raises `StorageError` if
+        the bounds or files cannot be read; the new listing is used even then.
         """
         with self._lock:
             before, same = self._listed, _stamps(self._listed) == _stamps(partition)
@@ -114,10 +114,13 @@ class ServedLog:
             kept = {_stamp(each) for each in partition.segments}
             self._listed = partition
             known, self._bounds = self._bounds is not None, None
-            if _has_other_bytes(before, partition):  # what was read of it may not be there any more
+            rewritten = _rewritten(before, partition)
+            if rewritten:  # what was read of it may not be there any more
                 self._walk, self._committed = self._new_walk(), None
         for segment in before.segments:
-            if _stamp(segment) not in kept:
+            if segment.path in rewritten:
+                self._files.forget(segment.path)
+            elif _stamp(segment) not in kept:
                 self._files.forget_replaced(segment.path)
         self._sound.clear()
         if known:
@@ -271,17 +274,17 @@ class ServedLog:
         self, offset: int, max_bytes: int, upper: int, *, at_least_one: bool, patience: Patience | None = None,
         committed: Committed | None = None,
     ) -> Read:  # fmt: skip
-        """Return a file range of whole batches, and the next offset to fetch (an upper bound if it is unknown). The
-        range begins with the batch that contains `offset`, or with the next one, ends below the offset `upper`, and has
-        at most `max_bytes`. With `at_least_one` the first batch is included even if it is larger. If there is no batch
+        """Return a file range of whole batches, and the next offset to fetch (`upper` if it is unknown). The range
+        begins with the batch that contains `offset`, or with the next one, and has at most `max_bytes`; all its offsets
+        are below `upper`. With `at_least_one` the first batch is included even if it is larger. If there is no batch
         below `upper`, or the first one is too large, the range is None and the next offset is `offset`.
 
         With `on_damage`, damage is reported and left out. At most 4 MiB are then returned, checksums are verified, and
         batches of transactions that are undecided in `committed` are left out too. Without it, bytes that are not a
         batch raise `DamagedError`.
 
-        `patience` limits the number of headers read: raises `TooFarError` if more are needed. Raises `NoneLeftError` if
-        too many logs are open, `StorageError` if the log cannot be read.
+        `patience` limits the number of headers read: raises `TooFarError` if more are needed (None: no limit). Raises
+        `NoneLeftError` if too many logs are open, `StorageError` if the log cannot be read.
         """
         patience = patience or patient()
         if self._on_damage is not None:
@@ -317,10 +320,11 @@ class ServedLog:
         return Read(None, offset)
 
     def _limit(self, log: OpenLog, segment: Segment, upper: int, following: int | None, patience: Patience) -> int:
-        """Return the position in a segment's log file at which the batches to return end. It is the start of the first
-        batch that reaches the offset `upper`. If there is none, it is the end of the file, or the start of bytes at its
-        end that are no whole batch. `following` is the base offset of the next segment, None for the last one. The
-        position is found by reading headers, and remembered. Raises `TooFarError` if `patience` is exhausted.
+        """Return the position in a segment's log file at which the batches to return end. If `following`, the base
+        offset of the next segment (None for the last one), is at most `upper`, it is the end of the file. Otherwise it
+        is found by reading headers, and remembered: the start of the first batch that reaches the offset `upper`. If
+        there is none, it is the end of the file, or the start of bytes at its end that are no whole batch. Raises
+        `TooFarError` if `patience` is exhausted.
         """
         size = min(log.size, segment.size)
         if following is not None and following <= upper:
@@ -432,8 +436,8 @@ class ServedLog:
 
     def _end(self, log: OpenLog, segment: Segment, first: Place, target: int) -> tuple[int, int | None]:
         """Return the position after the last whole batch that ends at or before the position `target`, and the offset
-        after that batch (None if unknown). The batch `first` is always included. If the offset index does not help, not
-        all headers are read, so the position may be that of an earlier batch.
+        after that batch (None if unknown); at least the end of the batch `first`. If the offset index does not help,
+        not all headers up to `target` are read, and the result is that of an earlier batch.
         """
         if first.end >= target:
             return first.end, first.last_offset + 1
@@ -538,13 +542,12 @@ def _read(log: OpenLog, answered: Answered, upper: int) -> Read:
 def _up_to(
     log: OpenLog, position: int, next_offset: int | None, target: int, offsets: range | None = None
 ) -> tuple[int, int | None] | None:
-    """Read headers from the batch at byte `position`. Return the position after the last whole batch that ends at or
-    before the position `target`, and the offset after that batch. At most 2000 headers are read, so it may be an
-    earlier batch.
+    """Read up to 2000 headers from the batch at byte `position` on. Return the position after the last of these batches
+    that ends at or before the position `target`, and the offset after that batch.
 
-    If the first batch already ends after `target`, return `position` itself and `next_offset`; if `offsets` is passed,
-    return the first batch's base offset instead of `next_offset`. Return None if no batch begins at `position`, or if
-    its last offset is not in `offsets`. Raises `StorageError` if the log cannot be read.
+    If the first batch already ends after `target`, return `position` and `next_offset`, or with `offsets` that batch's
+    base offset. Return None if no batch begins at `position`, or if its last offset is not in `offsets`. Raises
+    `StorageError` if the log cannot be read.
     """
     is_first, end = True, position
     with suppress(DamagedError):  # whoever fetches from there is told
@@ -566,13 +569,15 @@ def _stamp(segment: Segment) -> tuple[str, int, int]:
     return segment.path, segment.size, segment.modified_ns
 
 
-def _has_other_bytes(before: Partition, now: Partition) -> bool:
-    """Whether a log file has changed other than by appending: it became shorter, or it has the same size but another
-    modification time.
+def _rewritten(before: Partition, now: Partition) -> set[str]:
+    """Return the paths of the log files that have changed other than by appending: they became shorter, or have the
+    same size but another modification time.
     """
     known = {segment.path: segment for segment in now.segments}
     pairs = ((segment, known[segment.path]) for segment in before.segments if segment.path in known)
-    return any(new.size < old.size or (new.size == old.size and _stamp(new) != _stamp(old)) for old, new in pairs)
+    return {
+        old.path for old, new in pairs if new.size < old.size or (new.size == old.size and _stamp(new) != _stamp(old))
+    }
 
 
 def _stamps(partition: Partition) -> object:

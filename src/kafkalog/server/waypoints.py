@@ -74,3 +74,8 @@ class WaypointsOfFiles:
             while held > self._most and len(self._all) > 1:
                 held -= len(self._all.popitem(last=False)[1])
             return waypoints
+
+    def drop(self, file: object) -> None:
+        """Drop the waypoints of a file, if there are any."""
+        with self._lock:
+            self._all.pop(file, None)

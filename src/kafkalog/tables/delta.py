@@ -40,7 +40,7 @@ _START = datetime(1970, 1, 1, tzinfo=UTC)
 @contextmanager
 def _translated_errors(path: str) -> Iterator[None]:
     """Context manager that converts errors of deltalake about the table at `path`: `RecoveryRefused` if another writer
-    has committed first, `StorageError` for I/O errors, `FormatError` for all others.
+    has committed first, `StorageError` for I/O errors, `FormatError` for any other `DeltaError`.
     """
     try:
         yield
@@ -226,8 +226,8 @@ def _same(one: pa.Schema, other: pa.Schema) -> bool:
 
 
 def _plain(type: pa.DataType) -> pa.DataType:
-    """Return the type with uniform names of the inner fields of lists and maps, which libraries name differently; other
-    types are unchanged.
+    """Return the type with list elements named `element` and strings as the keys of maps, at any depth, because
+    libraries differ in both.
     """
     if pa.types.is_struct(type):
         return pa.struct([(each.name, _plain(each.type)) for each in type])

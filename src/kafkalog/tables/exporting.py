@@ -90,7 +90,7 @@ def export(
     the added offsets, by partition, with findings.
 
     Each table stores the offset after its last record, and only later records are added, so a repeated or interrupted
-    export adds each record once. `target` is created if it is missing.
+    export adds each record once. `target` is created if it is missing; its parent directory must exist.
 
     * `request`: which records, and the format and columns of the tables
     * `paths`: log directories, partitions or segments
@@ -98,7 +98,7 @@ def export(
     * `on_bytes`: called with the number of log bytes read
 
     Kafka's own topics are skipped unless they are named. Raises `UsageError` for a request that makes no sense or paths
-    without records to add, `UnknownName` for a topic that does not exist, `FormatError` if a table's positions,
+    without partitions to export, `UnknownName` for a topic that does not exist, `FormatError` if a table's positions,
     manifest or metadata are damaged, and `StorageError`. Raises `RecoveryRefused` if a table does not belong to a log,
     another writer is active, a recovery is unfinished, or records would be missing and `accept_loss` is not set.
     Records that were committed before an error stay in the tables.
@@ -131,9 +131,9 @@ def export(
 def _topics(
     paths: Sequence[str], select: Selection, replica: PathLike | None, findings: list[Finding], *, accept_loss: bool
 ) -> dict[str, list[Partition]]:
-    """Return the partitions to export by topic, sorted; Kafka's own topics only if `select` names topics. Findings
-    about logs and directories that are not read are appended to `findings`, and are not findings of the partitions any
-    more.
+    """Return the partitions to export by topic, sorted by topic and number; Kafka's own topics only if `select` names
+    topics. Findings about logs and directories that are not read are moved from the partitions to `findings`, which
+    must be empty.
 
     Raises `RecoveryRefused` if there are such findings and `accept_loss` is not set, or if a recovery or commit is
     unfinished. Raises `UsageError` if a partition is there twice, has no topic or one that no table can have, or if
@@ -236,7 +236,8 @@ class _TopicExport(Struct, frozen=True, kw_only=True):
 
     def run(self, *, by_day: bool) -> None:
         """Add records in rounds until the table has all of them; add one entry per partition, and findings, to
-        `result`. If there are no records to add, nothing is created. `by_day` divides a new table by day.
+        `result`. If there are no offsets to add, nothing is created; if they have only control or aborted records, a
+        missing table is created empty. `by_day` divides a new table by day.
 
         Raises `UsageError`, `RecoveryRefused`, `FormatError` and `StorageError` as `export` does.
         """

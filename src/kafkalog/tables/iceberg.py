@@ -193,8 +193,9 @@ class IcebergTopicTable:
         return PartitionFiles(partition, place, schema, {"store_schema": False}, by_day=by_day)
 
     def commit(self, commit: Commit) -> None:
-        """Commit the new files in one snapshot. Its summary has the first and last offset of each partition; a table
-        property gets all positions. If an error is reported although the commit succeeded, return normally.
+        """Commit the new files in one snapshot. Its summary has the first and last offset of each partition in these
+        files; a table property gets the positions of all partitions. If an I/O error is reported although the commit
+        succeeded, return normally.
 
         Raises `RecoveryRefused` if another writer has committed first, `StorageError` if the snapshot cannot be
         committed. If the table was meanwhile replaced by one that no export created or was damaged, raises `UsageError`
@@ -252,8 +253,8 @@ def _with_date(schema: pa.Schema, settings: TableSettings) -> pa.Schema:
 
 
 def _counted(plan: dict[int, Any], file: DataFile, ids: Mapping[str, int]) -> dict[int, Any]:
-    """Return the plan of statistics (field id -> mode), with mode none for columns that lack statistics in one of the
-    row groups. For example, columns with only long texts lack them.
+    """Return a copy of `plan`, the kinds of statistics by field id, without statistics of columns that have none in one
+    of the file's row groups, for example because all texts there are long.
     """
     metadata = file.metadata[0]
     columns = [

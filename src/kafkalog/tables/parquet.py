@@ -54,8 +54,8 @@ class ParquetTable:
         None if the folder does not exist, in which case nothing is locked, or if no round was committed yet.
 
         Raises `RecoveryRefused` if another export holds the lock or data files exist without a manifest, `UsageError`
-        if the folder has other files or the manifest's settings are invalid, `FormatError` for an otherwise invalid
-        manifest, `StorageError` if a file cannot be read.
+        if the folder has other files and no manifest, or the manifest's settings are invalid, `FormatError` for an
+        otherwise invalid manifest, `StorageError` if a file cannot be read or locked.
         """
         if not is_directory(self.path):
             return None
@@ -175,8 +175,8 @@ class ParquetTable:
         self._write({**self._as_written(), "begun": round_id}, self._manifest.get("positions", {}))
 
     def _as_written(self) -> dict[str, Any]:
-        """Return the content of the manifest (settings, schema and files) except the positions. Raises `UsageError` if
-        the table was neither prepared nor loaded with a committed round.
+        """Return settings, schema and committed files as in the manifest. Raises `UsageError` if the table was neither
+        prepared nor loaded with a committed round.
         """
         if self._schema is None or self._settings is None:
             raise UsageError("a table is prepared before it is written")

@@ -153,10 +153,9 @@ def _refused(why: str) -> RecoveryRefused:
 
 
 def _require_start(partition: Partition, wanted: int, start: int, asked: int | None) -> None:
-    """Check that no offsets to export are missing below the first segment, as `verify` finds it. The offsets to export
-    go from `wanted` to `asked` (exclusive; None: all). Nothing is checked if the export begins after that segment's
-    first offset anyway, at `start`. Raises `RecoveryRefused` if offsets are missing, `StorageError` if a file cannot be
-    read.
+    """Raise `RecoveryRefused` if `verify` would find offsets missing below the first segment, and some of them are to
+    be exported: those from `wanted` to `asked` (exclusive; None: all). Nothing is raised if `start`, at which the
+    export begins, is above the first segment's base offset. Raises `StorageError` if a file cannot be read.
     """
     begins = partition.segments[0].base_offset if partition.segments else 0
     if wanted < begins and start <= begins:
@@ -167,8 +166,8 @@ def _require_start(partition: Partition, wanted: int, start: int, asked: int | N
 
 def _require_no_gap(partition: Partition, start: int, end: int) -> None:
     """Raise `RecoveryRefused` if a segment with offsets from `start` up to `end` (exclusive) is missing, as `verify`
-    finds it. If offsets are missing before a segment, compaction may be the reason; only then is the whole log read.
-    Raises `StorageError` if a file cannot be read.
+    finds it. The whole log is read only if offsets are missing between two segments, because compaction may be the
+    reason. Raises `StorageError` if a file cannot be read.
     """
     pairs = pairwise(partition.segments)
     if not any(_is_gap(*pair) for pair in pairs if pair[0].base_offset < end and pair[1].base_offset > start):

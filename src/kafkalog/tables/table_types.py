@@ -37,8 +37,7 @@ class TypeRules(Struct, frozen=True, kw_only=True):
 
 def table_type(type: pa.DataType, rules: TypeRules) -> pa.DataType:
     """Return the nearest type that the table format supports, also inside structs, maps and lists; string if there is
-    none.
-
+    none. Map keys become strings, and list elements are named `element`.
     Raises `NoTypeError` for a struct without fields, or with names that are equal in the format.
     """
     if pa.types.is_struct(type):

@@ -23,9 +23,9 @@ def uniform(
     of each member; a member that gets none has an empty set. `subscriptions` has the topics of each member, and
     `counts` the number of partitions of each topic; topics without a count are ignored.
 
-    Each partition goes to a member with the fewest partitions. But a member keeps partitions that it has in `before`,
-    up to its share. Topics with the same subscribers are assigned together. Topics with few subscribers are assigned
-    first.
+    Topics with the same subscribers are assigned together, those with the fewest subscribers first. Each subscriber
+    gets so many of their partitions that all subscribers have as equal numbers as possible, together with what they
+    were assigned of other topics. Up to its number it keeps the partitions that it has in `before`.
     """
     takers: dict[str, list[str]] = {}
     for member, topics in sorted(subscriptions.items()):

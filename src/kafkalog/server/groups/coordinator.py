@@ -293,8 +293,8 @@ class Coordinator:
         commits it is a code of `heartbeat`.
 
         If the group does not exist here, a commit with a negative generation is allowed. For any other generation the
-        code is UNKNOWN_MEMBER_ID if the group has commits, else GROUP_ID_NOT_FOUND (ILLEGAL_GENERATION in old
-        versions).
+        code is UNKNOWN_MEMBER_ID if the group has commits, else GROUP_ID_NOT_FOUND (ILLEGAL_GENERATION before version
+        9).
         """
         with self._lock:
             if body["group_id"] not in self._groups:

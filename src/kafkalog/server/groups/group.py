@@ -86,9 +86,9 @@ class Group(Struct, kw_only=True):
 
     def accepts(self, protocol_type: str, protocols: list[tuple[str, bytes]], besides: str) -> bool:
         """Return whether a member with this protocol type and these (protocol name, metadata) pairs can be in the
-        group. All members must then have a protocol in common. Return False for an empty type or without protocols. In
-        all other cases, return True if the group has no other members. The member with the id `besides` is ignored,
-        because it is joining again.
+        group: the type must be that of the group, and all other members must support one of the protocols. Any type and
+        protocols will do if there are no other members, but not an empty type or none. The member with the id `besides`
+        is not one of the others: it is joining again.
         """
         others = [member for member in self.members.values() if member.id != besides]
         if not protocols or not protocol_type:
@@ -99,11 +99,9 @@ class Group(Struct, kw_only=True):
         return protocol_type == self.protocol_type and any(name in common for name, _ in protocols)
 
     def prepare(self, now: float) -> None:
-        """Start a rebalance at `now` (seconds): all members must join again before `deadline`, the longest rebalance
-        timeout of the members from now. Requests for assignments stop waiting.
-
-        Does nothing if a rebalance is in progress. If the group was empty, the rebalance waits half a second for more
-        members.
+        """Start a rebalance at `now` (seconds): all members must join again before `deadline`, which is `now` plus
+        their longest rebalance timeout. Requests for assignments stop waiting. A rebalance of an empty group waits at
+        least half a second for more members. Does nothing if members are joining already.
         """
         if self.state is State.PREPARING:
             return
@@ -114,9 +112,10 @@ class Group(Struct, kw_only=True):
             member.is_syncing = False
 
     def tick(self, now: float) -> bool:
-        """Remove members and unused member ids that have expired at `now` (seconds). Finish a rebalance at its
-        deadline. Finish it earlier if all members have joined and no member id is unused, but not before the initial
-        delay of a new group. Return whether members were removed or a rebalance was finished.
+        """Remove members and unused member ids that have expired at `now` (seconds); a member that waits for a response
+        does not expire. Finish a rebalance at its deadline, without the members that have not joined. Finish it earlier
+        if all have joined and no member id is unused, but not before the initial delay of an empty group. Return
+        whether members were removed or a rebalance was finished.
         """
         changed = self._expire(now)
         if self.state is State.PREPARING:
@@ -162,8 +161,9 @@ class Group(Struct, kw_only=True):
             member.expires = now + max(member.session_s, member.rebalance_s)
 
     def _chosen(self) -> str:
-        """Return the name of the protocol that most members prefer among those all members support (`selectProtocol`);
-        with equal votes, the first one voted for. The group must have members.
+        """Return the name of the protocol with the most votes (`selectProtocol`): each member votes for the first of
+        its protocols that all members support. With equal votes the first one voted for wins. The group must have
+        members.
         """
         common = set.intersection(*({name for name, _ in each.protocols} for each in self.members.values()))
         votes: dict[str, int] = {}

@@ -104,13 +104,14 @@ class FetchHandler:
 
     def fetch(self, request: Request, connection: Connection) -> Answer:
         """Answer `Fetch`: return the response, or a promise of it. The promise waits while there are fewer bytes than
-        `min_bytes` (at most `max_bytes`), for up to `max_wait_ms` (at most a minute). If fetches of too many partitions
-        wait already, the response has only the data that exists now. Opens, updates or closes the client's fetch
-        session.
+        `min_bytes` (at most `max_bytes` or 55 MiB), for up to `max_wait_ms` (at most a minute). If fetches of too many
+        partitions wait already, the response has only the data that exists now. Opens, updates or closes the client's
+        fetch session.
 
         A fetch of more than 1100 partitions is answered by another thread, unless it already runs in one; raises
-        `CrowdedError` if too many requests wait for that thread. An error that concerns one partition is in the
-        response for that partition, and ends the wait. If the session is invalid, the whole response is an error.
+        `CrowdedError` if too many requests wait for that thread. If it must wait, it waits for the whole time. An error
+        that concerns one partition is in the response for that partition, and ends the wait of a smaller fetch. If the
+        session is invalid, the whole response is an error.
         """
         body = request.body
         number, epoch = body.get("session_id", NO_SESSION), body.get("session_epoch", FINAL_EPOCH)
@@ -265,7 +266,8 @@ class FetchHandler:
         self, log: ServedLog, offset: int, most: int, upper: int, at_least_one: bool, committed: Committed | None
     ) -> Read | None:
         """Return up to `most` bytes of whole batches from `offset` on, below the offset `upper`, as a range of a log
-        file. If the first batch is larger, it is returned with `at_least_one`; otherwise the result's `range` is None.
+        file. If the first batch is larger, it is returned with `at_least_one`; otherwise the result's `range` is None,
+        as it is if all that is left below `upper` is damaged and left out.
 
         Return None if `offset` is not below `upper`, or if too many logs are open. Return None also if the batch must
         be searched for: a search is then started in a worker, and a later call finds the batch. Raises `DamagedError`
@@ -301,9 +303,7 @@ class FetchHandler:
 
 
 def _ending(poll: Callable[[bool], Fields | None], held: Held) -> Callable[[bool], Fields | None]:
-    """Return a callback that calls `poll`, the callback of a promise, and returns its result. When the result is a
-    response, `held` is released; it is the promise's part of the limit for waiting fetches.
-    """
+    """Return a callback that returns the result of `poll`, and releases `held` if that is a response."""
 
     def polled(is_over: bool) -> Fields | None:
         response = poll(is_over)
@@ -315,12 +315,11 @@ def _ending(poll: Callable[[bool], Fields | None], held: Held) -> Callable[[bool
 
 
 def _diverging(log: ServedLog, asked: Asked, end: int) -> tuple[int, int] | None:
-    """Return where the client's log diverges from this one: a leader epoch and the end offset of that epoch here. Both
-    logs agree up to that offset. `end` is the log end offset. Return `_NOWHERE` (-1, -1) if the client's epoch is newer
-    than all epochs of the log.
+    """Return the epoch and end offset to which the client should truncate its log: `epoch_end` for the epoch that it
+    fetched last. `end` is the log end offset. Return `_NOWHERE` (-1, -1) if that epoch is newer than all of the log.
 
-    Return None if the client's last fetched epoch and its offset are not beyond that point, because the logs then
-    agree. Return None also if the client sent no epoch or the log has no epochs. Raises `StorageError` if the log's
+    Return None if `epoch_end` has that same epoch and an offset that is not below the fetch offset: nothing is to be
+    truncated. Return None also if the client sent no epoch or the log has no epochs. Raises `StorageError` if the log's
     bounds must be read and cannot be.
     """
     if asked.last_fetched_epoch < 0 or not log.epochs:  # where a damaged disk lists none, a client is believed

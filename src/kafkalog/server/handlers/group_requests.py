@@ -110,9 +110,9 @@ class GroupHandler:
 
     def offset_fetch(self, request: Request) -> Fields:
         """Answer `OffsetFetch`: for each requested partition the offset committed to this server, else the one in the
-        log directories, else -1. A null list of topics requests all commits of the group; topics that the user may not
-        read are omitted then, and, where topics have ids, those that are not served. If they are requested, their
-        partitions have the error TOPIC_AUTHORIZATION_FAILED, or UNKNOWN_TOPIC_ID.
+        log directories, else -1. A requested topic that the user may not read has the error TOPIC_AUTHORIZATION_FAILED
+        for each partition; an unknown topic id has UNKNOWN_TOPIC_ID. A null list of topics requests all commits of the
+        group, but omits topics that the user may not read, and from version 10 on those that are not served.
 
         If commits of the group may be missing from the files, a partition without a commit has the error
         KAFKA_STORAGE_ERROR, and so has a request for all commits. A wrong member id or epoch of the new consumer
@@ -153,10 +153,10 @@ class GroupHandler:
         return [{**_named(each), "partitions": self._fetched_of(each, known, without)} for each in asked]
 
     def _fetched_of(self, topic: Fields, known: Mapping[tuple[str, int], Commit], without: Code) -> list[Fields]:
-        """Return the requested partitions of a topic with their committed offsets.
+        """Return the requested partitions of a topic with their committed offsets, -1 without a commit.
 
         `known` has the group's commits by (topic, partition); `without` is the error code of a partition without a
-        commit. An unknown topic id or a topic that the user may not read is an error of each partition.
+        commit. For an unknown topic id or a topic that the user may not read, each partition has an error.
         """
         name = self._name(topic)
         if name is None:

@@ -77,8 +77,8 @@ class FetchSession(Struct, kw_only=True):
     """size of its contents, in partitions"""
 
     def update(self, body: Fields) -> None:
-        """Apply an incremental `Fetch` request: add or change the partitions in it and remove forgotten ones; update
-        `weight`. New partitions come last in the order.
+        """Apply an incremental `Fetch` request: add its new partitions at the end of the order, change those that the
+        session has, and remove those that it forgets. Updates `weight`.
         """
         for key, asked in asked_of(body["topics"]):
             known = self.partitions.get(key)
