@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from kafkalog.codec.common.errors import FormatError, StorageError
+from kafkalog.codec.common.finding_codes import Trait, codes_with
 from kafkalog.codec.common.findings import Finding, FindingCode, Severity, StopReason, severity_of_unfinished
 from kafkalog.codec.common.limits import DEFAULT_LIMITS, MIB, Limits
 from kafkalog.codec.common.source import BufferSource, Source
@@ -59,6 +60,7 @@ from kafkalog.recovery.checks.indexes import OffsetIndexCheck, TimeIndexCheck
 from kafkalog.recovery.checks.listed_transactions import ListedTransactions
 from kafkalog.recovery.checks.lost_and_found import misnamed_segments
 from kafkalog.recovery.checks.missing_segments import missing_from, missing_offsets_of
+from kafkalog.recovery.checks.moments import offset_reached
 from kafkalog.recovery.checks.overlaps import aborted_in_overlaps
 from kafkalog.recovery.checks.record_times import RecordTimes
 from kafkalog.recovery.checks.repeats import Repeats
@@ -83,6 +85,7 @@ one being checked. More fresh memory costs more than waiting does.
 """
 
 
+_REBUILT = codes_with(Trait.REBUILT)
 _COMPARED = 2
 """Number of snapshots, from the newest on, that are compared with the log: a start after a clean stop loads the newest,
 and one after a crash usually the one before.
@@ -236,7 +239,8 @@ class _PartitionVerifier:
         if self._is_live:
             end = max(self.report.log_end_offset, self.report.end_behind_damage)
             self.report.findings += beyond_end_of(self.partition, end)
-            if self.report.offset_reached is not None:
+            of_log = [finding for finding in self.report.findings if finding.code not in _REBUILT]
+            if offset_reached(end, of_log) is not None:
                 self.report.open_transactions = self._opened
         told = {finding.file for finding in self.partition.findings if finding.code is FindingCode.TEMPORARY_FILE}
         for path in self.partition.unfinished:

@@ -25,7 +25,13 @@ from kafkalog.cluster.transactions.undecided import DecidedPartition
 from kafkalog.codec.model import ControlType
 from kafkalog.log.directories.inventory import open_all
 from kafkalog.recovery import plan
-from testkit.made.lost_markers import cut_coordinator, without_a_trace, without_last_marker, without_marker
+from testkit.made.lost_markers import (
+    cut_coordinator,
+    without_a_trace,
+    without_last_marker,
+    without_marker,
+    without_transaction,
+)
 from testkit.recorded.broker_dirs import brokers, own_copy
 from testkit.running.command import kafkalog
 
@@ -107,6 +113,29 @@ def test_each_marker_of_recorded_logs(version: str) -> None:
                         counts["known" if part.decided else "not known"] += 1
     assert counts["known"]
     assert counts["not known"]
+
+
+@pytest.mark.parametrize("number", range(4))
+@pytest.mark.parametrize("version", ["2.8.2", "3.9.1", "4.1.1"])
+def test_a_coordinators_log_from_which_a_recovery_removed_a_transaction(
+    version: str, number: int, tmp_path: Path
+) -> None:
+    """It is sound, with a gap in the offsets as compaction leaves them. No decision is wrong, and nothing hangs."""
+    root = own_copy(brokers(f"{version}/txn")[0], tmp_path / "broker")
+    for producer_id in range(3):
+        without_transaction(root, producer_id, number)
+    partitions = open_all(root).readable()
+    histories, known = read_transactions(partitions).histories, 0
+    for partition in partitions:
+        place = partition.topic or "", partition.partition or 0
+        for producer_id, here in read_opened(partition, dict.fromkeys(histories)).items():
+            for index, marker in enumerate(here.markers):
+                opened = Opened(epoch=marker.of_epoch, markers=here.markers[:index], is_from_start=True)
+                decision = decision_of(histories[producer_id], place, opened)
+                assert decision is not None
+                assert decision.decided in (marker.decided, None)
+                known += decision.decided is not None
+    assert known
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ from kafkalog.log.reading.transactions import marker_of
 from kafkalog.log.walk.on_damage import SKIP
 
 __all__ = [
-    "Decided", "Decision", "EndMarker", "History", "Listed", "Opened", "by_markers",
+    "UNKNOWN_HISTORY", "Decided", "Decision", "EndMarker", "History", "Listed", "Opened", "by_markers",
     "decided_by", "decision_of", "read_opened",
 ]  # fmt: skip
 
@@ -99,6 +99,10 @@ class History(Struct, frozen=True):
     transactions: tuple[Listed, ...]
     begins: int | None = None
     """epoch from which on none is missing; None if earlier ones of the first one's epoch may be missing"""
+
+
+UNKNOWN_HISTORY = History((), 1 << 15)
+"""of a producer whose transactions may all be missing"""
 
 
 class EndMarker(Struct, frozen=True, kw_only=True):

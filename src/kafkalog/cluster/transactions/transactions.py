@@ -20,6 +20,7 @@ from kafkalog.cluster.records.coordinator_records import TRANSACTION_STATE_TOPIC
 from kafkalog.cluster.records.replay import Entry, Until, partitions_of, replay
 from kafkalog.cluster.rules.java import coordinator_partition, hash_order, topic_partition_hash
 from kafkalog.cluster.transactions.lost_markers import (
+    UNKNOWN_HISTORY,
     Decided,
     Decision,
     History,
@@ -129,13 +130,22 @@ class TransactionalIds(Struct, frozen=True, kw_only=True, dict=True):
         """
         builders: dict[int, _HistoryBuilder] = {}
         known: dict[frozenset[TopicPartition], frozenset[TopicPartition]] = {}
+        gaps: dict[int, int] = {}
         for partition in self.sources:
+            number, next_offset = partition.partition or 0, 0
             for each in replay(partition, []):
+                if each.offset > next_offset:
+                    gaps[number] = each.offset
+                next_offset = each.offset + 1
                 value = each.record.value if isinstance(each, Entry) and each.record.understood else None
                 if value is not None:
                     partitions = frozenset(_partitions(value.fields))
                     partitions = known.setdefault(partitions, partitions)
-                    builders.setdefault(value.fields["producer_id"], _HistoryBuilder()).add(value.fields, partitions)
+                    builder = builders.setdefault(value.fields["producer_id"], _HistoryBuilder(number))
+                    builder.gap_before(gaps.get(number, 0))
+                    builder.add(each.offset, value.fields, partitions)
+        for builder in builders.values():
+            builder.gap_before(gaps.get(builder.number, 0))
         return {producer_id: builder.history() for producer_id, builder in builders.items()}
 
     @property
@@ -231,7 +241,11 @@ def read_transactions(
 class _HistoryBuilder:
     """Transactions of one producer, by all records about it in the order of the log."""
 
-    def __init__(self) -> None:
+    def __init__(self, number: int) -> None:
+        self.number = number
+        """partition of `__transaction_state`"""
+        self._offsets: list[int] = []
+        """of the first two records"""
         self._transactions: list[Listed] = []
         self._last: int | None = None
         """state of the last record"""
@@ -239,10 +253,21 @@ class _HistoryBuilder:
 
     def history(self) -> History:
         """Return the transactions so far."""
-        return History(tuple(self._transactions), self._begins)
+        is_known = self._transactions or self._begins is not None
+        return History(tuple(self._transactions), self._begins) if is_known else UNKNOWN_HISTORY
 
-    def add(self, values: Mapping[str, Any], partitions: frozenset[TopicPartition]) -> None:
-        """Add the next record, which lists `partitions`."""
+    def gap_before(self, offset: int) -> None:
+        """Take into account that offsets are missing before `offset`. Compaction leaves one record of an id in the part
+        that it has cleaned. So behind two records the gap is not its doing, and what is known by then is dropped.
+        """
+        if len(self._offsets) > 1 and offset > self._offsets[1]:
+            self._offsets, self._transactions, self._last = [], [], -1
+        if not self._offsets or offset > self._offsets[0]:
+            self._begins = None
+
+    def add(self, offset: int, values: Mapping[str, Any], partitions: frozenset[TopicPartition]) -> None:
+        """Add the next record, which is at `offset` and lists `partitions`."""
+        self._offsets = [*self._offsets, offset][:2]
         status, epoch, updated = (
             values["transaction_status"], values["producer_epoch"], values["transaction_last_update_timestamp_ms"]
         )  # fmt: skip

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 from kafkalog.cluster.records.coordinator_records import decode_record
-from kafkalog.codec.model import BatchHeader, ControlType
+from kafkalog.codec.model import BatchHeader, ControlType, RecordBatch
 from kafkalog.codec.plain.records import decode_batch
 from kafkalog.codec.plain.scanner import scan
 from kafkalog.log.reading.transactions import marker_of
 
-__all__ = ["cut_coordinator", "without_a_trace", "without_last_marker", "without_marker"]
+__all__ = ["cut_coordinator", "without_a_trace", "without_last_marker", "without_marker", "without_transaction"]
 
 
 def without_marker(root: Path, name: str, producer_id: int, number: int) -> bool:
@@ -32,21 +33,35 @@ def without_marker(root: Path, name: str, producer_id: int, number: int) -> bool
 
 def cut_coordinator(root: Path, producer_id: int, status: int) -> None:
     """Cut the coordinator's log behind the last record about the producer with this state."""
+    log, batch = [(log, batch) for log, batch, state in _states(root, producer_id) if state == status][-1]
+    log.write_bytes(log.read_bytes()[: batch.position + batch.size])
+    end = f"{log.parent.name.replace('-', ' ')} {batch.header.next_offset}"
+    (root / "replication-offset-checkpoint").write_text(f"0\n1\n{end}\n")
+
+
+def without_transaction(root: Path, producer_id: int, number: int) -> None:
+    """Remove the records of a producer's transaction from the coordinator's log; the first one is number 0."""
+    completed, removed = 0, []
+    for log, batch, state in _states(root, producer_id):
+        if completed == number and state:
+            removed.append((log, batch))
+        completed += state in (4, 5)
+    for log, batch in reversed(removed):
+        data = log.read_bytes()
+        log.write_bytes(data[: batch.position] + data[batch.position + batch.size :])
+
+
+def _states(root: Path, producer_id: int) -> Iterator[tuple[Path, RecordBatch, int]]:
+    """Yield the batches about a producer in the coordinator's logs, each with the last state in it."""
     for log in root.glob("__transaction_state-*/*.log"):
-        ends = []
         for batch in scan(log.read_bytes()).batches:
+            states = []
             for record in decode_batch(batch).records:
-                decoded = decode_record("__transaction_state", record.key, record.value)
-                value = decoded.value.fields if decoded.value is not None else {}
-                if (value.get("producer_id"), value.get("transaction_status")) == (producer_id, status):
-                    ends.append((batch.position + batch.size, batch.header.next_offset))
-        if ends:
-            position, offset = ends[-1]
-            log.write_bytes(log.read_bytes()[:position])
-            checkpoint = root / "replication-offset-checkpoint"
-            checkpoint.write_text(f"0\n1\n{log.parent.name.replace('-', ' ')} {offset}\n")
-            return
-    raise AssertionError(f"no record about producer {producer_id} with state {status}")
+                value = decode_record("__transaction_state", record.key, record.value).value
+                if value is not None and value.fields["producer_id"] == producer_id:
+                    states.append(value.fields["transaction_status"])
+            if states:
+                yield log, batch, states[-1]
 
 
 def without_last_marker(root: Path, kind: ControlType) -> tuple[str, int, int]:
