@@ -192,11 +192,11 @@ class _Pair:
         return lambda value: {name: inner(value)}
 
     def _first_match(self, writer: Type, branches: Sequence[Type]) -> int | None:
-        """Return the number of the first branch that matches the writer's type, None if none does
-        (`ReaderUnion.firstMatchingBranch`). A branch with the same type and name is preferred. The second choice is a
-        record to which the writer's record can be converted; among such records, one with the same short name is
-        preferred. The third choice is a type to which the writer's type can be promoted. Raises `UndecodableError`
-        after `_MOST_PAIRS` pairs of types.
+        """Return the number of the branch that matches the writer's type, None if none does
+        (`ReaderUnion.firstMatchingBranch`). First choice is the first branch with the same type and name. The second
+        choice is a record to which the writer's record can be converted: the last one with the same short name, else
+        the first one. The third choice is the first type to which the writer's type can be promoted. Raises
+        `UndecodableError` after `_MOST_PAIRS` pairs of types.
         """
         structure: int | None = None
         name = self.aliases.name(writer)
