@@ -80,9 +80,10 @@ class _Held(Struct, frozen=True, kw_only=True):
 class BothTiers:
     """A log directory `local` and a remote tier, mounted as the log directory `path` (a `tiered://` URI).
 
-    If `local` is None, everything is remote. `metadata` has the events of `__remote_log_metadata`. If a partition has
-    no events, its segments are derived from the listing of the tier. Listings are kept. Methods and properties raise
-    `StorageError` if the local directory or the tier cannot be read.
+    If `local` is None, everything is remote; else partitions that are only remote are not listed. `metadata` has the
+    events of `__remote_log_metadata`. If a partition has no events, its segments are derived from the listing of the
+    tier. Listings are kept. Methods and properties raise `StorageError` if the local directory or the tier cannot be
+    read.
     """
 
     local: str | None
@@ -378,9 +379,9 @@ class BothTiers:
                 return None
 
     def entry(self, path: str) -> RemoteEntry | None:
-        """Return the directory entry at a path in the mount; None if neither tier has it. The root is a directory named
-        like the mount. To find sizes, objects of the whole directory may be read. Raises `StorageError` if the tier
-        cannot be read.
+        """Return the directory entry at a path in the mount; None if `entries` does not list it. The root is a
+        directory named like the mount. To find sizes, objects of the whole directory may be read. Raises `StorageError`
+        if the tier cannot be read.
         """
         parts = self._parts(path)
         if not parts:

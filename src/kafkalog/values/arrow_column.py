@@ -264,8 +264,8 @@ def _all_names(schema: Any, references: Any) -> dict[str, tuple[Any, str]]:
 
 
 def _placed(column: pa.Array, many: list[tuple[list[int], pa.Array]]) -> pa.Array:
-    """Return `column` with decoded values put into their rows. `many` has pairs of a list of row numbers and an array
-    with the values for these rows, in order.
+    """Return `column` with decoded values put into their rows. `many` has pairs of a list of ascending row numbers and
+    an array with the values for these rows.
     """
     if not many:
         return column

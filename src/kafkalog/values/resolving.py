@@ -79,8 +79,9 @@ class _Pair:
 
     def resolve(self, writer: Type, reader: Type) -> Resolve:
         """Return the function that converts values of type `writer` to type `reader`. If Avro does not resolve these
-        types, return `_REFUSAL`, a function that raises `UndecodableError` when it is called. Each call counts one pair
-        of types; raises `UndecodableError` after `_MOST_PAIRS` pairs.
+        types, return `_REFUSAL`, a function that raises `UndecodableError` when it is called. If only a branch of the
+        writer's union, or items or values of a container, are not resolved, the function raises this error for such
+        values. Each call counts one pair of types; raises `UndecodableError` after `_MOST_PAIRS` pairs.
         """
         self._left -= 1
         if self._left < 0:
@@ -235,8 +236,9 @@ class _Pair:
 
     def _are_equivalent(self, writer: Type, reader: Type) -> bool:
         """Return whether two types are equivalent as in `WriterUnion.unionEquiv`. They must have the same kind, the
-        same short name (named types), the same symbols or size, and equivalent inner types. Two unions must have
-        equivalent branches in the same order; each branch is then read as the branch with the same number.
+        same short name (named types), the same symbols, size or field names in the same order, and equivalent inner
+        types. Two unions must have equivalent branches in the same order; each branch is then read as the branch with
+        the same number.
         """
         if writer.kind != reader.kind:
             return False

@@ -162,7 +162,7 @@ def first_screen(
 ) -> FirstScreen:
     """Return the first screen for the directories of one broker, or of several that are examined together. `problems`
     are sentences about directories without a plan. `ask_again` is the command that plans again once these are mended;
-    it is shown if there are problems and no other command.
+    it is shown if there are problems and no other command. Reads some damaged batches again, as `losses_of` does.
     """
     several = len(outlooks) > 1
     urgent = [each for each in outlooks if each.choice.renamed or each.choice.copied] or outlooks
@@ -581,8 +581,8 @@ def _moved(nodes: Sequence[NodeStart]) -> set[str]:
 
 
 def _unserved(nodes: Sequence[NodeStart]) -> str:
-    """Return a description of the log directory or the names of the partitions that are not served after a start, or of
-    the node; empty if everything is served.
+    """Return what is not served after a start: the names of partitions, or a phrase for a log directory or for the
+    node; empty if everything is served.
     """
     if any(each.kind is ConsequenceKind.DIRECTORY_OFFLINE for each in _consequences(nodes)):
         return "a log directory, with all its partitions"
