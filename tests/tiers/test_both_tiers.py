@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import pickle
 import shutil
+from contextlib import closing
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 
 import kafkalog
 from kafkalog.log import Partition
+from kafkalog.tiers.both_tiers import BothTiers
 from kafkalog.tiers.layouts import open_tier
 from kafkalog.tiers.metadata import RemoteMetadata
 from kafkalog.tiers.reading import mounted
@@ -192,6 +194,36 @@ def test_an_object_that_is_missing_is_said(tmp_path: Path) -> None:
     finished = command("dump", "-t", "epochs", tmp_path / "broker-1", "--remote", tmp_path / "remote")
     assert finished.code == 4
     assert gone.name[21:43] in finished.err
+
+
+def test_a_remote_log_that_overlaps_the_local_one_is_cut_also_if_nothing_was_listed(tmp_path: Path) -> None:
+    tiered_case("stopped").unpack(tmp_path)
+    directory = tmp_path / "broker" / "tiered-0"
+    data = (directory / f"{1119:020}.log").read_bytes()
+    cut = 0
+    while cut < len(data) // 2:  # the local log begins with a later batch of the same segment
+        cut += 12 + int.from_bytes(data[cut + 8 : cut + 12], "big")
+    for path in directory.glob(f"{1119:020}.*"):
+        path.unlink()
+    (directory / f"{int.from_bytes(data[cut : cut + 8], 'big'):020}.log").write_bytes(data[cut:])
+
+    def mount() -> tuple[BothTiers, str]:
+        ((both, path),) = mounted([str(tmp_path / "broker")], open_tier(str(tmp_path / "remote")))
+        return both, f"{path}/tiered-0/{1119:020}.log"
+
+    both, log = mount()
+    with closing(both.open(log)) as file:
+        assert file.size == cut
+    entry = both.entry(log)
+    assert entry is not None
+    assert entry.size == cut
+    for remote in objects(tmp_path, "tiered"):
+        if remote.name.startswith(f"{1119:020}-"):
+            remote.unlink()
+    both, log = mount()
+    assert both.entry(log) is not None  # as other missing logs are
+    with pytest.raises(kafkalog.StorageError, match="there is no such file"):
+        both.open(log)
 
 
 def test_an_object_of_another_size_is_not_read(tmp_path: Path) -> None:

@@ -13,9 +13,12 @@ import pytest
 import kafkalog
 from kafkalog.codec.common.errors import FormatError, UsageError
 from kafkalog.codec.common.findings import FindingCode
+from kafkalog.tiers.both_tiers import BothTiers
+from kafkalog.tiers.layouts import open_tier
 from kafkalog.values.export import import_calls, schema_records
 from kafkalog.values.registry import SchemaDeletion, SchemaReference
 from kafkalog.values.schema_log import SchemaLog
+from kafkalog.values.sources import find_schemas
 from testkit.recorded.fixture_data import expected_values, unpack_values
 from testkit.running.command import kafkalog as run
 
@@ -226,10 +229,25 @@ def test_a_folder_whose_files_have_other_names_is_refused_with_the_pattern(name:
 def test_what_holds_no_registry_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="is an empty directory"):
         kafkalog.read_schemas(tmp_path)
-    for line in ('{"a": 1}', '{"topic": "_schemas", "offset": Infinity, "key": "{}"}'):
+    for line in (
+        '{"a": 1}',
+        '{"topic": "_schemas", "offset": Infinity, "key": "{}"}',
+        '{"method": "PUT", "path": "/config", "body": [1]}',
+        '{"method": "POST", "path": "/subjects/a/versions", "body": "x"}',
+    ):
         (tmp_path / "x.jsonl").write_text(f"{line}\n")
         with pytest.raises(FormatError, match="line 1 is neither a call"):
             kafkalog.read_schemas(tmp_path / "x.jsonl")
+
+
+def test_the_schemas_beside_a_partition_in_a_mount_are_found(recorded: Path, tmp_path: Path) -> None:
+    (tmp_path / "remote").mkdir()
+    both = BothTiers(str(recorded), open_tier(str(tmp_path / "remote"), layout="aiven"))
+    names = sorted(each.name for each in recorded.iterdir())
+    directory = next(name for name in names if name.endswith("-0") and "_" not in name)
+    local = find_schemas([str(recorded / directory)])
+    assert local.schemas
+    assert find_schemas([f"{both.path}/{directory}"]).schemas == local.schemas
 
 
 def damaged_records(directory: Path, count: int) -> None:

@@ -80,9 +80,10 @@ class _Held(Struct, frozen=True, kw_only=True):
 class BothTiers:
     """A log directory `local` and a remote tier, mounted as the log directory `path` (a `tiered://` URI).
 
-    If `local` is None, everything is remote. `metadata` has the events of `__remote_log_metadata`. If a partition has
-    no events, its segments are derived from the listing of the tier. Listings are kept. Methods and properties raise
-    `StorageError` if the local directory or the tier cannot be read.
+    If `local` is None, everything is remote; else partitions that are only remote are not listed. `metadata` has the
+    events of `__remote_log_metadata`. If a partition has no events, its segments are derived from the listing of the
+    tier. Listings are kept. Methods and properties raise `StorageError` if the local directory or the tier cannot be
+    read.
     """
 
     local: str | None
@@ -302,8 +303,9 @@ class BothTiers:
 
     def identify(self, listed: ListedSegment) -> None:
         """Check that a segment's log object contains this segment's log. The listed segment must have a log object.
-        Parts of its objects are read. Raises `StorageError` if the log is empty, differs in size from its metadata, or
-        may belong to another segment according to its indexes and producer snapshot.
+        Parts of its objects are read. Raises `StorageError` if the log begins with no valid batch, differs in size from
+        its metadata, contradicts its name, leader epochs or end offset, or may belong to another segment according to
+        its time index and producer snapshot. Raises it also if the segment has neither of these two.
         """
         item = listed.objects[FileKind.LOG]
         identity = self._identity_of(listed, self.tier.described(listed), None, epochs_of(self.tier, listed))
@@ -316,9 +318,9 @@ class BothTiers:
         """Yield the log objects of a partition that contain another log although their size is right, each with its
         segment according to the events in `__remote_log_metadata`. Yields nothing if the partition has no events.
 
-        An object is another log if its timestamps contradict its time index or the events. Only readable segments with
-        a listed log are checked, by reading the time index and a few batches. Raises `StorageError` if an object cannot
-        be read.
+        An object contains another log if its timestamps contradict its time index, or if the time index contradicts the
+        events. Only readable segments with a listed log are checked, by reading the time index and a few batches.
+        Raises `StorageError` if an object cannot be read.
         """
         listed = {listed_segment.id: listed_segment for listed_segment in self.listed.get(key, ())}
         for segment in self._by_events(key):
@@ -336,9 +338,9 @@ class BothTiers:
 
     def _side_files(self, key: Key) -> Iterator[tuple[str, _Held]]:
         """Yield (name, file) for the files beside the segments of a partition that is only remote.
-        `leader-epoch-checkpoint` comes from the last segment and is omitted if it cannot be opened.
-        `partition.metadata` is made from the topic id. Raises `KeyError` if the partition has no last segment and is
-        not in the tier's listing, `StorageError` if the tier cannot be listed.
+        `leader-epoch-checkpoint` comes from the last segment and is omitted if the segment has none or it cannot be
+        opened. `partition.metadata` is made from the topic id. Raises `KeyError` if the partition has no last segment
+        and is not in the tier's listing, `StorageError` if the tier cannot be read.
         """
         last = self._last(key) or self.listed[key][-1]
         item = last.epochs
@@ -377,9 +379,9 @@ class BothTiers:
                 return None
 
     def entry(self, path: str) -> RemoteEntry | None:
-        """Return the directory entry at a path in the mount; None if neither tier has it. The root is a directory named
-        like the mount. To find sizes, objects of the whole directory may be read. Raises `StorageError` if the tier
-        cannot be read.
+        """Return the directory entry at a path in the mount; None if `entries` does not list it. The root is a
+        directory named like the mount. To find sizes, objects of the whole directory may be read. Raises `StorageError`
+        if the tier cannot be read.
         """
         parts = self._parts(path)
         if not parts:
@@ -388,9 +390,9 @@ class BothTiers:
         return next((entry for entry in self.entries(around) if entry.name == parts[-1]), None)
 
     def entries(self, path: str) -> list[RemoteEntry]:
-        """Return the entries of a directory in the mount, not sorted. The root has the local files and directories, and
-        the directories of remote partitions. A partition has its local and remote files. For other paths the list is
-        empty.
+        """Return the entries of a directory in the mount, not sorted. The root has the local files and directories;
+        without a local log directory, it has the directories of the remote partitions. A partition has its local and
+        remote files, another local directory its local files. For other paths the list is empty.
 
         A remote log that is read only up to an offset has a smaller size here than in the tier. To find this size, the
         object may be read. Raises `StorageError` if the tier cannot be read.
@@ -437,10 +439,10 @@ class BothTiers:
         read only up to an offset, its size is the position of the first batch after that offset. This position is found
         by reading batch headers, and is then kept in the listing of the directory.
 
-        If the object has another size than was copied, return the size of the object; opening it reports the
-        difference. Raises `StorageError` if the object cannot be read.
+        If the object is missing, or its listed size differs from the copied size, return the size in `held`; opening
+        the log reports the error. Raises `StorageError` if the object cannot be read.
         """
-        if held.until is None or held.item is None:
+        if held.until is None or held.item is None or held.is_missing:
             return held.size
         cut = _size_until(self.tier, held.item, held.until) if held.copied == held.size else held.size
         self._listed[directory][name] = replace(held, size=cut, until=None)
@@ -498,6 +500,8 @@ class BothTiers:
             return FileSource(held.local)
         if held.item is None:
             raise AssertionError(path)
+        if held.until is not None:
+            held = replace(held, size=self._size(held, *self._parts(path)))
         return self._opened(held, held.item)
 
     def _opened(self, held: _Held, item: RemoteObject) -> RemoteFile:

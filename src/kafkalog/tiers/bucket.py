@@ -26,8 +26,9 @@ _UNKNOWN = -1
 
 
 def newest_topic_ids(listed: Iterable[ListedSegment]) -> dict[tuple[str, int], str]:
-    """Return the topic id of each (topic, partition) in a listing. If a topic was deleted and created again, that is
-    the id with the most recently modified object; with equal times, the largest id.
+    """Return a topic id for each (topic, partition) in a listing. If a partition has segments of several ids, because
+    its topic was deleted and created again, this is the id with the most recently modified object; with equal times,
+    the largest id.
     """
     newest: dict[tuple[str, int], tuple[int, str]] = {}
     for listed_segment in listed:
@@ -51,10 +52,11 @@ def epochs_of(tier: RemoteTier, listed: ListedSegment) -> tuple[LeaderEpoch, ...
 
 
 def segments_of(tier: RemoteTier, listed: Sequence[ListedSegment]) -> list[RemoteSegment]:
-    """Return the segments of one partition by base offset, one for each base offset. Of several copies of a segment,
-    the one that matches the log's leader epochs is used, or else the largest. Last segments that contradict those
-    epochs belong to a truncated log and are left out. A segment without a log object is included if segments before and
-    after it have one, because it was then neither deleted nor is being copied.
+    """Return the segments of one partition by base offset, one for each base offset; empty if no segment has a log
+    object. Of several at one base offset, the largest that matches the log's leader epochs is used, or the largest of
+    all if none matches. Last segments that contradict those epochs belong to a truncated log and are left out. A
+    segment without a log object is included if segments before and after it have one, because it was then neither
+    deleted nor is being copied.
 
     Metadata comes from the segment's own objects, if the layout has it. Otherwise a segment ends before the next one
     begins, and the last one at the end of its log; timestamps are -1. Metadata that cannot be read counts as missing.

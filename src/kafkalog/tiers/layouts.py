@@ -27,12 +27,13 @@ def open_tier(
 ) -> RemoteTier:
     """Open the remote tier at a URI or local path; if `layout` is None, it is detected from the names of directories.
 
-    Raises `UsageError` if the place is missing, `layout` is unknown, none fits (as in an empty place), or `keys` do not
-    suit; `StorageError` if it cannot be read.
+    Raises `UsageError` if the place is missing, `layout` is unknown, none fits (as in an empty place), or `storage` or
+    `keys` do not suit; `StorageError` if it or a key file cannot be read.
 
     * `uri`: the directory or prefix that the storage plugin writes to
     * `layout`: `local-tiered-storage` or `aiven`
-    * `storage`: options of the object store without their prefix `storage.`, as for Spark's URIs
+    * `storage`: options of the object store without their prefix `storage.`, as for Spark's URIs; ignored for local
+      paths
     * `keys`: files of private RSA keys (PEM) by the ids of their pairs, for encrypted segments; the id '' is for all
       other pairs
     """

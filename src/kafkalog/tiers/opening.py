@@ -30,9 +30,9 @@ def open_partition(
     """Open the partition directory at `path`; with `remote`, a tiered log is read from both tiers, the remote segments
     first.
 
-    Remote segments are found with `__remote_log_metadata` in the same log directory, or by listing the tier if that has
-    no events of the partition. Objects are read by ranges. Raises `UsageError` if the path is not a partition directory
-    or the tier cannot be opened with these options, `StorageError` if either cannot be read.
+    Remote segments are found with `__remote_log_metadata` in the same log directory, or by listing the tier if there
+    are no events of the partition. Objects are read by ranges. Raises `UsageError` if the path is not a partition
+    directory or the tier cannot be opened with these options, `StorageError` if either cannot be read.
 
     * `remote`: the URI or path of the remote tier, or the tier
     * `layout`: layout of the tier, detected by default

@@ -44,9 +44,9 @@ def mounted(paths: Sequence[str], tier: RemoteTier) -> Mounted:
 
 
 def _places(path: str) -> list[tuple[str, str]]:
-    """Return (log directory, partition name) for a partition directory, (path, "") for a log directory, or one such
-    pair for each log directory inside `path`; paths are absolute. Raises `UsageError` for any other path. Raises
-    `StorageError` if a directory cannot be listed.
+    """Return pairs of a log directory (as an absolute path) and a partition name. A partition directory gives one pair;
+    a log directory gives one with the name "", and so does each log directory inside another directory. Raises
+    `UsageError` for any other path, `StorageError` if a directory cannot be listed.
     """
     place = absolute(path)
     if not is_directory(place):
@@ -72,8 +72,8 @@ class TierBounds(Struct, frozen=True):
 
 def tier_bounds(partition: Partition) -> TierBounds | None:
     """Return the offsets at which the two tiers of a partition meet: the start of the local part, and the last offset
-    copied (-1: none). The start of the local part is the log end offset if nothing is local, and at least the log start
-    offset.
+    copied (-1: none). The local part starts at its first segment, or at the log start offset if that is larger; if
+    nothing is local, the log end offset is returned as its start.
 
     None if the partition was not opened with its remote part, or has no remote segments. Raises `StorageError` if the
     tier cannot be read.

@@ -104,11 +104,11 @@ class Tiering:
         return replace(self, directories=frozenset(directories), log_starts=log_starts)
 
     def of(self, key: Key, names: Iterable[str], begins: int, epochs: Sequence[int], end: int = 0) -> LocalStart:
-        """Return where a log and its local part begin, with the evidence that it is tiered. The result also has the
-        offsets below the local part that are in neither tier (`lost`; None: nothing is missing, or only offsets below
-        the start of a tiered log). `begins` is the base offset of the first local segment, `names` are the files of the
-        partition directory, `epochs` the start offsets of its leader epochs, and `end` is the log end offset, or 0 if
-        unknown.
+        """Return the start of a log and of its local part (`LocalStart`), with the evidence that the log is tiered. The
+        result also has the offsets below the local part that are in neither tier (`lost`; None: nothing is missing, or
+        only offsets below the start of a tiered log). `begins` is the base offset of the first local segment, `names`
+        are the files of the partition directory, `epochs` the start offsets of its leader epochs, and `end` is the log
+        end offset, or 0 if unknown.
 
         If there is evidence, the log begins at its checkpointed start. Without a checkpoint, it begins at its first
         leader epoch (0 without epochs), or at the larger of `begins` and `end` if that is lower. If there is no
@@ -159,10 +159,10 @@ class Tiering:
         """Return the evidence that a log is tiered, as phrases for a message; empty if there is none. `begins` is the
         base offset of the first local segment, and `epochs` are the start offsets of its leader epochs.
 
-        The evidence comes in this order: the topic's settings and events; a checkpointed log start below the first
-        segment; the cache of remote indexes. The checkpoint counts only with other signs of tiering, and the cache only
-        without settings and checkpoint. If the settings say that the topic is not tiered, and no event contradicts
-        them, there is no evidence.
+        The evidence comes in this order: the topic's settings; events; a checkpointed log start below the first
+        segment; the cache of remote indexes. The checkpoint counts only with other signs of tiering, and only if the
+        leader epochs begin at or before it. The cache counts only if there are no settings, no checkpoint file and no
+        events. If the settings say that the topic is not tiered, and no event contradicts them, there is no evidence.
         """
         found = list(self._said(key))
         if self.configured is not None and self.configured.get(key[0]) is False and not found:
@@ -181,9 +181,10 @@ class Tiering:
         """Return the first and last offset (inclusive) between the log start `start` and the first local segment at
         `begins` that are in neither tier, and whether this is certain. There are three cases:
 
-        * The remote segments reach `begins`: `gone`, the offsets that the local log lost (None: nothing), and True.
-        * The contents of the remote tier are unknown, without events, with invalid ones, or during a copy or deletion:
-          `gone` and False.
+        * The readable remote segments reach from `start` to `begins`: `gone`, the offsets that the local log lost
+          (None: nothing), and True.
+        * The contents of the remote tier are unknown: `gone` and False. This is so if the partition has no events, if
+          reading any events made findings, or if a segment with the first missing offset is being copied or deleted.
         * Otherwise: from the offset after the contiguous remote segments that begin at `start`, to `begins - 1`; True.
         """
         segments = self.remote.of(*key)

@@ -176,8 +176,8 @@ class ColumnDecoder:
     def _loose(self, data: bytes, headers: Sequence[Header]) -> tuple[object, object]:
         """Decode a value without a frame (schema id), or any value if the column is text. Return the value for Arrow,
         and a dict with id, type and subject of its schema (None without a schema). Raises `UndecodableError` if the
-        value cannot be decoded. A value without a schema in a column with one raises it too, unless both are text.
-        Raises `UsageError` if a package is missing.
+        value cannot be decoded, or if it has no schema but the column has one; plain text is accepted if that column
+        contains strings. Raises `UsageError` if a package is missing.
         """
         decoded_value = self._decoder.decode(data, headers, self._topic, self._part)
         if decoded_value.problem is not None:
@@ -264,8 +264,8 @@ def _all_names(schema: Any, references: Any) -> dict[str, tuple[Any, str]]:
 
 
 def _placed(column: pa.Array, many: list[tuple[list[int], pa.Array]]) -> pa.Array:
-    """Return `column` with decoded values put into their rows. `many` has pairs of a list of row numbers and an array
-    with the values for these rows, in order.
+    """Return `column` with decoded values put into their rows. `many` has pairs of a list of ascending row numbers and
+    an array with the values for these rows.
     """
     if not many:
         return column

@@ -41,7 +41,7 @@ def arrow_type_of_avro(schema: Any, references: Mapping[str, tuple[Any, str]]) -
     schema: the values then become text.
 
     `schema` is parsed JSON; `references` maps full names to definitions and their namespaces. Raises `UndecodableError`
-    if the schema is invalid.
+    if the schema is invalid in a part that determines the type; other parts are not checked.
     """
     try:
         return _Avro(references=references).type(schema, "")

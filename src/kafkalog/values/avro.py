@@ -211,10 +211,10 @@ class AvroDecoder:
         self, schema: Any, references: Mapping[str, tuple[Any, str]], *, typed: bool = False, raw: bool = False
     ) -> None:
         """Prepare a decoder. `schema` is parsed JSON; `references` maps full names to definitions and their namespaces.
-        With `typed`, decoded values are such as Arrow accepts; with `raw` too, but logical types are not applied (see
-        `prepare`).
+        With `typed`, values are decoded to values that Arrow accepts; with `raw` too, but logical types are not applied
+        (see `prepare`).
 
-        Raises `UndecodableError` if the schema is invalid.
+        Raises `UndecodableError` if values cannot be decoded by the schema; it is not checked completely.
         """
         made, self._is_recursive = prepare(schema, references, typed=typed, raw=raw)
         try:

@@ -35,7 +35,8 @@ def named(schema: Any, namespace: str, names: Names) -> Type:
     """Return the type of a schema (name, union or object). A name is looked up in `namespace`, then without one;
     `names` maps full names to definitions and namespaces.
 
-    Raises `KeyError` if a name is not defined, or if too many references lead from one to another.
+    Raises `KeyError` if a name is not defined, or if too many references lead from one to another. Raises `KeyError`,
+    `TypeError` or `AttributeError` for an invalid schema.
     """
     for _ in range(_MOST_REFERENCES):
         if isinstance(schema, list):
@@ -102,8 +103,8 @@ def aliases_of(reader: Type, names: Names) -> Aliases:
 
 def same_form(writer: Any, writers: Names, reader: Any, readers: Names) -> bool:
     """Return whether two schemas encode values in the same way: they differ at most in documentation, order of
-    attributes, aliases and defaults. Return False for invalid, recursive and very large schemas. `writers` and
-    `readers` map full names to definitions and namespaces.
+    attributes, aliases, defaults and attributes that Avro does not know. Return False if a schema cannot be read, is
+    recursive or is very large. `writers` and `readers` map full names to definitions and namespaces.
     """
     try:
         return _form(named(writer, "", writers), writers, frozenset()) == _form(

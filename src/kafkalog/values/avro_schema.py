@@ -63,11 +63,12 @@ def prepare(
     schema: Any, references: Mapping[str, tuple[Any, str]], *, typed: bool = False, raw: bool = False
 ) -> Prepared:
     """Prepare a schema for fastavro; return it, and whether it is recursive. `schema` is parsed JSON; `references` maps
-    full names to definitions and their namespaces. Raises `UndecodableError` if the schema is invalid.
+    full names to definitions and their namespaces. Raises `UndecodableError` if the schema cannot be used; it is not
+    checked completely.
 
-    Without `typed` and `raw`, values are decoded to JSON. With `typed`, they are decoded to values that Arrow accepts.
-    A value of a union of several types besides null is then an object with the name of its branch (`members`), encoded
-    as a record of one field. `raw` is like `typed`, but logical types are not applied.
+    Without `typed` and `raw`, values are decoded to JSON. With `typed`, they are decoded to values that Arrow accepts:
+    if a union has several types besides null, its values become objects with the name of the branch (`members`) as
+    their only field. `raw` is like `typed`, but logical types are not applied.
     """
     walk = _Walk(references=references, typed=typed or raw, raw=raw)
     try:
@@ -105,10 +106,11 @@ def full_name(name: str, namespace: str) -> str:
 
 
 def names_in(schema: Any, namespace: str = "") -> dict[str, tuple[Any, str]]:
-    """Return all named types (record, enum, fixed) that are defined in a schema: full name -> definition and the
+    """Return all named types (record, error, enum, fixed) that are defined in a schema: full name -> definition and the
     namespace around it.
 
-    If a name is defined twice, the first definition that is reached counts. Invalid parts are skipped.
+    If a name is defined twice, any one of its definitions is returned. Parts that are no JSON object or array are
+    skipped.
     """
     found: dict[str, tuple[Any, str]] = {}
     waiting = [(schema, namespace)]
@@ -147,9 +149,9 @@ class _Walk(Struct, kw_only=True):
 
     def part(self, schema: Any, namespace: str, *, is_item: bool) -> _Part:
         """Prepare a part of a schema. Return it with two facts about its encoded values: the least number of bytes that
-        one has, and the number of values in it. `is_item` is True if an array repeats the part. Raises
-        `UndecodableError` for an empty union, an undefined name or a name that is defined twice, and `KeyError` or
-        `TypeError` for an invalid schema.
+        one takes, and the number of values that it contains (for a union, the most). `is_item` is True if an array
+        repeats the part. Raises `UndecodableError`, `KeyError`, `TypeError` or `AttributeError` for an invalid schema,
+        or one that uses an undefined name.
         """
         if isinstance(schema, str):
             return self._of_name(schema, namespace, is_item=is_item)

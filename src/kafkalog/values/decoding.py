@@ -141,7 +141,7 @@ class ValueDecoder:
         return definitions
 
     def _references(self, schema: Schema) -> Iterator[_Reference]:
-        """Yield the schemas to which a schema refers, directly and indirectly, in depth-first order. If several
+        """Yield (name, schema) for each reference of a schema, direct or indirect, in depth-first order. If several
         references have the same name, only the first is followed.
 
         Raises `UndecodableError` if a schema is missing or too large, or if there are too many.

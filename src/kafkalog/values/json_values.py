@@ -22,7 +22,8 @@ _CONTEXT = Context(traps=[InvalidOperation])
 
 def _number(text: str) -> float | Decimal:
     """Convert the text of a JSON number with a fraction or an exponent to a float. If the float's shortest text is
-    another number, return a `Decimal` instead. Raises `ValueError` if the exponent is too large for a `Decimal`.
+    another number, return a `Decimal` instead. Raises `ValueError` if the exponent is too large or too small for a
+    `Decimal`.
     """
     number = float(text)
     shortest = repr(number)
@@ -78,8 +79,9 @@ def json_or_none(data: bytes) -> Any:
 
 
 def exact_json(encode: Callable[[Any], str]) -> Callable[[Any], str]:
-    """Return a function that writes a value as JSON text, with each `Decimal` as a number with all its digits.
-    `encode`, the method of a `json.JSONEncoder` with compact separators, writes all other values.
+    """Return a function that writes a value as JSON text, with each `Decimal` in dicts and lists as a number with all
+    its digits. `encode`, the method of a `json.JSONEncoder` with compact separators, writes all other values. The
+    function raises `TypeError` for a value that `encode` does not accept.
     """
 
     def inner(value: Any) -> str:

@@ -39,7 +39,8 @@ class KeyPlaces(Struct, frozen=True):
     ) -> KeyPlaces:
         """Return the map from keys to partitions for the topics of `partitions`. `partitioner` is the rule by which
         producers chose partitions. `count` is the number of partitions of each topic; None: it is read from the
-        cluster's metadata in `inventory`. The first 100 records of each partition are read and compared with the rule.
+        cluster's metadata in `inventory`. The first 100 records of each partition are read, up to damage, and their
+        keys compared with the rule.
 
         Raises `UsageError` for an unknown partitioner, if the number of partitions is unknown or not above a
         partition's number, or if a key is in another partition than the partitioner chooses. Raises `StorageError` if a

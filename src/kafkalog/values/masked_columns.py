@@ -16,10 +16,10 @@ _MAY_BE_JSON = r"[\[{\\]"
 
 def masked_column(column: pa.Array, names: frozenset[str]) -> pa.Array:
     """Return the column with the values of fields and map entries of these names hidden, at any depth: text becomes
-    `MASKED`, other values null.
+    `MASKED`, other values and null become null.
 
     If a text is a JSON object or array, as for Protobuf's `Struct`, such fields inside it are `MASKED` too. A text that
-    looks like JSON but cannot be parsed is `MASKED` as a whole.
+    looks like JSON but cannot be parsed as an object or array is `MASKED` as a whole.
     """
     kind = column.type
     if pa.types.is_struct(kind):
@@ -42,7 +42,8 @@ def masked_column(column: pa.Array, names: frozenset[str]) -> pa.Array:
 
 def masked_texts(column: pa.Array, names: frozenset[str]) -> tuple[pa.Array, list[int]]:
     """Return a column of JSON texts with the fields of these names masked, and the numbers of the rows that look like
-    JSON but cannot be parsed, in ascending order; these rows become null. Null and plain text are unchanged.
+    JSON but are not an object or array that can be parsed, in ascending order; these rows become null. Null and plain
+    text are unchanged, and without names all texts are.
     """
     texts: list[object] = []
     lost = []

@@ -21,8 +21,9 @@ def masked(value: object, names: frozenset[str]) -> object:
     `MASKED`. This applies at any depth, even inside text that is a JSON object or array. Without names the value itself
     is returned.
 
-    An inner text that looks like JSON but cannot be parsed becomes `MASKED` as a whole. Raises `UndecodableError` if
-    the value itself is such a text, or if JSON is nested too deeply, because fields are then unknown.
+    An inner text that looks like JSON but cannot be parsed as an object or array (such as JSON within quotes) becomes
+    `MASKED` as a whole. Raises `UndecodableError` if the value itself is such a text, or if JSON is nested too deeply,
+    because fields are then unknown.
     """
     if not names:
         return value
@@ -34,7 +35,7 @@ def masked(value: object, names: frozenset[str]) -> object:
 
 def masked_inside(text: str, names: frozenset[str]) -> str:
     """Return a text that is a part of a value, with these fields masked as by `masked`; `MASKED` if it looks like JSON
-    but cannot be parsed.
+    but cannot be parsed as an object or array.
     """
     try:
         return _text(text, names)
@@ -58,8 +59,8 @@ def _text(text: str, names: frozenset[str]) -> str:
 
 
 def _looks_like_json(text: str) -> bool:
-    """Return whether text begins like a JSON object or array. A JSON string is first replaced by its content, as often
-    as necessary.
+    """Return whether text begins like a JSON object or array, possibly after white space, quotes and invisible
+    characters. A JSON string is first replaced by its content, as often as necessary.
     """
     while not _LIKE_JSON.match(text):
         try:

@@ -74,7 +74,9 @@ def framed(data: bytes, headers: Iterable[Header], part: str) -> Framed | None:
 
 
 def plain_text(data: bytes) -> str:
-    """Decode bytes from UTF-8 to text. Raises `UndecodableError` if they are not UTF-8 or have control characters."""
+    """Decode bytes from UTF-8 to text. Raises `UndecodableError` if they are not UTF-8 or have control characters other
+    than tab, line feed and carriage return.
+    """
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError:

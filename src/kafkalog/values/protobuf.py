@@ -76,9 +76,10 @@ def _varints(data: bytes) -> Iterator[tuple[int, int]]:
 
 def _path(data: bytes) -> tuple[tuple[int, ...], int]:
     """Decode Confluent's message indexes at the start of a payload, which are the path to the message type in its
-    schema. Return the indexes, and the number of bytes that they take. A single byte 0 means the first message, (0,).
+    schema. Return the indexes, and the number of bytes that they take. The number of indexes comes first; if it is 0,
+    this means the first message, (0,).
 
-    Raises `UndecodableError` if they are incomplete, or if their number is not between 0 and 64.
+    Raises `UndecodableError` if they are incomplete, or if their number is negative or above 64.
     """
     numbers = _varints(data)
     count, position = next(numbers)
@@ -129,7 +130,8 @@ class ProtobufDecoder:
 
         With `values_as_text` a google.protobuf.Value becomes JSON text. Then its null differs from a missing value, and
         a number in it from a text of digits. Raises `UndecodableError` if the payload is too large or nested too
-        deeply, does not fit the schema, has unknown fields, or cannot be read as the later version.
+        deeply, its indexes name no message, it does not fit the schema, has unknown fields, or cannot be read as the
+        later version.
         """
         if len(payload) > LARGEST_PAYLOAD:
             raise UndecodableError(f"it is larger than {LARGEST_PAYLOAD} bytes")
@@ -306,8 +308,9 @@ def _parse(message: Any, payload: bytes, schema: str) -> None:
 
 def _check_kept(written: Any, read: Any) -> None:
     """Compare a message as it was written with the same bytes read as a later version, at any depth. Raises
-    `UndecodableError` if a value was lost: a field that `read` declares is set in `written` but not in `read`. The
-    reasons are that a closed enum does not know the value, or that another field of a oneof was set later.
+    `UndecodableError` if `read` declares a field of `written` but lacks its value, elements or entries. The reasons are
+    that a closed enum does not know the value, or that another field of a oneof was set later. A field without presence
+    counts as kept.
     """
     for field, value in written.ListFields():
         later = read.DESCRIPTOR.fields_by_number.get(field.number)

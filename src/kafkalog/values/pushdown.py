@@ -82,8 +82,8 @@ class Reach(Struct, frozen=True):
         return _least(0, NO_END, lambda begin: not self.may_pass(ds.field("offset") >= pa.scalar(begin, pa.int64())), 0)
 
     def start_timestamp(self) -> int | None:
-        """Return the largest timestamp (ms since 1970) such that no earlier row can pass the filter; `_LAST_TIME` if no
-        row can pass. Return None if rows of any time can pass, or if a row without a timestamp can.
+        """Return a timestamp (ms since 1970) such that no earlier row can pass the filter, as large as possible;
+        `_LAST_TIME` if no row can pass. Return None if rows before `_FIRST_TIME` or without a timestamp can pass.
         """
 
         def may_pass(end: int) -> bool:

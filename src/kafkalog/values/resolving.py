@@ -79,8 +79,9 @@ class _Pair:
 
     def resolve(self, writer: Type, reader: Type) -> Resolve:
         """Return the function that converts values of type `writer` to type `reader`. If Avro does not resolve these
-        types, return `_REFUSAL`, a function that raises `UndecodableError` when it is called. Each call counts one pair
-        of types; raises `UndecodableError` after `_MOST_PAIRS` pairs.
+        types, return `_REFUSAL`, a function that raises `UndecodableError` when it is called. If only a branch of the
+        writer's union, or items or values of a container, are not resolved, the function raises this error for such
+        values. Each call counts one pair of types; raises `UndecodableError` after `_MOST_PAIRS` pairs.
         """
         self._left -= 1
         if self._left < 0:
@@ -192,11 +193,11 @@ class _Pair:
         return lambda value: {name: inner(value)}
 
     def _first_match(self, writer: Type, branches: Sequence[Type]) -> int | None:
-        """Return the number of the first branch that matches the writer's type, None if none does
-        (`ReaderUnion.firstMatchingBranch`). A branch with the same type and name is preferred. The second choice is a
-        record to which the writer's record can be converted; among such records, one with the same short name is
-        preferred. The third choice is a type to which the writer's type can be promoted. Raises `UndecodableError`
-        after `_MOST_PAIRS` pairs of types.
+        """Return the number of the branch that matches the writer's type, None if none does
+        (`ReaderUnion.firstMatchingBranch`). First choice is the first branch with the same type and name. The second
+        choice is a record to which the writer's record can be converted: the last one with the same short name, else
+        the first one. The third choice is the first type to which the writer's type can be promoted. Raises
+        `UndecodableError` after `_MOST_PAIRS` pairs of types.
         """
         structure: int | None = None
         name = self.aliases.name(writer)
@@ -235,8 +236,9 @@ class _Pair:
 
     def _are_equivalent(self, writer: Type, reader: Type) -> bool:
         """Return whether two types are equivalent as in `WriterUnion.unionEquiv`. They must have the same kind, the
-        same short name (named types), the same symbols or size, and equivalent inner types. Two unions must have
-        equivalent branches in the same order; each branch is then read as the branch with the same number.
+        same short name (named types), the same symbols, size or field names in the same order, and equivalent inner
+        types. Two unions must have equivalent branches in the same order; each branch is then read as the branch with
+        the same number.
         """
         if writer.kind != reader.kind:
             return False

@@ -98,8 +98,8 @@ def _text(fields: Mapping[str, Any], name: str) -> str:
 def parse_record(key: bytes | None, value: bytes | None, offset: int, timestamp: int) -> SchemaRecord:
     """Parse key and value (None: a tombstone) of a record of `_schemas`; `timestamp` is in ms since 1970.
 
-    Raises `ValueError`, with the reason as its text, if the key is missing or incomplete, or if key or value is not a
-    JSON object. Unknown key types are accepted.
+    Raises `ValueError`, with the reason as its text, if the key is missing, a field of it is missing or wrong, or key
+    or value is not a JSON object. Unknown key types are accepted.
     """
     if key is None:
         raise _Invalid("it has no key")
@@ -162,8 +162,8 @@ class SchemaLog(Struct, frozen=True):
     """last record of each key's bytes, which is what compaction keeps"""
 
     def take(self, key: bytes | None, value: bytes | None, offset: int, timestamp: int) -> None:
-        """Apply a record to the registry; a `value` of None is a tombstone, and `timestamp` is in ms since 1970. If the
-        record cannot be parsed, or if its key type is unknown, only a finding is added.
+        """Apply a record to the registry; a `value` of None is a tombstone, and `timestamp` is in ms since 1970. If key
+        or value is invalid, or if the key type is unknown, only a finding is added.
         """
         try:
             record = parse_record(key, value, offset, timestamp)
@@ -211,8 +211,8 @@ class SchemaLog(Struct, frozen=True):
 
     def _find_returning(self) -> None:
         """Add a finding to the registry for each schema that is deleted now but will return when the cleaner has
-        removed the tombstones. To find them, the last record with a value of each key (in each JSON form) is applied to
-        a second registry.
+        removed the tombstones. To find them, the last record of each key (in each JSON form) is applied to a second
+        registry, unless it is a tombstone.
         """
         kept = sorted(
             (record for forms in self._forms.values() for record in forms.values() if record.value is not None),

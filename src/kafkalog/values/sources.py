@@ -16,14 +16,14 @@ from typing import Any
 from urllib.parse import unquote
 
 from kafkalog.cluster.records.replay import Until
-from kafkalog.codec.common.errors import FormatError, UsageError
+from kafkalog.codec.common.errors import FormatError, StorageError, UsageError
 from kafkalog.codec.common.findings import Finding, FindingCode, Severity
 from kafkalog.codec.common.limits import MIB
 from kafkalog.codec.common.wording import counted
 from kafkalog.log import open_all
 from kafkalog.log.directories.partition import Partition
 from kafkalog.log.directories.selection import Selection
-from kafkalog.log.disk.files import PathLike, is_directory, read_small, refuse_no_path, scan_directory
+from kafkalog.log.disk.files import PathLike, absolute, is_directory, read_small, refuse_no_path, scan_directory
 from kafkalog.log.walk.on_damage import STOP
 from kafkalog.values.registry import Schema, SchemaDeletion, SchemaReference, SchemaRegistry
 from kafkalog.values.schema_log import SCHEMAS_TOPIC, SchemaLog, loaded_json
@@ -75,10 +75,11 @@ def read_schemas(
 
 
 def read_schema_log(paths: Sequence[str], until: Until | None = None, replica: str | None = None) -> SchemaLog:
-    """Read the records of `_schemas` in log directories; `until` bounds them by offset or time (None: all), and
-    `replica` chooses a directory if two have the topic. Reading stops at damage, with a finding. Raises `UsageError`
-    for a path without Kafka data, if no directory has the topic, or if two have it and `replica` chooses none;
-    `StorageError` if a file cannot be read. Directories that cannot be read raise it only if no other has the topic.
+    """Return the registry of the records of `_schemas` in log directories, as a `SchemaLog` that is not finished.
+    `until` bounds the records by offset or time (None: all), and `replica` chooses a directory if two have the topic.
+    Reading stops at damage, with a finding. Raises `UsageError` for a path without Kafka data, if no directory has the
+    topic, or if two have it and `replica` chooses none; `StorageError` if a file cannot be read. Directories that
+    cannot be read raise it only if no other has the topic.
     """
     partitions = _partitions(paths, replica)
     if not partitions:
@@ -88,19 +89,27 @@ def read_schema_log(paths: Sequence[str], until: Until | None = None, replica: s
 
 
 def find_schemas(paths: Sequence[str], replica: str | None = None) -> SchemaRegistry:
-    """Return the registry in the log directories `paths`. If none of them has `_schemas`, return the first one found in
-    their parent directories, or one level above these; so a partition or segment is read with the schemas of its log
-    directory. Return an empty registry if there is none. `replica` chooses a directory if two have the topic.
+    """Return the registry in the log directories `paths`. If none of them has `_schemas`, the first partition 0 of it
+    that exists in their parent directories, or one level above these, is read; so a partition or segment is read with
+    the schemas of its log directory. Return an empty registry if there is none. `replica` chooses a directory if two
+    have the topic.
 
     Directories that cannot be read are skipped. Raises `UsageError` for a path without Kafka data, or if two
     directories have the topic and `replica` chooses none, `StorageError` if its log cannot be read.
     """
     partitions = _partitions(paths, replica)
     if not partitions:
-        parents = [os.path.dirname(os.path.abspath(path)) for path in paths]
+        parents = [os.path.dirname(absolute(path)) for path in paths]
         beside = [os.path.join(each, _DIRECTORY) for parent in parents for each in (parent, os.path.dirname(parent))]
-        partitions = _partitions([root for root in dict.fromkeys(beside) if is_directory(root)][:1], replica)
+        partitions = _partitions([root for root in dict.fromkeys(beside) if _is_there(root)][:1], replica)
     return _log_of(partitions, Until()).finish() if partitions else SchemaRegistry()
+
+
+def _is_there(path: str) -> bool:
+    try:
+        return is_directory(path)
+    except StorageError:  # of an object store that lets only a part of its objects be read
+        return False
 
 
 def _partitions(paths: Sequence[str], replica: str | None) -> list[Partition]:
@@ -128,8 +137,8 @@ def _replay(partition: Partition, log: SchemaLog, until: Until) -> None:
 def _not_a_log(path: str) -> SchemaRegistry | None:
     """Return the registry of a file of lines (by its extension) or a folder of schema files (by their names); None if
     the path is neither, for example a log directory. Raises `UsageError` for a folder without subfolders if it has
-    schema files but none is named after an id. Raises `FormatError` for an invalid file of lines, `StorageError` if a
-    file cannot be read.
+    schema files but none is named after an id. Raises `FormatError` for a file of lines that is invalid or too large,
+    `StorageError` if a file cannot be read.
     """
     if not is_directory(path):
         if os.path.splitext(path)[1] in (".json", ".jsonl", ".ndjson"):
@@ -219,6 +228,8 @@ def _call(fields: dict[str, Any], registry: SchemaRegistry) -> None:
     `TypeError` if it is invalid, or deletes a version that the registry does not have.
     """
     path, body = str(fields["path"]), fields.get("body") or {}
+    if not isinstance(body, dict):
+        raise TypeError("body")
     match = _SUBJECT_VERSIONS.match(path)
     if match is not None:
         subject = unquote(match[1], errors="surrogatepass")

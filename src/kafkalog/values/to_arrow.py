@@ -85,9 +85,10 @@ def _column(
 def column_schema(
     decoder: ValueDecoder, partitions: Sequence[ReadablePartition], part: str, named: NamedSchema | None = None
 ) -> ColumnSchema:
-    """Return the schema of the column of keys or values (`part`) of a topic. All partitions belong to this topic. It is
-    the schema `named`; if that is None, it is the latest schema of the only subject that the first records use. Without
-    `named`, `reader` of the result is None if they use no subject, several subjects or several Protobuf messages.
+    """Return the schema of the column of keys or values (`part`) of a topic. All partitions (at least one) belong to
+    this topic. It is the schema `named`; if that is None, it is the latest schema of the only subject that the first
+    records use. Without `named`, `reader` of the result is None if they use no subject, several subjects or several
+    Protobuf messages.
 
     The first records are not read if a schema other than Protobuf is named. Raises `UsageError` if the named schema is
     unknown or a package is missing, `StorageError` if a file cannot be read.
@@ -147,8 +148,8 @@ def _chosen(decoder: ValueDecoder, topic: str | None, part: str, frames: Sequenc
 
 
 def subjects_of(registry: SchemaRegistry, topic: str | None, part: str, frames: Sequence[Framed]) -> set[str]:
-    """Return the subjects of the schemas that frames name, one for each schema, chosen by `topic` and `part` as in
-    `schema_of`. Schemas that are missing in the registry are skipped.
+    """Return the subjects of the schemas that frames name. A schema of several subjects counts for one of them, chosen
+    by `topic` and `part` as in `schema_of`. Schemas that are missing in the registry are skipped.
     """
     subjects = set()
     for frame in frames:

@@ -88,8 +88,8 @@ def plan_again(paths: Sequence[str], given: Given) -> str:
 def commands_for(way: RecoveryWay, plan: PlannedFor, given: Given = NOTHING_GIVEN) -> list[str]:
     """Return the command lines that carry out a way of recovery, in order; empty if no kafkalog command does. `given`
     has the options that each command line repeats. If the way is applied to one partition at a time, there is one line
-    for each of its partitions. If the plan, or the recovery of the rest, also changes other partitions, one more line
-    with that recovery follows, because a start may need those changes.
+    for each of its partitions. If other partitions are changed too, by the plan or by the recovery that follows the
+    way, the command lines of that recovery come last, because a start may need those changes.
     """
     if way.rest is not None:
         of_partition = [
@@ -134,8 +134,8 @@ def identity_command(plan: PlannedFor, words: Sequence[str]) -> str | None:
 
 def _of_partition(plan: PlannedFor, given: Given, name: str) -> list[str]:
     """Return the arguments of `kafkalog recover` that select the partition directory `name`: its path. If a copy of the
-    original directory is worked on (`given.original`), they are the original path with --topic and --partition. The
-    options in `given.of_acting` come after the path.
+    original directory is worked on (`given.original`), these are the path of the original with --topic and --partition
+    instead. The options in `given.of_acting` come after the path.
     """
     parsed = parse_partition_directory(name)
     if given.original is None or parsed is None:

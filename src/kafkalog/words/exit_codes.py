@@ -92,8 +92,9 @@ def exit_code_of_change(changed: bool, *, is_new: bool = False) -> ExitCode:
 
 
 def sentence_of(error: BaseException) -> str:
-    """Return one sentence for an error. The sentence names the file of an error of the operating system, and has advice
-    in terms of command-line options. If the error has no text, it is the name of its type.
+    """Return one sentence for an error. It names the file for an error of the operating system; advice in it names
+    command-line options. If the error has no text, the sentence is the name of its type, but `interrupted` for Ctrl-C.
+    Lack of memory has a sentence of its own.
     """
     if isinstance(error, KeyboardInterrupt | click.Abort):
         cause = error.__cause__ if isinstance(error, click.Abort) else error  # click puts its own in place of ours

@@ -39,8 +39,8 @@ def field_path(prefix: str, name: str) -> str:
 
 def value_text(span: FieldSpan) -> str | None:
     """Return a short text of a field's value. A checksum is hexadecimal, a set of bits is a list of the bits that are
-    set, and null is `null`. Return None for a field that could not be read, and for a structure, because its fields are
-    shown instead.
+    set (`0` if none is), and null is `null`. Return None for a field that could not be read, and for a structure,
+    because its fields are shown instead.
     """
     value = span.value
     if span.name == "crc" or span.name.endswith("checksum"):

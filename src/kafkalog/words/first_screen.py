@@ -105,12 +105,13 @@ class FirstScreen(Struct, frozen=True, kw_only=True):
     """what comes before everything else: missing or unreadable directories"""
 
     def lines(self, width: int, height: int = HEIGHT) -> list[str]:
-        """Return the lines of the screen, wrapped to `width` columns with control characters escaped. Each section has
-        a maximum number of lines, so long sentences are cut; `left_out` returns them in full. Losses fill the remaining
-        lines up to `height`; if there are fewer, missing directories get more lines, then groups, then the start.
+        """Return the lines of the screen, wrapped to `width` columns with control characters escaped. Each section
+        except `removed` has a maximum number of lines, so long sentences are cut; `left_out` returns them in full.
+        Losses fill the remaining lines up to `height`; if there are fewer, missing directories get more lines, then
+        groups, then the start.
 
         Only the title, a command or a single long word can be wider than `width`. There can be more than `height` lines
-        if `height` is small or the first command is long.
+        if `height` is small, or if `removed` or the first command is long.
         """
         title = escape_controls(self.title)
         problems = _cut(self.problems, _PROBLEMS, width)
@@ -137,8 +138,8 @@ class FirstScreen(Struct, frozen=True, kw_only=True):
         return [title, *problems, *start, *head, *losses, *beyond, *tail]
 
     def left_out(self, width: int) -> list[str]:
-        """Return the sentences that `lines` cuts or omits at this width, in full, then all sentences of `looks`, with
-        the commands that show lost records. `removed`, `lost`, `losses` and `commands` are never included.
+        """Return in full the sentences that `lines` cuts or omits at this width and the standard height, and then all
+        of `looks`. `title`, `removed`, `lost`, `losses` and `commands` are never included.
         """
         shown = set(self.lines(width))
         sentences = [
@@ -161,8 +162,9 @@ class FirstScreen(Struct, frozen=True, kw_only=True):
         ]
 
     def command_lines(self, width: int) -> list[str]:
-        """Return the lines of all commands in their order, wrapped to `width` columns. If there are `notes`, they and
-        `note` are in full before the commands that they are about.
+        """Return the lines of all commands in their order, wrapped to `width` columns. If there are `notes`, they are
+        in full before the commands that they are about; `note` is before the first command unless this has one of the
+        `notes`.
         """
         notes = {0: self.note, **self.notes} if self.notes else {}
         lines: list[str] = []
@@ -172,9 +174,9 @@ class FirstScreen(Struct, frozen=True, kw_only=True):
         return lines
 
     def _some_commands(self, most: int, width: int) -> list[str]:
-        """Return the lines of the first commands that fit into `most` lines, with the notes before them. Commands are
-        never cut, so that each can be pasted; the first one is always included, even if it is longer. If commands are
-        left out, a last line counts them.
+        """Return the lines of the first commands that fit into `most` lines, with the notes before them; notes are cut.
+        Commands are never cut, so that each can be pasted; the first one is always included, even if it is longer. If
+        commands are left out, a last line counts them.
         """
         lines: list[str] = []
         for number in range(len(self.commands)):
@@ -199,8 +201,8 @@ def paths_text(paths: Sequence[str]) -> str:
 
 
 def _starts(sentences: Sequence[str], most: int, width: int) -> list[str]:
-    """Wrap sentences about starts into at most `most` lines: what starts or not as `_cut` does, and then as many whole
-    sentences that begin with `and` as fit. If some do not fit, the last line counts them.
+    """Wrap sentences about starts into at most `most` lines. Sentences that begin with `and` come last, each as a whole
+    or not at all; if some do not fit, the last line counts them. The other sentences are cut as by `_cut`.
     """
     more = [sentence for sentence in sentences if sentence.startswith("and ")]
     first = [sentence for sentence in sentences if not sentence.startswith("and ")]

@@ -176,10 +176,12 @@ class Outlined(PlannedFor, Protocol):
 def what_to_type(plan: Outlined, given: Given) -> NextStep:
     """Return what the user should do next, with the commands to type. If an execution is unfinished, the commands are
     the two that end it, to choose from. There are none if there is nothing to type: lost metadata must be found first,
-    the recovery is refused or not needed, or nothing is wrong. The sentence then says which. If there are commands,
-    these come before them, in this order: the advice to look for a newer copy of the metadata or the logs, if the
-    node's start says so; to stop the broker, if the directory is in use (`given.locked`); and that a file system has
-    too little space (`given.without_room`). May read the metadata log; raises `StorageError` if that fails.
+    the recovery is refused or not needed, or nothing is wrong. The sentence then says which.
+
+    If there are commands, these sentences come before them, in this order: the advice to look for a newer copy of the
+    metadata or the logs, if the node's start says so and the step is not itself a repair of the start; to stop the
+    broker, if the directory is in use (`given.locked`); and that a file system has too little space
+    (`given.without_room`). May read the metadata log; raises `StorageError` if that fails.
     """
     step = _next_step(plan, given)
     if not step.commands:
@@ -192,8 +194,8 @@ def what_to_type(plan: Outlined, given: Given) -> NextStep:
 
 
 def _look_first(node: NodeStart | None) -> str:
-    """Return the advice to look for newer copies of the metadata and the logs before a start, and for a lost disk whose
-    partitions the start makes again, empty. Empty if nothing shows that there are any.
+    """Return advice to look for things before a start: newer copies of the metadata or of the logs, or a lost disk
+    whose partitions the start creates empty. Empty text if nothing shows that there are any.
     """
     kinds = {each.kind for each in _consequences(node) if isinstance(each, OlderCopyConsequence)}
     page = ZOOKEEPER_PAGE if node is not None and node.role is Role.ZOOKEEPER_BROKER else KRAFT_PAGE
@@ -352,10 +354,11 @@ def _own_step(command: str, best: RecoveryWay | None, *, drops: bool) -> NextSte
 
 
 def of_all_together(plans: Sequence[Outlined], given: Given) -> Given:
-    """Return a copy of `given` with the directories of all plans (`together`), if one command can cover them all: each
-    plan must recommend the same command apart from its directory and the option --full, which then is among the
-    words for all. Otherwise, or with fewer than two plans, return `given` itself. May read metadata logs; raises
-    `StorageError` if that fails.
+    """Return a copy of `given` with the directories of all plans (`together`), if one command can cover them all: the
+    plans that recommend commands must all recommend the same single one, apart from its directory and the option
+    --full, which then is among the words for all. Otherwise return `given` itself; also with fewer than two plans, if a
+    copy is worked on, and if a plan is refused, limited to partitions or sets the identity of its directory. May read
+    metadata logs; raises `StorageError` if that fails.
     """
     if len(plans) < 2 or given.original is not None or any(each.refusal or each.identity_in for each in plans):
         return given

@@ -123,8 +123,8 @@ def mends(start: NodeStart | None, recovered: Iterable[str] = (), words: Sequenc
 
 
 def _is_log_lost(root: str) -> bool:
-    """Return whether the metadata log in `root` cannot give any metadata without other copies. The reason is that it is
-    damaged, or that its directory contains another partition. Raises `StorageError` if it cannot be read.
+    """Return whether the metadata log in `root` cannot give any metadata without other copies, because it is missing,
+    empty or damaged, or because its directory contains another partition. Raises `StorageError` if it cannot be read.
     """
     from kafkalog.cluster.kraft.quorum_log import read_quorum_log  # few plans need it
     from kafkalog.jobs.quorum.mending import has_lost_all, image_of
@@ -137,8 +137,8 @@ def _is_log_lost(root: str) -> bool:
 
 
 def _without_metadata(start: NodeStart) -> Mend:
-    """Advice on a metadata log that holds no record, which a controller takes for the log of a new cluster, or none of
-    the metadata (`NodeStart.has_no_metadata`).
+    """Advice on a lost metadata log: it has no records, so that a controller takes it for the log of a new cluster, or
+    the node has no metadata at all (`NodeStart.has_no_metadata`).
     """
     holders = (each for each in start.roots if os.path.isdir(os.path.join(each, CLUSTER_METADATA_DIRECTORY)))
     words = (
@@ -165,7 +165,7 @@ def _not_writable(path: str) -> Mend:
 
 
 def _with_other_id(fault: Fault, start: NodeStart) -> Mend:
-    """Advice on a `partition.metadata` with a topic id that is not that of the topic with this name."""
+    """Advice on a `partition.metadata` whose topic id is not the id of the topic with this name."""
     name = os.path.basename(os.path.dirname(fault.file))
     words = (
         f"{fault.detail}: unless it is the log of a deleted topic, move the file away before a start; `recover` writes "

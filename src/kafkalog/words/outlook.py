@@ -111,8 +111,9 @@ def forecast_sentences(forecast: BrokerForecast, by_kafka: Iterable[Measured] = 
 
 
 def _sentences_after(forecast: BrokerForecast) -> list[str]:
-    """Return sentences about what the node's start fails at or loses after the plans too, without those that hold of
-    the start on the directories as they are, with the same or other names in parentheses.
+    """Return sentences about what the node's start fails at or loses even after the plans, the first with the words
+    `after this plan`. Sentences that also hold for a start before the plans are left out; names in parentheses may
+    differ. Empty if nothing is lost or there is no forecast.
     """
     if forecast.node is None or forecast.after is None or forecast.after.loses_nothing:
         return []
@@ -143,9 +144,10 @@ def copies_to_keep(forecast: BrokerForecast) -> list[str]:
 
 
 def how_logs_load(by_kafka: Iterable[Measured] = (), *, is_clean: bool) -> str:
-    """Return text to follow "would start on it": whether the broker recovers the logs first. If that drops records that
-    can still be read, by the losses `by_kafka` of the partitions, the text has the whole loss and their number. With
-    the marker (`is_clean`), the number of records that readers skip follows, if it is not 0.
+    """Return text to follow "would start on it": whether the broker trusts the clean-shutdown marker (`is_clean`) or
+    recovers the logs first. If the start drops records that can still be read, according to the losses `by_kafka` of
+    the partitions, the text has all lost records and the number of these. With the marker, the number of records that
+    readers skip follows, if it is not 0.
     """
     how = ", trusting the clean-shutdown marker" if is_clean else ", after its own recovery"
     lost = total(by_kafka)
@@ -160,7 +162,7 @@ def first_screen(
 ) -> FirstScreen:
     """Return the first screen for the directories of one broker, or of several that are examined together. `problems`
     are sentences about directories without a plan. `ask_again` is the command that plans again once these are mended;
-    it is shown if there are problems and no other command.
+    it is shown if there are problems and no other command. Reads some damaged batches again, as `losses_of` does.
     """
     several = len(outlooks) > 1
     urgent = [each for each in outlooks if each.choice.renamed or each.choice.copied] or outlooks
@@ -196,11 +198,14 @@ def first_screen(
 
 
 def _note(outlooks: Sequence[Outlook]) -> str | None:
-    """Return the text before the commands of the first screen; empty if there is no note. It is a single note if all
-    directories have the same command or the same note, if the only commands name all directories, or if the plans are
-    about to be carried out. If several directories have commands and different notes, return None: each needs its own
-    (`_notes`). If one has commands, its note has the name of the directory. If none has, it is the first note that says
-    more than that nothing is to be done.
+    """Return the text before the commands of the first screen; empty if there is no note. Return None if each directory
+    needs its own note (`_notes`), because several have commands of different kinds.
+
+    It is a single note if the directories with commands all have the same ones, or all put in copies, or all have the
+    command of a plan or way; if the only commands name all directories; if no directory has a command and all notes are
+    equal; or if the plans are about to be carried out. Otherwise it is the note of the only directory with commands, or
+    if none has any, the first note that says more than that nothing is to be done, or the first note. If there are
+    several directories, such a note begins with the directory's name and counts the other notes.
     """
     typed = [outlook for outlook in outlooks if outlook.step.commands]
     if len(typed) > 1 and len({tuple(outlook.step.commands) for outlook in typed}) == 1:  # one command, for all of them
@@ -231,9 +236,10 @@ def _note(outlooks: Sequence[Outlook]) -> str | None:
 
 
 def _notes(outlooks: Sequence[Outlook], commands: Sequence[str]) -> dict[int, str]:
-    """Return the notes of the directories that have commands, each with the directory's name, by the position of its
-    first command in `commands`, which has the commands of all of them. The last one counts the directories that have a
-    note and no command.
+    """Return the notes of the directories that have commands (at least one), each with the directory's name, by the
+    position of its first command in `commands`, which has the commands of all of them. If directories have the same
+    first command, only the note of the first is returned. The last note also counts the directories that have a note
+    and no command.
     """
     typed = [outlook for outlook in outlooks if outlook.step.commands]
     notes: dict[int, str] = {}
@@ -255,9 +261,10 @@ def _is_next(outlooks: Sequence[Outlook]) -> bool:
 
 
 def _note_of_all(outlooks: Sequence[Outlook]) -> str:
-    """Return the note before a command that all directories have. If each recommends a way, the note names these ways
-    and says what they lose in all directories. If one says more than that, such as that no recovery carries out the
-    recommended way, the note has the text of each directory, once if they are equal.
+    """Return the note before a command that all directories have. If the step of one says more than a recommended way,
+    such as that no recovery carries it out, the note has the text of each directory, once if they are equal. Else, if
+    each recommends a way, the note names these ways and says what they lose in all directories. Otherwise it only says
+    to type the command, and that losses are below.
     """
     before, ways = "".join(dict.fromkeys(outlook.step.before for outlook in outlooks)), _ways(outlooks)
     if any(outlook.step.kind is StepKind.OTHER for outlook in outlooks):
@@ -291,7 +298,7 @@ def consequence_sentences(consequences: Iterable[LossConsequence]) -> list[str]:
     of each kind, then the second of each, and so on. The first kinds are log start offsets beyond the end of a log,
     copies that have more, transactions, and consumer groups. Details about consumer groups that differ only in the
     partition of a topic are one sentence, and so are details about transactions that differ only in the partition and
-    the offset.
+    the offset; such a sentence names the first few of them.
     """
     first_kinds = (
         "wrong_log_start", "copy_has_more", "later_marker", "transaction_stays_open", "groups_beyond_end",
@@ -323,11 +330,11 @@ def consequence_sentences(consequences: Iterable[LossConsequence]) -> list[str]:
 
 
 def _outside(outlooks: Sequence[Outlook], *, loses: bool) -> tuple[str, str]:
-    """Return what is to be done first about a place that may have the lost records, and the word that follows before
-    the rest of the note; both empty if there is none. The first kind that exists is named: segments with each other's
-    names, an entry of the checkpoint of log start offsets that is wrong, a `-future` copy, a compressed segment, a file
-    outside the logs with sound batches. If the plan loses nothing (`loses` is False), only segments with each other's
-    names are considered.
+    """Return advice to look first at a place that may have the lost records, and the word that joins it to the rest of
+    the note; both empty if there is no such place. The first kind that exists is named: segments with each other's
+    names, a wrong entry in the checkpoint of log start offsets, a `-future` copy, a compressed segment, a file outside
+    the logs with sound batches. If the plan loses nothing (`loses` is False), only segments with each other's names are
+    considered.
     """
     misnamed = [each for outlook in outlooks for each in outlook.findings if each.code is FindingCode.SEGMENT_MISNAMED]
     if misnamed:
@@ -372,8 +379,8 @@ def wrong_log_starts(consequences: Iterable[LossConsequence]) -> str:
 
 
 def renaming_text(misnamed: Sequence[Finding]) -> str:
-    """Return the instruction to rename segments that have each other's names. It names the first segment and counts the
-    others, without the new names.
+    """Return the instruction to rename segments that have each other's names, at least two. It names the first and
+    counts the others, without the new names.
     """
     files = f"{misnamed[0].file} and {len(misnamed) - 1} more"
     return (
@@ -449,8 +456,8 @@ def _out_of_service(outlooks: Sequence[Outlook], *, are_alone: bool) -> str:
 
 
 def removed_sentence(deleted: Mapping[str, DeletedPartitions], subject: str = "a start") -> str:
-    """Return a sentence about the deleted partitions that a start removes, by log directory, and the command that keeps
-    them, at its end; empty if there are none. `subject` is the subject of the sentence.
+    """Return a sentence about the deleted partitions that a start removes, which ends with the command that keeps them;
+    empty if there are none. `deleted` has them by log directory, `subject` is the subject of the sentence.
     """
     if not deleted:
         return ""
@@ -465,9 +472,9 @@ def removed_sentence(deleted: Mapping[str, DeletedPartitions], subject: str = "a
 
 
 def _removed_beyond_end(outlooks: Sequence[Outlook], commands: Sequence[str]) -> Iterator[str]:
-    """Yield a sentence about the deleted segments with records beyond the ends of logs, which a start removes, and the
-    commands that keep the records, at its end. Yields nothing if there are none. The commands are left out if the first
-    is among `commands`, which follow on the screen.
+    """Yield one sentence about deleted segments that a start removes although they have records beyond the ends of
+    logs. It ends with the first `_NAMED` commands that keep the records, and counts the others. The commands are left
+    out if the first is among `commands`, which follow on the screen. Yields nothing if there are no such segments.
     """
     by_root = {outlook.root: outlook.beyond_end for outlook in outlooks if outlook.beyond_end}
     if not by_root:
@@ -552,9 +559,10 @@ def _is_down(forecast: BrokerForecast) -> bool:
 
 
 def out_of_service_sentence(nodes: Sequence[NodeStart]) -> str:
-    """Return a sentence about what is out of service after a start with any release: partitions, or else a log
-    directory or the node. Partitions that are served empty because only this broker had their records follow the
-    partitions, or are named alone if nothing is out of service. Empty if there are none either.
+    """Return a sentence that names the partitions that are out of service after a start with any release; if there are
+    none, the log directory or the node that is. Partitions that are served empty because only this broker had their
+    records are added, unless only a log directory or the node is named. Empty if nothing is out of service or served
+    empty.
     """
     moved, emptied = _moved(nodes), _emptied(nodes)
     out = _sorted_names(moved) if moved else _unserved(nodes)
@@ -576,7 +584,9 @@ def _moved(nodes: Sequence[NodeStart]) -> set[str]:
 
 
 def _unserved(nodes: Sequence[NodeStart]) -> str:
-    """Return what of the log directories or the node does not serve after a start; empty if all does."""
+    """Return what is not served after a start: the names of partitions, or a phrase for a log directory or for the
+    node; empty if everything is served.
+    """
     if any(each.kind is ConsequenceKind.DIRECTORY_OFFLINE for each in _consequences(nodes)):
         return "a log directory, with all its partitions"
     unserved = [each for node in nodes for answer in node.answers if answer.outcome is not StartOutcome.FAILS
@@ -587,8 +597,8 @@ def _unserved(nodes: Sequence[NodeStart]) -> str:
 
 
 def _emptied(nodes: Sequence[NodeStart]) -> str:
-    """Return the names of partitions that a start serves empty although only this broker had their records, and the
-    condition for it, if there is one; empty if there are none.
+    """Return the names of partitions that a start serves empty although only this broker had their records; empty if
+    there are none. A condition follows the names if other directories, which were not given, may have the records.
     """
     consequences = _consequences(nodes)
     again = {name for each in consequences if each.kind is ConsequenceKind.EMPTY_AGAIN for name in each.lost}
@@ -688,8 +698,8 @@ def _leaves_metadata(node: NodeStart) -> bool:
 
 
 def partitions_that_lose(choice: RecoveryChoice) -> dict[str, Measured]:
-    """Return the plan's loss by partition directory, most lost records first. A partition that loses nothing is
-    included if consumers skip records of it.
+    """Return the plan's loss by partition directory, most lost records first (an unknown number counts as 0), then by
+    name. A partition that loses nothing is included if consumers skip records of it.
     """
     losses = {
         name: measured

@@ -48,9 +48,9 @@ def is_inside_batch(finding: Finding) -> bool:
 
 
 def unread_text(findings: Iterable[Finding]) -> str:
-    """Return a clause about the batches whose checksum is right and whose records cannot be read: at which offsets
-    consumers stop, and the number of offsets in these batches. Empty if no finding is about such a batch with its
-    offsets in a live partition directory.
+    """Return a clause about batches whose checksum is right but whose records cannot be read: the first offsets at
+    which consumers stop, and the number of offsets in all these batches. Empty if no finding is about such a batch with
+    its offsets in a live partition directory.
     """
     places: dict[str, int] = {}
     for finding in findings:

@@ -48,9 +48,9 @@ def folded_with_command(line: str, width: int) -> list[str]:
 
 
 def wrapped(text: str, width: int) -> list[str]:
-    """Wrap text to lines of at most `width` columns, but not less than `_NARROWEST`. Lines after the first are indented
-    by two more columns. A word that is longer than a line, such as a path, is not broken. A text that fits into one
-    line is returned unchanged.
+    """Wrap text to lines of at most `width` columns, or `_NARROWEST` if that is more. Lines after the first are
+    indented by two more columns. A word that is longer than a line, such as a path, is not broken. A text that fits
+    into one line is returned unchanged.
     """
     if len(text) <= width:
         return [text]

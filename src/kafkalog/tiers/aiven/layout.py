@@ -130,9 +130,10 @@ class AivenTier:
         self, name: str, topic_id: str, listed: Mapping[tuple[int, int, str], Mapping[str, RemoteObject]]
     ) -> str:
         """Return the topic of a directory, whose `name` may begin with the end of the plugin's `key.prefix`. The topic
-        is read from the first and from the last manifest that is readable and fits `name` and `topic_id`; at most three
-        are tried from each end. If the two topics differ, or there is no such manifest, return `name` unchanged.
-        `listed` maps (partition, base offset, segment id) to the objects of the segment by suffix.
+        is read from a manifest that is readable and fits `name` and `topic_id`: the first such among the first three
+        manifests, and, as a second opinion, the last such among the last three. If their topics differ, or there is
+        none, return `name` unchanged. `listed` maps (partition, base offset, segment id) to the objects of the segment
+        by suffix.
         """
         topics: set[str] = set()
         with_manifest = [objects[_MANIFEST].path for _, objects in sorted(listed.items()) if _MANIFEST in objects]
@@ -286,8 +287,9 @@ def _taken(manifest: Manifest) -> int:
 
 
 def _check_names(path: str, described: Described | None) -> None:
-    """Raise `FormatError` if the metadata in a manifest contradicts the manifest's path: topic id, partition, base
-    offset, segment id, or the end of the topic name. Does nothing without metadata.
+    """Raise `FormatError` if the metadata in a manifest contradicts the manifest's path: another topic id, partition,
+    base offset or segment id, or a topic name with which the directory's topic does not end. Does nothing without
+    metadata.
     """
     topic_name, partition, name = path.split("/")[-3:]
     topic, number, segment = _topic(topic_name), _partition(partition), _segment(name)
