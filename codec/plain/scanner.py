@@ -215,11 +215,11 @@ def offset_behind_next(source: Source, end: int, next_segment: int | None = None
 def offsets_behind(
     source: Source, header: AnyHeader, end: int, continuity: Continuity
 ) -> tuple[int | None, int | None]:
-    """Return the base offsets of the next two headers after the batch `header` that ends at byte `end`, for
-    `Continuity.check`. After the last batch the base offset of the next segment is returned instead, if it is known. An
-    offset is None if it is not needed, or if no complete header is there. Nothing is read for a batch at the expected
-    offset, which nearly every batch is. Sets `continuity.behind` to None. Raises `StorageError` if a file cannot be
-    read.
+    """Return the base offsets in the next two headers after the batch `header`, which ends at byte `end`, for
+    `Continuity.check`. After the last header in the file comes the base offset of the next segment, None if unknown. An
+    offset is also None if it is not needed, or if its header is incomplete or cannot be found because a size is
+    impossible. If the batch begins at the expected offset, as nearly every batch does, neither is needed and nothing is
+    read. Sets `continuity.behind` to None. Raises `StorageError` if a file cannot be read.
     """
     following, continuity.behind = continuity.behind, None
     if continuity.is_next(header):

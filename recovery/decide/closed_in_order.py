@@ -174,12 +174,12 @@ def left_by(
     * The plan changes only the log beside the index that the finding is about. This counts as repaired; the detail says
       that the index was compared with the unrepaired log.
     * The plan changes the file, the finding is an error about an index or is about leader epochs, and there is a
-      clean-shutdown marker, because of which a start would repair nothing. This counts as repaired.
-
-    A finding about a segment that is perhaps another one is yielded in the last case without such a marker too.
+      clean-shutdown marker, because of which a start would repair nothing. This counts as repaired; the detail says
+      that the plan rebuilds it. A finding of `other_segment` is yielded whenever the plan changes the file.
 
     `checked` are findings that are already known, by partition directory. Reads the logs, unless there are more than a
-    plan counts: then nothing is yielded. Raises `StorageError` while iterating if a checkpoint cannot be read.
+    plan counts: then nothing is yielded. A partition that cannot be read is left out. Raises `StorageError` while
+    iterating if a checkpoint cannot be read.
     """
     is_trusted = CLEAN_SHUTDOWN_FILE in survey.files
     changed = {path for action in actions for path in (action.path, action.target) if path is not None}

@@ -120,9 +120,10 @@ def _by_eye(source: FileSource, position: int) -> int:
 
 
 def _header_before(source: FileSource, path: str, position: int) -> BatchHeader | None:
-    """Return the header of the batch that ends exactly at byte `position`. None if at most `_WALKED` batches of magic 2
-    from the start of the segment, or from an index entry, do not lead there, or if `position` is 0. Raises
-    `StorageError` if the file cannot be read.
+    """Return the header of the batch that ends exactly at byte `position`. Headers are read forward from the last index
+    entry before it, or from the start of the segment. None if one of them is not that of a batch of magic 2, if no
+    batch ends at `position`, or if it takes more than `_WALKED` headers. Raises `StorageError` if the file cannot be
+    read.
     """
     place, header = _start_before(path, position), None
     for _ in range(_WALKED):

@@ -326,8 +326,8 @@ class Producer:
         batches are being written, it does nothing, because the call in progress writes the new batch too.
 
         A failed batch does not stop the others: its error is in its futures and is raised by the next `flush` or
-        `close`. An interruption such as `KeyboardInterrupt` is raised at once, and all batches that were removed from
-        the queues fail with it.
+        `close`. An interruption such as `KeyboardInterrupt` is raised at once, and batches that were removed from the
+        queues but not yet written fail with it.
         """
         with self._writing:
             if self._writer is not None:

@@ -280,8 +280,8 @@ def _is_any(lost: Measured | None) -> bool:
 
 
 def _amount(lost: Measured | None) -> str:
-    """Return text about the number of lost records, such as `3 (offsets 3 to 5)`, `none` or `none; 7 records on disk
-    that readers skip`. Return an empty string if `lost` is None, which means unknown.
+    """Return text about the number of lost records (`lost_text`), such as `3 (offsets 3 to 5)`, `unknown`, `none` or
+    `none; 7 records on disk that readers skip`. Return an empty string if `lost` is None: nothing was counted.
     """
     if lost is None:
         return ""

@@ -184,9 +184,9 @@ def _require_no_gap(partition: Partition, start: int, end: int) -> None:
 
 
 def _is_gap(segment: Segment, following: Segment) -> bool:
-    """Return whether offsets are missing before the first batch of the segment `following`. They are missing if no
-    readable batch of `segment` ends just before it, or if its first batch begins after its base offset. Raises
-    `StorageError` if a file cannot be read.
+    """Return whether offsets are missing at the base offset of the segment `following`. They are missing if no readable
+    batch of `segment` ends just before that offset, or if the first readable batch of `following` begins after it.
+    Raises `StorageError` if a file cannot be read.
     """
     last = following.base_offset - 1
     batches = list(islice(BatchReader([segment, following], start_offset=last, hold=False), 2))

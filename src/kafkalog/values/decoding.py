@@ -67,10 +67,10 @@ class ValueDecoder:
     def decode(
         self, data: bytes | None, headers: Sequence[Header] = (), topic: str | None = None, part: str = "value"
     ) -> DecodedValue:
-        """Decode a `part` (`key` or `value`) of a record in `topic`. If it cannot be decoded, no error is raised: the
-        result has a `problem` and the bytes. These forms are tried in this order: null; the schema's GUID or id in a
-        header; Confluent's wire format; an object or array in JSON; text. Raises `UsageError` if a package that its
-        type needs is not installed.
+        """Decode a `part` (`key` or `value`) of a record in `topic`. The first of these forms that it has is decoded:
+        null; the schema's GUID or id in a header; Confluent's wire format (first byte 0); an object or array in JSON;
+        text. If that fails, no error is raised: the result has a `problem` and the bytes. Raises `UsageError` if a
+        package that the schema's type needs is not installed.
         """
         if data is None:
             return DecodedValue()

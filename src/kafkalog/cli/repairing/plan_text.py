@@ -243,9 +243,10 @@ def print_plan(plan: Plan, given: Given = NOTHING_GIVEN, *, every: bool = False,
 
     `given` has the options that recommended commands repeat. With `every` the tables have all partitions that change,
     and every finding has a sentence. Without `with_screen` a title replaces the screen. `acts` says that the plan is
-    carried out next, unless it is refused. `said` has sentences and commands that were printed before, for all plans or
-    for another one: a long sentence or a recommended command among them is not repeated, and new ones are added. May
-    read the metadata log; raises `StorageError` if that fails.
+    carried out next, unless it is refused. `said` has texts that were already printed, such as sentences and commands
+    of other plans: a long sentence or a recommended command among them is not repeated. Sentences about the forecast
+    that are printed after the screen, and the commands of the screen, are added. May read the metadata log; raises
+    `StorageError` if that fails.
     """
     changing = sorted((each for each in plan.partitions if each.changes), key=lambda each: natural_order(each.name))
     outlook = outlook_of(plan, given, acts=acts)

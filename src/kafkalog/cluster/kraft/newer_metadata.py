@@ -66,10 +66,9 @@ def _signs(best: QuorumLog, logs: Sequence[QuorumLog], limits: Limits, beside: S
 
 
 def _signs_beside(best: QuorumLog, partition: Partition) -> Iterator[str]:
-    """Yield a sentence for each sign in the files beside a metadata log that it was newer than `best`. A producer
-    snapshot is one if its name, an end offset of the log, is above the end of `best`. A leader epoch is one if it is
-    above the epoch of `best`. Offsets that the last segment cannot reach are ignored: they are damage. Yield nothing
-    without such signs.
+    """Yield a sentence for each sign, in the files beside a metadata log, that this log was newer than `best`. Signs
+    are producer snapshots whose name, an end offset of the log, is above the end of `best`, and leader epochs above the
+    epoch of `best`. Snapshots at offsets that the last segment cannot reach are ignored: they are damage.
     """
     last_base = partition.segments[-1].base_offset if partition.segments else 0
     names = map(os.path.basename, partition.snapshots)

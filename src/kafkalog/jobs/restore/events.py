@@ -89,9 +89,9 @@ def rebuild_remote_metadata(
     on_segment: Callable[[ListedSegment], None] | None = None,
 ) -> RebuiltEvents:
     """Write new `__remote_log_metadata-*` partitions with two events (copy started, copy finished) for every segment in
-    the tier. All `partitions` are created, also those without events. Return the number of segments, the number of
-    events by partition, and findings. A segment that lacks an object or leader epochs, or of which an object cannot be
-    read, gets a finding instead of events.
+    the tier. All `partitions` are created, also those without events. Return the number of segments with events, the
+    number of events by partition, and findings. A segment that lacks an object or leader epochs, or of which an object
+    cannot be read, gets a finding instead of events.
 
     Only parts of a segment's objects are read: epochs, index entries and a few batch headers. If the tier's layout does
     not describe the segment and an index has no usable last entry, all batch headers of its log are read. Raises
