@@ -498,11 +498,12 @@ class BothTiers:
             return InMemory(held.data)
         if held.local is not None:
             return FileSource(held.local)
-        if held.item is None:
+        item = held.item
+        if item is None:
             raise AssertionError(path)
         if held.until is not None:
             held = replace(held, size=self._size(held, *self._parts(path)))
-        return self._opened(held, held.item)
+        return self._opened(held, item)
 
     def _opened(self, held: _Held, item: RemoteObject) -> RemoteFile:
         if held.is_missing:

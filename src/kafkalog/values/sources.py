@@ -227,9 +227,10 @@ def _call(fields: dict[str, Any], registry: SchemaRegistry) -> None:
     """Apply one line of an export (a REST call as a dict) to the registry, in place. Raises `ValueError`, `KeyError` or
     `TypeError` if it is invalid, or deletes a version that the registry does not have.
     """
-    path, body = str(fields["path"]), fields.get("body") or {}
-    if not isinstance(body, dict):
+    path, given = str(fields["path"]), fields.get("body") or {}
+    if not isinstance(given, dict):
         raise TypeError("body")
+    body: dict[str, Any] = given
     match = _SUBJECT_VERSIONS.match(path)
     if match is not None:
         subject = unquote(match[1], errors="surrogatepass")
