@@ -185,10 +185,10 @@ def consequences_of_older_logs(
     A whole log of `__transaction_state` that shows no such epoch is older too if it has a lower epoch of a producer
     than another log: its coordinator writes an epoch before it gives it to a producer. OLDER_LOGS then names the ids.
 
-    Only live logs with epochs in the file count, and only if this node has the only replica. A log directory that was
-    not stopped in order is left out, because a crash may lose the file, but for the producers' epochs. A log whose epoch a recovery has removed from
-    the file is left out too: a start removes epochs that no record has (`LeaderEpochFileCache.truncateFromEnd`). Raises
-    `StorageError` if a log directory or a file cannot be read.
+    Only live logs with epochs in the file count, and only if this node has the only replica. If a log directory was not
+    stopped in order, only producers' epochs count, because a crash may lose the file. A log whose epoch a recovery has
+    removed from the file is left out too: a start removes epochs that no record has
+    (`LeaderEpochFileCache.truncateFromEnd`). Raises `StorageError` if a log directory or a file cannot be read.
     """
     older, of_transactions = [], []
     for directory in directories:
