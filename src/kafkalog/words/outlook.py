@@ -52,7 +52,7 @@ from kafkalog.recovery.decide.plan import BrokerForecast
 from kafkalog.recovery.decide.ways import Measured, RecoveryWay, total
 from kafkalog.words.commands import extracting
 from kafkalog.words.first_screen import FirstScreen, Loss, StartForecast, start_lines
-from kafkalog.words.next_step import DONE_NEXT, NextStep, StepKind, note_of_copied, note_of_ways
+from kafkalog.words.next_step import DONE_NEXT, NOTHING_TO_DO, NextStep, StepKind, note_of_copied, note_of_ways
 from kafkalog.words.order import natural_order
 from kafkalog.words.quarantine import place_in_quarantine
 
@@ -170,6 +170,9 @@ def first_screen(
     if note is None:
         notes = _notes(urgent, commands)
         note = notes.pop(0)
+    beyond_end = consequence_sentences(each for outlook in outlooks for each in outlook.consequences)
+    if beyond_end and note.startswith(NOTHING_TO_DO.text):
+        note = note.replace(NOTHING_TO_DO.text, f"{NOTHING_TO_DO.text} in the files", 1)
     outside, then = _outside(outlooks, loses=bool(losses))
     if is_next:
         losses = [replace(loss, look="") for loss in losses]  # the result has the command that is right then
@@ -187,7 +190,7 @@ def first_screen(
         removed=[*filter(None, [removed]), *_removed_beyond_end(outlooks, commands)],
         lost=_lost(outlooks, are_alone=bool(problems)),
         losses=losses,
-        beyond_end=consequence_sentences(each for outlook in outlooks for each in outlook.consequences),
+        beyond_end=beyond_end,
         note=outside + note,
         commands=commands,
         notes=notes,
