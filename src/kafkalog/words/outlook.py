@@ -174,7 +174,8 @@ def first_screen(
     if beyond_end and note.startswith(NOTHING_TO_DO.text):
         note = note.replace(NOTHING_TO_DO.text, f"{NOTHING_TO_DO.text} in the files", 1)
     outside, then = _outside(outlooks, loses=bool(losses))
-    then = "then " if any(each.step.kind is StepKind.MEND for each in urgent) else then  # it has nothing of the logs
+    if any(outlook.step.kind is StepKind.MEND for outlook in urgent):
+        then = "and then: "  # both are needed
     if is_next:
         losses = [replace(loss, look="") for loss in losses]  # the result has the command that is right then
     if outside:
