@@ -62,6 +62,7 @@ from kafkalog.recovery.broker.node.older_copies import (
     ZOOKEEPER_PAGE,
     consequences_of_older_logs,
     consequences_of_older_metadata,
+    live_entries,
     live_producer_ids,
 )
 from kafkalog.recovery.broker.node.partition_directory import PartitionDirectory
@@ -1143,7 +1144,11 @@ class _Start:
             ids = live_producer_ids(self.files, served, self.context.producers, self.release, self.context.now_ms)
             next_id = image.next_producer_id
             self._note(consequences_of_older_metadata(self.files, directories, replica_of, ids, next_id), [])
-        producers_of, coordinators = self.context.producers, self.context.coordinators()
+        def producers_of(directory: PartitionDirectory) -> list[ProducerEntry]:
+            entries, properties = self.context.producers(directory), self.files.properties
+            return [*live_entries(entries, properties, self.context.now_ms, self.release)]
+
+        coordinators = self.context.coordinators()
         self._note(
             *consequences_of_older_logs(self.files, directories, producers_of, replica_of, node, coordinators)
         )

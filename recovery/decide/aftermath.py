@@ -52,9 +52,12 @@ from kafkalog.recovery.facts.recovery_request import Rules
 from kafkalog.recovery.safe.normalize import Checkpoints, read_high_watermarks
 
 __all__ = [
-    "LossConsequence", "consequences", "ends_going_back", "held_back", "of_earlier_ends",
+    "KNOWN_BY_COORDINATORS", "LossConsequence", "consequences", "ends_going_back", "held_back", "of_earlier_ends",
     "of_log_starts", "of_look_ups", "of_missing", "of_overlaps", "of_transaction_indexes", "transactions_staying_open",
 ]  # fmt: skip
+
+KNOWN_BY_COORDINATORS = frozenset({"groups_beyond_end", "later_marker", "marker_lost"})
+"""kinds of consequences that logs of coordinators tell of a log that is sound in itself"""
 
 _ONGOING, _PREPARE_ABORT = 1, 3
 """numbers of states of a coordinator's transaction (`TransactionState`)"""

@@ -629,8 +629,8 @@ class _Measurement:
         * at missing segments;
         * beyond the end of an undamaged log of a topic that is never compacted, before records that copies put in;
         * after the end of the result, or after the last range that already counts as lost. This range ends at the high
-          watermark or at the end that other files show, whichever is higher. If the log ends in damage, the end that
-          its indexes name counts too.
+          watermark or at the end that other files show, whichever is higher. If the log ends in damage, or its last
+          segment is empty, the end that its indexes name counts too.
         """
         facts, original, left = self._facts, self._original, self._left
         for first, last in (*original.missing, *facts.written.lost_start):
@@ -647,7 +647,7 @@ class _Measurement:
     def _end_known_beside(self) -> int:
         """Return the highest end of the log that the files beside it show; 0 if they show none."""
         facts = self._facts
-        indexed = indexed_end(self._before, facts.directories) if self._original.ends_in_damage else 0
+        indexed = indexed_end(self._before, facts.directories, ends_in_damage=self._original.ends_in_damage)
         return max(facts.high_watermark or 0, facts.written.end, indexed)
 
 

@@ -95,26 +95,29 @@ def start_of_empty_log(tree: Tree, directory: str) -> int:
     return min((entry.start_offset for entry in epochs_of(tree, directory)), default=0)
 
 
-def indexed_end(tree: Tree, directories: Iterable[str]) -> int:
+def indexed_end(tree: Tree, directories: Iterable[str], *, ends_in_damage: bool) -> int:
     """Offset after the highest one in the offset index of the last segment of these directories; 0 if these indexes are
-    missing or empty. Entries count up to the first that does not increase.
+    missing or empty. Only a log that `ends_in_damage`, or whose last segment has 0 bytes, counts. Entries count up to
+    the first that does not increase; of an emptied segment none counts if that is not an unused slot.
 
     A broker adds an entry after it has appended the batch with that offset (`LogSegment.append`), and the system writes
     indexes to disk independently. So after a power failure they often reach further than the log.
     """
-    return max((_end_by_index(tree, directory) for directory in directories), default=0)
+    return max((_end_by_index(tree, directory, ends_in_damage) for directory in directories), default=0)
 
 
-def _end_by_index(tree: Tree, directory: str) -> int:
+def _end_by_index(tree: Tree, directory: str, ends_in_damage: bool) -> int:
     base, log = max(tree.logs(directory), default=(0, ""))
     path = log.removesuffix(FileKind.LOG.value) + FileKind.OFFSET_INDEX.value
-    if not log or path not in tree.files:
+    if not log or path not in tree.files or (tree.source(log).size and not ends_in_damage):
         return 0
     last: tuple[int, int] | None = None
-    for _number, entry in each_slot(tree.source(path), OFFSET_ENTRY):
-        if not offset_entry_increases(last, (entry[0], entry[1])):
+    for _number, (offset, position) in each_slot(tree.source(path), OFFSET_ENTRY):
+        if not offset_entry_increases(last, (offset, position)):
+            if (offset, position) != (0, 0) and not ends_in_damage:
+                return 0
             break
-        last = entry[0], entry[1]
+        last = offset, position
     return 0 if last is None else base + last[0] + 1
 
 

@@ -8,6 +8,9 @@ from pathlib import Path
 import pytest
 
 from kafkalog import commit_offsets
+from kafkalog.cluster.kraft.metadata_log import MetadataLog
+from kafkalog.log import open_partition
+from testkit.kafka.start_records import append_metadata
 from testkit.made.batches import simple
 from testkit.made.scenes import SCENES
 from testkit.made.tens import flip, log_of_tens
@@ -46,6 +49,26 @@ def test_batches_in_lost_and_found_come_before_a_loss_is_accepted(place: Path) -
     acted = " ".join(" ".join(screen("recover", "data", "--yes")).split())
     assert "lost+found/#131078 first" in acted
     assert "(batches_outside, below); this is done next, and it can be undone" in acted
+
+
+@pytest.mark.parametrize("are_all", [True, False])
+def test_batches_in_lost_and_found_do_not_replace_the_mending_of_the_quorum(are_all: bool, place: Path) -> None:
+    SCENES["lost-and-found"](place)
+    metadata = place / "data" / "__cluster_metadata-0"
+    if not are_all:
+        image = MetadataLog(open_partition(metadata)).state().image
+        (broker,) = image.brokers.values()
+        directories = [*broker.directories, "QLzt-g_BuAkWCE5UuGwm5Q"]
+        fields = {"broker_id": broker.id, "broker_epoch": broker.epoch, "log_dirs": directories}
+        log = max(path for path in metadata.glob("*.log") if path.stat().st_size)
+        append_metadata(log, ("BrokerRegistrationChangeRecord", 2, fields))
+    (metadata / "quorum-state").write_text("")
+    text = " ".join(kafkalog("plan", "data").out.split())
+    assert "(batches_outside, below); and then: recover does not change the quorum's files" in text
+    assert "kafkalog quorum recover --standalone" in text
+    done = kafkalog("quorum", "recover", "--standalone", "data", "--yes")
+    every = "" if are_all else ", with all log directories of the node"
+    assert f"mends the quorum's files only; for the rest type this{every}: kafkalog plan" in " ".join(done.out.split())
 
 
 def test_what_mends_a_quorum_is_a_command_of_its_own(place: Path) -> None:

@@ -182,24 +182,33 @@ def consequences_of_older_logs(
     older log, which counts the offsets that it lacks by committed offsets and high watermarks. `coordinators` are those
     of the node's log directories.
 
-    Only live logs with epochs in the file count, and only if this node has the only replica. A log directory that was
-    not stopped in order is left out, because a crash may lose the file. A log whose epoch a recovery has removed from
-    the file is left out too: a start removes epochs that no record has (`LeaderEpochFileCache.truncateFromEnd`). Raises
-    `StorageError` if a log directory or a file cannot be read.
+    A whole log of `__transaction_state` that shows no such epoch is older too if it has a lower epoch of a producer
+    than another log: its coordinator writes an epoch before it gives it to a producer. OLDER_LOGS then names the ids.
+
+    Only live logs with epochs in the file count, and only if this node has the only replica. If a log directory was not
+    stopped in order, only producers' epochs count, because a crash may lose the file. A log whose epoch a recovery has
+    removed from the file is left out too: a start removes epochs that no record has
+    (`LeaderEpochFileCache.truncateFromEnd`). Raises `StorageError` if a log directory or a file cannot be read.
     """
-    older = []
+    older, of_transactions = [], []
     for directory in directories:
         replica = replica_of(directory)
         tree = files.tree(directory.root)
         is_only = replica is not None and replica.replicas == (node_id,)
-        if replica is None or not is_only or directory.parsed.state.value or CLEAN_SHUTDOWN_FILE not in tree.files:
+        if replica is None or not is_only or directory.parsed.state.value:
+            continue
+        if directory.parsed.topic == TRANSACTION_STATE_TOPIC:
+            of_transactions.append(directory)
+        if CLEAN_SHUTDOWN_FILE not in tree.files:
             continue
         led = replica.leader_epoch if replica.leader == node_id else replica.leader_epoch - 1
         last = max((entry.epoch for entry in _leader_epochs(tree, directory)), default=None)
         if last is not None and last < led and epoch_before_runs(directory.root, directory.name) < led:
             older.append((directory, last, led))
+    by_epochs = [directory for directory in of_transactions if directory not in [each for each, _last, _led in older]]
+    behind = _behind_their_logs(by_epochs, directories, producers_of, coordinators)
     if not older:
-        return [], []
+        return behind, []
     first, known, led = older[0]
     are = "log is" if len(older) == 1 else "logs are"
     detail = (
@@ -221,7 +230,45 @@ def consequences_of_older_logs(
     of_groups = [each for each, _last, _led in older if each.parsed.topic == CONSUMER_OFFSETS_TOPIC]
     if of_groups:
         consequences.append(_of_topic(of_groups, _commits_going_back(of_groups, coordinators)))
-    return consequences, faults
+    return [*consequences, *behind], faults
+
+
+def _behind_their_logs(
+    of_transactions: Sequence[PartitionDirectory],
+    directories: Sequence[PartitionDirectory],
+    producers_of: ProducersOf,
+    coordinators: Coordinators,
+) -> list[StartConsequence]:
+    """Return an OLDER_LOGS consequence about the logs `of_transactions` that are whole and have a lower epoch of a
+    producer than the live logs of `directories`; empty if there are none. Logs that are not whole are left out, because
+    their loss is reported. Raises `StorageError` if a producer snapshot cannot be read.
+    """
+    if not of_transactions or not _transactional_epochs(directories, producers_of) or coordinators.transactions is None:
+        return []
+    whole = [each for each in of_transactions if coordinators.transactions.logs.is_whole(each.parsed.partition)]
+    behind, ids = [], []
+    for directory in whole:
+        own = _ids_going_back(directories, producers_of, coordinators, {directory.parsed.partition})
+        ids += own
+        behind += [directory] if own else []
+    if not behind:
+        return []
+    detail = f"transactional ids go back to used epochs {epochs_lost(sorted(ids))}"
+    names = tuple(directory.name for directory in behind)
+    kind = ConsequenceKind.OLDER_LOGS
+    return [OlderCopyConsequence(kind=kind, detail=detail, file=behind[0].path, names=names)]
+
+
+def _transactional_epochs(directories: Iterable[PartitionDirectory], producers_of: ProducersOf) -> dict[int, int]:
+    """Return the highest epoch by producer id of the producers with a transaction, open or ended, in the producer
+    snapshots of live logs. Raises `StorageError` if a snapshot cannot be read.
+    """
+    epochs: dict[int, int] = {}
+    for directory in directories:
+        for entry in producers_of(directory):
+            if entry.coordinator_epoch >= 0 or entry.current_txn_first_offset >= 0:
+                epochs[entry.producer_id] = max(epochs.get(entry.producer_id, -1), entry.producer_epoch)
+    return epochs
 
 
 def _of_topic(directories: Sequence[PartitionDirectory], detail: str) -> StartConsequence:
@@ -266,10 +313,7 @@ def _ids_going_back(
     epoch in the producer snapshots of live logs, each with the difference of the two epochs. Raises `StorageError` if a
     snapshot cannot be read.
     """
-    epochs: dict[int, int] = {}
-    for directory in directories:
-        for entry in producers_of(directory):
-            epochs[entry.producer_id] = max(epochs.get(entry.producer_id, -1), entry.producer_epoch)
+    epochs = _transactional_epochs(directories, producers_of)
     known = coordinators.transactions
     return sorted(
         (str(each.transactional_id), epochs[each.producer_id] - each.producer_epoch)

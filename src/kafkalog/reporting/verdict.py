@@ -11,6 +11,7 @@ from kafkalog.codec.common.wording import counted
 from kafkalog.inspect.facts import ReportFacts
 from kafkalog.recovery.broker.node.answer import StartOutcome
 from kafkalog.recovery.broker.node.releases import MODELED
+from kafkalog.recovery.decide.aftermath import KNOWN_BY_COORDINATORS
 from kafkalog.recovery.decide.plan import BrokerForecast
 from kafkalog.recovery.decide.ways import Measured
 from kafkalog.reporting.losses import (
@@ -31,9 +32,6 @@ _MEANINGS = {
     ExitCode.FINDINGS: "something was found; nothing was changed",
     ExitCode.IO_ERROR: "something could not be read; all the rest was examined",
 }
-
-_KNOWN_BY_COORDINATORS = {"groups_beyond_end", "later_marker", "marker_lost"}
-"""kinds of consequences that logs of coordinators tell of a log that is sound in itself"""
 
 
 class ReportVerdict(Struct, frozen=True):
@@ -71,7 +69,7 @@ def _word(facts: ReportFacts, code: ExitCode) -> str:
 def _is_more_known(facts: ReportFacts) -> bool:
     """Whether groups or transactions know of offsets or markers that the logs do not have."""
     kinds = {consequence.kind for planned in facts.planned for consequence in planned.consequences}
-    return not kinds.isdisjoint(_KNOWN_BY_COORDINATORS)
+    return not kinds.isdisjoint(KNOWN_BY_COORDINATORS)
 
 
 def _sentence(facts: ReportFacts, code: ExitCode) -> str:

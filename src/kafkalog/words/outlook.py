@@ -52,7 +52,7 @@ from kafkalog.recovery.decide.plan import BrokerForecast
 from kafkalog.recovery.decide.ways import Measured, RecoveryWay, total
 from kafkalog.words.commands import extracting
 from kafkalog.words.first_screen import FirstScreen, Loss, StartForecast, start_lines
-from kafkalog.words.next_step import DONE_NEXT, NextStep, StepKind, note_of_copied, note_of_ways
+from kafkalog.words.next_step import DONE_NEXT, NOTHING_TO_DO, NextStep, StepKind, note_of_copied, note_of_ways
 from kafkalog.words.order import natural_order
 from kafkalog.words.quarantine import place_in_quarantine
 
@@ -172,7 +172,12 @@ def first_screen(
     if note is None:
         notes = _notes(urgent, commands)
         note = notes.pop(0)
+    beyond_end = consequence_sentences(each for outlook in outlooks for each in outlook.consequences)
+    if beyond_end and note.startswith(NOTHING_TO_DO.text):
+        note = note.replace(NOTHING_TO_DO.text, f"{NOTHING_TO_DO.text} in the files", 1)
     outside, then = _outside(outlooks, loses=bool(losses))
+    if any(outlook.step.kind is StepKind.MEND for outlook in urgent):
+        then = "and then: "  # both are needed
     if is_next:
         losses = [replace(loss, look="") for loss in losses]  # the result has the command that is right then
     if outside:
@@ -189,7 +194,7 @@ def first_screen(
         removed=[*filter(None, [removed]), *_removed_beyond_end(outlooks, commands)],
         lost=_lost(outlooks, are_alone=bool(problems)),
         losses=losses,
-        beyond_end=consequence_sentences(each for outlook in outlooks for each in outlook.consequences),
+        beyond_end=beyond_end,
         note=outside + note,
         commands=commands,
         notes=notes,
@@ -631,7 +636,9 @@ def _lost(outlooks: Sequence[Outlook], *, are_alone: bool) -> str:
     brings = sum(way.measured.from_copies for way in ways if way is not None)
     if brings:
         beside.append(f"{counted(brings, 'record')} missing inside the logs, which the copies have")
-    besides = [f"lost beside it: {'; '.join(beside)}"] if beside else []
+    ends = _ends_by_groups(planned, nodes)
+    besides = [f"{'' if own.is_lost_before else 'before it '}{ends}"] if ends else []
+    besides += [f"lost beside it: {'; '.join(beside)}"] if beside else []
     if not any(outlook.choice.own.may_lose for outlook in planned if outlook.choice.ways):
         is_old = any(consequence.kind == "retention" for outlook in planned for consequence in outlook.consequences)
         nothing = "nothing but what retention deletes" if is_old else "nothing"
@@ -642,12 +649,10 @@ def _lost(outlooks: Sequence[Outlook], *, are_alone: bool) -> str:
             others = f"{nothing} that is counted; what cannot be read is not"
         is_part = are_alone or _is_unknown(planned)
         if beside:
-            return f"lost beside this plan: {'; '.join(beside)}{_mended(planned)}"
+            return f"lost beside this plan: {'; '.join([*beside, *filter(None, [ends])])}{_mended(planned)}"
         stays = "; the metadata log stays damaged" if any(map(_leaves_metadata, nodes)) else ""
         stays += _mended(planned)
-        known = (consequence for outlook in planned for consequence in outlook.consequences)
-        if short := sorted({each.partition for each in known if each.kind == "groups_beyond_end"}):
-            stays = f"; before it perhaps the end of {first_names(short)}, where groups have committed{stays}"
+        stays = f"; before it {ends}{stays}" if ends else stays
         return f"lost with this plan: {others if is_part else nothing}{stays}"
     if unread and sentence_of_lost(own) == "nothing":
         return "; ".join(["lost with this plan: no record; the metadata log stays damaged", *besides])
@@ -656,6 +661,20 @@ def _lost(outlooks: Sequence[Outlook], *, are_alone: bool) -> str:
     when, lost = "before" if own.is_lost_before else "with", sentence_of_lost(own)
     told = f" this plan{where}: {lost}" if ", " in lost else f" this plan: {lost}{where}"
     return "; ".join([f"lost {when}{told}{readable}", *besides]) + _mended(planned)
+
+
+def _ends_by_groups(outlooks: Sequence[Outlook], nodes: Sequence[NodeStart]) -> str:
+    """Return a phrase about the partitions beyond whose end groups have committed; empty if there are none. Those whose
+    loss is counted with the plans, or beside them, are left out.
+    """
+    known = {name for outlook in outlooks for name, own in outlook.choice.own_by_partition.items() if own.lost}
+    known |= {name for each in _consequences(nodes) for name in each.lost}
+    known |= {os.path.basename(fault.file) for node in nodes for fault in node.older_logs}
+    known |= {os.path.basename(each.file or "") for outlook in outlooks for each in outlook.findings
+              if each.code is FindingCode.PARTITION_MISSING}  # fmt: skip
+    short = {each.partition for outlook in outlooks for each in outlook.consequences
+             if each.kind == "groups_beyond_end"} - known  # fmt: skip
+    return f"perhaps the end of {first_names(sorted(short))}, where groups have committed" if short else ""
 
 
 def _nodes_then(outlooks: Iterable[Outlook]) -> list[NodeStart]:

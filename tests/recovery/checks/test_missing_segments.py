@@ -218,6 +218,19 @@ def test_an_emptied_segment_is_named_itself(number: int, root: Path) -> None:
     assert found == {key: [row] for key in found}
 
 
+@pytest.mark.parametrize("second", [0, 4])
+def test_of_several_missing_ranges_none_is_said_to_be_the_only_one(second: int, root: Path) -> None:
+    directory = root / "stock-41-0"
+    assert len(list(directory.glob("*.log"))) > 4
+    ranges = [remove(directory, number) for number in sorted([2, second], reverse=True)]
+    (directory / f"{min(ranges)[0]:020d}.index").touch()  # shows that the log began there
+    details = [each.detail for each in verify(root).findings if each.code is CODE]
+    assert sorted(details) == sorted(
+        f"offsets {first} to {last} are missing: a segment before this one is gone, or the end of it"
+        for first, last in ranges
+    )
+
+
 def test_an_emptied_segment_and_the_next_ones_gone(root: Path) -> None:
     logs = sorted((root / "stock-41-0").glob("*.log"))
     logs[1].write_bytes(b"")

@@ -127,7 +127,15 @@ def test_groups_beyond_the_end_of_a_log_that_is_sound_are_named(tmp_path: Path) 
     assert "others" not in consequence.detail
     screen = " ".join(command("plan", root).out.partition("\n\n")[0].split())
     assert "nothing; before it perhaps the end of 1 partition (t-0), where groups have committed" in screen
+    (log,) = (root / "t-0").glob("*.log")
+    (root / "u-0").mkdir()
+    (root / "u-0" / log.name).write_bytes(log.read_bytes()[:-5])
+    screen = " ".join(command("plan", root).out.partition("\n\n")[0].split())
+    assert "10 records in 1 partition; before it perhaps the end of 1 partition (t-0), where groups have" in screen
+    shutil.rmtree(root / "u-0")
     kafkalog.recover(root)  # builds the indexes
+    planned = command("plan", root)
+    assert (planned.code, "\nnothing to do in the files; " in planned.out) == (1, True)
     report = command("report", "--format", "text", "-o", "-", root)
     assert report.code == 1
     assert report.out.startswith(f"findings: {root}\n")

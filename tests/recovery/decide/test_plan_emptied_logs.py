@@ -6,6 +6,7 @@ Retention had removed the records of these logs, so each was an empty file with 
 from __future__ import annotations
 
 import shlex
+import struct
 from pathlib import Path
 
 import pytest
@@ -75,3 +76,23 @@ def test_what_was_written_after_the_start_is_lost(root: Path) -> None:
     (planned,) = kafkalog("plan", "--json", root).objects
     lost = {each["partition"]: (each["first"], each["last"]) for each in planned["ways"][0]["offsets_lost"]}
     assert lost == {name: (EMPTIED[name], EMPTIED[name] + 2)}
+
+
+@pytest.mark.parametrize("case", ["entries", "no entry", "not increasing", "log with a batch"])
+def test_an_index_beside_an_emptied_newest_segment_shows_which_offsets_were_there(case: str, tmp_path: Path) -> None:
+    """A broker adds an entry only after the batch with its offset (`LogSegment.append`)."""
+    data = own_copy(brokers("4.1.1/segments")[0], tmp_path / "data")
+    log = max((data / "stock-41-0").glob("*.log"))
+    base = int(log.stem)
+    for name in ("recovery-point-offset-checkpoint", "replication-offset-checkpoint", ".kafka_cleanshutdown"):
+        (data / name).unlink(missing_ok=True)
+    for path in [each for each in (data / "stock-41-0").glob("*.snapshot") if int(each.stem) > base]:
+        path.unlink()
+    (data / "stock-41-0" / "leader-epoch-checkpoint").write_text("0\n1\n0 0\n")
+    entries = {"no entry": [], "not increasing": [(4, 4200), (9, 8400), (7, 9000)]}.get(case, [(4, 4200), (9, 8400)])
+    index = b"".join(struct.pack(">ii", *entry) for entry in entries)
+    log.with_suffix(".index").write_bytes(index + bytes(800))
+    log.write_bytes(log.read_bytes() if case == "log with a batch" else b"")
+    (planned,) = kafkalog("plan", "--json", data).objects
+    lost = [(each["first"], each["last"]) for each in planned["ways"][0]["offsets_lost"]] if planned["ways"] else []
+    assert lost == ([(base, base + 9), (base + 10, None)] if case == "entries" else [])

@@ -237,5 +237,6 @@ def print_quorum_result(result: QuorumResult) -> None:
             if run.start is not None and run.never_starts:
                 for sentence in node_sentences(run.start):
                     writer.write(f"{root}, as it is now: {escape_controls(sentence)}")
-                writer.write("this command mends the quorum's files only; type this for the rest:")
+                every = ", with all log directories of the node" if run.start.not_given != 0 else ""
+                writer.write(f"this command mends the quorum's files only; for the rest type this{every}:")
                 writer.write(f"  {shell_line(['kafkalog', 'plan', run.root])}")

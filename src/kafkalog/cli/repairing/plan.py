@@ -28,6 +28,7 @@ from kafkalog.recovery import Plan
 from kafkalog.recovery.act.room import has_no_room_to_start, why_no_room
 from kafkalog.recovery.act.unfinished_business import Standing, StandingJson, standing
 from kafkalog.recovery.checks.lost_directories import with_what_was_there
+from kafkalog.recovery.decide.aftermath import KNOWN_BY_COORDINATORS
 from kafkalog.recovery.decide.plan import plan_json
 from kafkalog.recovery.decide.refusals import KEPT_BY_A_RUN
 from kafkalog.recovery.facts.places import by_log_directory, holding, log_directories
@@ -109,7 +110,8 @@ def show(
     """Make plans and print them, first a verdict on all of them; with `as_json` print one JSON line per directory.
     Return the exit code: USAGE if one of several paths is not a log directory, and not missing or empty, else 4 if
     something cannot be read, 3 if a directory is refused as a whole, 1 if there are findings, changes or executions to
-    complete, else 0. The reason why a directory has no plan also goes to standard error.
+    complete, or if groups stand beyond a log's end or transactions lack a marker, else 0. The reason why a directory
+    has no plan also goes to standard error.
 
     `words` are options that recommended commands repeat. With `every` the tables have all partitions that change.
     Changes no files. Raises the errors of `make_all`, and `StorageError` if a metadata log that is needed for advice
@@ -153,7 +155,8 @@ def _outcome(plan: Plan | Unplanned, stands: Standing) -> ExitCode:
         return ExitCode.USAGE if plan.finding is None else ExitCode.FINDINGS
     if plan.refusal is not None and plan.refused_by != KEPT_BY_A_RUN:
         return ExitCode.REFUSED
-    return ExitCode.FINDINGS if plan.is_worth_a_look or stands.unfinished else ExitCode.CLEAN
+    is_told = any(each.kind in {*KNOWN_BY_COORDINATORS, "transaction_stays_open"} for each in plan.consequences)
+    return ExitCode.FINDINGS if plan.is_worth_a_look or stands.unfinished or is_told else ExitCode.CLEAN
 
 
 @click.command(name="plan")

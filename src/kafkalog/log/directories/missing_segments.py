@@ -25,19 +25,21 @@ def missing_segments(
     `bases` are the base offsets of existing segments. The finding names the segment that begins at the first missing
     offset: it is empty, or its first batches are missing. If there is none, it names the segment that begins after the
     range. Pass ranges of missing first batches only if the topic is known not to be compacted. `is_compacted` says
-    that the log is compacted and that the cleaner has not reached these ranges.
+    that the log is compacted and that the cleaner has not reached these ranges. A finding says that no other offsets
+    are missing, which shows that the log was not compacted, only if there is one range and a segment 0.
     """
     begun = frozenset(bases)
     has_heads = any(first in begun and last + 1 not in begun for first, last in missing)
-    sure = "and this topic is not compacted" if has_heads else "and no others in this log are"
-    sure = "where the cleaner has not been" if is_compacted else sure
+    sure = ", and no others in this log are" if len(missing) == 1 and 0 in begun else ""
+    sure = ", and this topic is not compacted" if has_heads else sure
+    sure = ", where the cleaner has not been" if is_compacted else sure
     for first, last in missing:
         if last >= log_start:
             begins = first in begun
             why = "the first batches of this segment are gone" if begins and last + 1 not in begun else (
                 "this segment holds none of them" if begins else "a segment before this one is gone, or the end of it"
             )  # fmt: skip
-            detail = f"offsets {max(first, log_start)} to {last} are missing, {sure}: {why}"
+            detail = f"offsets {max(first, log_start)} to {last} are missing{sure}: {why}"
             path = f"{directory}/{segment_file(first if begins else last + 1, FileKind.LOG)}"
             unread = Unread(max(first, log_start), last)
             yield Finding.of(FindingCode.SEGMENT_MISSING, None, unread.first_offset, detail, path,

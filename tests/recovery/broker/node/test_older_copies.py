@@ -15,6 +15,7 @@ worked after one to four failed starts. New ids worked on the same partitions, a
 from __future__ import annotations
 
 import json
+import os
 import time
 from pathlib import Path
 from typing import Any
@@ -22,11 +23,13 @@ from typing import Any
 import pytest
 
 from kafkalog.cluster.kraft.metadata_log import MetadataLog
+from kafkalog.cluster.transactions.transactions import read_transactions
 from kafkalog.codec.encode import build_batch
 from kafkalog.codec.encode.batch import ProducerState
 from kafkalog.codec.files.index_files import encode_producer_snapshot
 from kafkalog.codec.model import ProducerEntry, Record, TimestampType
 from kafkalog.log import open_partition
+from kafkalog.log.directories.partition import open_live
 from kafkalog.recovery.broker.node.answer import ConsequenceKind, NodeAnswer, StartOutcome
 from kafkalog.recovery.broker.node_start import node_start
 from testkit.kafka.start_records import append_metadata, partition_change
@@ -47,7 +50,7 @@ def producers(partition: Path, *ids: int, epoch: int = 0, timestamp: int | None 
         path.unlink()
     path = partition / f"{open_partition(partition).log_end_offset():020d}.snapshot"
     at = now() if timestamp is None else timestamp
-    entries = [ProducerEntry(each, epoch, 29, 4, 0, at, -1, -1) for each in ids]
+    entries = [ProducerEntry(each, epoch, 29, 4, 0, at, 0, -1) for each in ids]
     path.write_bytes(encode_producer_snapshot(entries))
 
 
@@ -288,6 +291,36 @@ def test_transactional_ids_whose_epoch_goes_back_are_named(tmp_path: Path, more:
         finished = kafkalog(command, root)
         assert f"go back to used epochs {whose}" in " ".join(finished.out.split())
         assert (finished.code, "broker_refuses" in finished.out + finished.err) == (1, False), "it starts"
+
+
+@pytest.mark.parametrize("case", ["later epoch", "same epoch", "expired", "torn coordinator"])
+def test_a_producers_epoch_shows_that_the_coordinators_log_is_older_after_a_kill_too(case: str, tmp_path: Path) -> None:
+    """4.1.1 refused the first transaction of such an id (OUT_OF_ORDER_SEQUENCE_NUMBER)."""
+    root = own_copy(brokers("4.3.0/txn")[0], tmp_path / "data")
+    (root / ".kafka_cleanshutdown").unlink(missing_ok=True)
+    of_ids = read_transactions(list(open_live("__transaction_state", str(root), os.listdir(root)))).ids
+    (known,) = (each for each in of_ids if each.transactional_id == "tx-1")
+    log = max(path for path in logs(root)[0].glob("*.log") if path.stat().st_size)
+    record = Record(open_partition(log.parent).log_end_offset(), now(), TimestampType.CREATE_TIME, None, b"value")
+    producer = ProducerState(known.producer_id, known.producer_epoch + (case != "same epoch"), 0, is_transactional=True)
+    if case == "expired":
+        (root / ".kafka_cleanshutdown").touch()
+        producers(log.parent, producer.producer_id, epoch=producer.producer_epoch, timestamp=now() - 25 * HOUR)
+    else:
+        log.chmod(0o600)
+        log.write_bytes(log.read_bytes() + build_batch([record], producer=producer))
+    if case == "torn coordinator":
+        own = max((root / f"__transaction_state-{known.log_partition}").glob("*.log"))
+        own.chmod(0o600)
+        own.write_bytes(own.read_bytes()[:-5])
+    report = ["report", root, "--format", "text", "-o", "-"]
+    for command in (["verify", root], ["plan", root], report):
+        finished = kafkalog(*command)
+        words = " ".join(finished.out.split())
+        said = "transactional ids go back to used epochs (tx-1: by 1): what they write next is refused" in words
+        assert said == ("go back to used epochs" in words and "may go back" not in words) == (case == "later epoch")
+        assert ("ids may go back" in words) == (case == "torn coordinator" and command != ["verify", root])
+        assert finished.code == 1 or case != "later epoch"
 
 
 def test_groups_whose_commits_go_back_are_named(tmp_path: Path) -> None:
