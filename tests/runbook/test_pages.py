@@ -69,6 +69,8 @@ def test_a_page_followed_literally(page: Path, tmp_path: Path) -> None:
     found = [each for each in verify(result).findings if each.severity is not Severity.INFO]
     if page.stem == "diverged":  # the offsets of its scene were made after its cluster: its metadata does not name them
         found = [each for each in found if each.code is not FindingCode.START_LOSES]
+    if page.stem == "lost-marker":  # only the broker, once it is started, gets a marker
+        found = [each for each in found if each.code is not FindingCode.TRANSACTION_HANGING]
     assert found == []
     assert plan(result)[0].broker.outcome == "loaded"
     back = follow(part(page, place, 1), place)
