@@ -284,9 +284,9 @@ _AT_DOORS: dict[Callable[..., Any], Callable[..., Any]] = {}
 
 
 def at_door(function: Callable[..., Any], package: str) -> Callable[..., Any]:
-    """Return the wrapper of a public function that `package` exports. The wrapper raises `UsageError` for an argument
-    of a wrong type or out of its bounds, and is pickled by its name in the package. Every call for the same function
-    returns the same wrapper, with the package of the first call.
+    """Return the wrapper of a public function that `package` exports. The wrapper converts arguments if necessary,
+    raises `UsageError` for one of a wrong type or out of its bounds, and is pickled by its name in the package. Every
+    call for the same function returns the same wrapper, with the package of the first call.
     """
     handed_out = _AT_DOORS.get(function)
     if handed_out is None:

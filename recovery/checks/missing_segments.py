@@ -90,8 +90,8 @@ def missing_at_start(partition: Partition) -> list[Finding]:
 
 
 def missing_by_summaries(partition: Partition, segments: Sequence[SegmentSummary]) -> list[Finding]:
-    """Return the findings about missing segments of a partition under the same conditions as `missing_from`. `segments`
-    are the summaries of all of its segments, in order. Offsets that may have been in damaged bytes do not count as
+    """Return the findings of `missing_from` about missing segments and batches of a partition. `segments` are the
+    summaries of all of its segments, in order. Offsets that may have been in damaged bytes do not count as
     missing. Raises `StorageError` if a file cannot be read.
     """
     missing = missing_offsets_of(partition)

@@ -215,10 +215,11 @@ def left_in_place(
     directories: Collection[str],
 ) -> Iterator[Left]:
     """Yield some of the problems that a plan leaves (see `left_by`), for a start without a clean-shutdown marker. These
-    are the problems that a full recovery repairs, and segments that are perhaps other ones, in all partitions. For the
-    partition directories `directories`, these are also a log start beyond the log's end, and each problem at a file
-    position that `findings` do not name. Yields nothing if there are more logs than a plan examines. Raises
-    `StorageError` while iterating if a checkpoint cannot be read.
+    are the problems that a full recovery repairs, and segments that perhaps do not belong to their time index and
+    producer snapshot (`OTHER_SEGMENT`), in all partitions. For the partition directories `directories`, these are also
+    a log start beyond the log's end, and each problem at a file position that `findings` do not name. Yields nothing if
+    there are more logs than a plan counts (1 GiB). Raises `StorageError` while iterating if a checkpoint cannot be
+    read.
     """
     reported = {(finding.file, finding.position) for finding in findings}
     for left in left_by(actions, findings, survey, tiering, _NOTHING):

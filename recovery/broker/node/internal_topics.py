@@ -161,11 +161,13 @@ def _problems(
 
     * batches and records that cannot be read (both flags False), and records that coordinators from 4.0 on cannot
       apply (`is_refused` True), by position in the segment
-    * an impossible size field, also one of zero bytes at the end (both flags False), at which the coordinator stops;
-      otherwise the first batch with a wrong checksum, which the coordinator reads (`is_read` True), if there is one.
-      The offset is the one after the batch before (0 if there is none)
+    * an impossible size field or zero bytes at the end (both flags False), at which the coordinator stops; otherwise
+      the first batch with a wrong checksum, which the coordinator reads (`is_read` True), if there is one. The offset
+      is the one after the batch before (0 if there is none)
 
-    `types` and `names` have the group types and the names of earlier segments; those of this segment are added.
+    `types` and `names` have the group types and the names of earlier segments. Those of this segment are added while
+    iterating: if the caller stops at a problem, later ones are missing.
+
     Raises `StorageError` if the segment cannot be read.
     """
     sound = Scanner(tree.source(log))

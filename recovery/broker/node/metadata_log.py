@@ -131,8 +131,8 @@ class LoadedMetadata:
                 yield batch
 
     def _indexed(self, start: int) -> int:
-        """Position, counted through all segments, from which a reader looks for offset `start`, by the offset indexes
-        (`OffsetIndex.lookup`). 0 if there is no log or no segment begins at or below `start`.
+        """Byte position, counted through all segments, from which a reader looks for offset `start`, by the offset
+        indexes (`OffsetIndex.lookup`). 0 if there is no log or no segment begins at or below `start`.
         """
         place = position = 0
         if self.tree is None or not start:

@@ -285,9 +285,10 @@ def _schemas(schemas: list[Any], problems: dict[int, str]) -> pa.Array:
 
 
 def _typed(type: pa.DataType) -> Callable[[Any], Any] | None:
-    """Return the function that converts a value of Protobuf's JSON form (base64, numbers as text) to the value that
-    Arrow accepts for `type`; the function returns None for None. If no conversion is needed, return None instead of a
-    function.
+    """Return the function that converts a value from `ProtobufDecoder.decode` to the value that Arrow accepts for
+    `type`: bytes from base64, floats from text such as `NaN`, and timestamps from text (to ns since 1970). In a string
+    column, a value that is not a string becomes JSON text. The function returns None for None. If no conversion is
+    needed, return None instead of a function.
     """
     if pa.types.is_binary(type):
         return lambda text: None if text is None else b64decode(text)

@@ -16,8 +16,8 @@ __all__ = ["committed_of"]
 
 def committed_of(group: str, at_hand: Sequence[Partition], findings: list[Finding]) -> Committed:
     """Return the committed offsets of a group by (topic, partition), from the partitions of `__consumer_offsets` among
-    `at_hand`. If the group's partition of `__consumer_offsets` could not be read completely, the findings about all
-    these partitions are added to `findings`.
+    `at_hand`; empty if the group has none. If the group's partition of `__consumer_offsets` could not be read
+    completely, the findings about all these partitions are added to `findings`.
 
     Raises `UsageError` if there is no such partition, `UnknownName` if no group that can be read has this id, and
     `StorageError` if a file cannot be read.

@@ -89,8 +89,9 @@ def print_result(result: RecoveryResult, said: set[str] | None = None) -> None:
 
 
 def _in_deleted_files(result: RecoveryResult) -> Iterator[str]:
-    """Yield sentences about the `.deleted` files that the recovery moved to quarantine and that have lost offsets, or
-    offsets beyond the end of their log, with commands that list or extract them.
+    """Yield at most two sentences about `.deleted` files that the recovery moved to quarantine: one about files with
+    lost offsets, with a command that lists them; one about files with offsets beyond the end of their log, with
+    commands that extract these (of the first `_EXTRACTS` topics).
     """
     plan, beyond = result.plan, result.plan.deleted_beyond_end
     if plan.lost_in_deleted:

@@ -90,7 +90,8 @@ def partition_changes(
     snapshot that ends at or above the log's start, if there is one. The state is not yielded, nor are changes below the
     snapshot's end.
 
-    Findings about damage are appended to `findings` while reading. Raises `StorageError` if files cannot be read.
+    Reading stops at damage, and findings about it are appended to `findings`. Raises `StorageError` if files cannot be
+    read.
     """
     image = MetadataImage()
     start = log.partition.log_start_offset

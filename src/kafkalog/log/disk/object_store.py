@@ -277,8 +277,8 @@ class _Store:
         not supported.
 
         Within `looking_once`, cached listings are used if possible, and a listing of the path itself may be added to
-        them. The root of the store then always exists. A directory that only its own listing shows has size and
-        modification time 0.
+        them. The root of the store then always exists. A directory that is known only from its own listing has
+        size and modification time 0.
         """
         import pyarrow.fs
 
