@@ -22,12 +22,13 @@ __all__ = ["refuse_copies", "rules_for_each"]
 def rules_for_each(request: Recovery, roots: Sequence[str], lost: Sequence[str] = ()) -> Mapping[str, Rules]:
     """Return the rules for each log directory in `roots` (real paths). All get the same time: the request's own, else
     the current time. The facts about topics are the request's, else those from the metadata log of the directory's own
-    broker. `lost` are missing or empty directories; they count for that broker if it owns all of `roots`
-    (`facts_of_each`). Lost `meta.properties` are reconstructed in memory if requested. Writes nothing.
+    broker. `lost` are missing or empty directories. Facts from a metadata log have them too if one broker owns `roots`
+    and all log directories in the request's `beside`. Lost `meta.properties` are reconstructed in memory if requested.
+    Writes nothing.
 
     Raises `UsageError` if the request contradicts itself or has settings that Kafka would refuse, `RecoveryRefused` if
     lost `meta.properties` cannot be reconstructed, and `StorageError` if one of `roots` cannot be listed. A directory
-    in the request's `beside` that cannot be listed is ignored.
+    in `beside` that cannot be listed is ignored.
     """
     known = [*roots, *filter(_can_be_listed, request.beside)]
     facts = dict.fromkeys(roots, request.topics) if request.topics is not None else facts_of_each(known, lost)

@@ -166,8 +166,8 @@ class Timeline:
         return sorted(self._history)
 
     def spans(self, place: Place) -> Iterator[tuple[int, int, State]]:
-        """Yield (first, last, state) for each state of a place, in order: after `first` to `last` completed operations,
-        both included, the place has this state. Raises `KeyError` if the place is unknown.
+        """Yield (first, last, state) for each state of a place, in order: the place has this state if at least `first`
+        and at most `last` operations are completed. Raises `KeyError` if the place is unknown.
         """
         history = self._history[place]
         for number, (first, state) in enumerate(history):

@@ -84,8 +84,8 @@ class Beside(Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, log_dir: LogDir, tiering: Tiering = NO_TIERING, leader_epochs: Offsets | None = None) -> Self:
-        """Return the facts of a log directory, with the evidence of tiering and the leader epochs in the metadata that
-        the caller has.
+        """Return the facts of a log directory. `tiering` and `leader_epochs` (those in the metadata; None if it is not
+        known) are stored unchanged.
         """
         return cls(
             log_starts=log_dir.log_start_offsets,

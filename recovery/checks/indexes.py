@@ -184,10 +184,10 @@ class TimeIndexCheck(_EntryCheck):
         """largest timestamp of a batch so far"""
 
     def _batch(self, batch: RecordBatch, last_offset_before: int) -> None:
-        """Compare `batch`, the next batch of the log, with the next index entry. A later timestamp in the batch is a
-        mismatch, unless the batch ends after the entry's offset. Entries with offsets up to `last_offset_before`, the
-        highest offset before `batch`, are skipped first; an entry that does not increase adds a finding. Only the first
-        mismatch of the index becomes a finding. Updates the latest timestamp of the log.
+        """Skip the entries with offsets up to `last_offset_before`, the highest offset before `batch`. Then compare the
+        next entry with `batch`, the next batch of the log: if the batch ends at or below the entry's offset, a later
+        timestamp in it is a mismatch. Only the first mismatch of the index becomes a finding; an entry that does not
+        increase adds another, and later entries are ignored. Updates the latest timestamp of the log.
         """
         self._newest = max(self._newest, batch.header.max_timestamp)
         while (entry := self._entries.next) is not None and self._base + entry.second <= last_offset_before:

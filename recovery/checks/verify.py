@@ -198,9 +198,10 @@ def _look(
 def _ask(
     unasked: Sequence[tuple[DirectoryReport, int]], listed: Mapping[str, AsListed], loadings: Mapping[str, Loading]
 ) -> None:
-    """Add to each report in `unasked` the forecast of the node's start, now that the logs of all its directories were
-    loaded, and findings about it. An item of `unasked` is (report, number): the findings about the start are inserted
-    after this number of the directory's findings. Findings about hanging transactions are added to the partitions.
+    """Add to each report in `unasked` the forecast of the node's start and the findings about it; the logs of all the
+    node's directories must have been loaded (`loadings`). An item of `unasked` is (report, number): these findings are
+    inserted after the first `number` findings of the directory. Add findings about hanging transactions to the
+    partitions; for these the coordinators' topics may be read.
     """
     for directory, own in unasked:
         directory.broker, of_start = listed[directory.path].started(loadings)

@@ -198,8 +198,8 @@ def _of_deleted_records(before: Tree, result: LoadedPartition) -> Iterator[LossC
 
 
 def of_overlaps(findings: Iterable[Finding], changed: Container[str]) -> Iterator[LossConsequence]:
-    """Yield an `aborted_records` consequence for each SEGMENT_OVERLAP finding without a position (as
-    `aborted_in_overlaps` returns them), unless its file is in `changed`. Paths are relative to the log directory.
+    """Yield an `aborted_records` consequence for each SEGMENT_OVERLAP finding without a position, the kind that
+    `aborted_in_overlaps` returns, unless its file is in `changed`. The paths in both are relative to the log directory.
     """
     for finding in findings:
         path = finding.file or ""

@@ -63,9 +63,9 @@ class Column(Struct, frozen=True):
 
 
 def size_text(size: int) -> str:
-    """Return a size in bytes as text: `123 B` below `_EXACT_BYTES` (10 KiB), else with three digits and a binary
-    unit, `1.25 MiB`. Sizes of 1000 to 1023 of a unit are shown in the next larger one, `0.98 MiB`; from
-    1000 PiB, the largest unit, the text has more digits.
+    """Return a size in bytes as text: `123 B` below 10 KiB (`_EXACT_BYTES`), else three digits and a binary unit:
+    `1.25 MiB`. From 999.5 of a unit on, the next larger unit is used (`0.98 MiB`). PiB is the largest; from 1000 PiB
+    the text has more digits.
     """
     if abs(size) < _EXACT_BYTES:
         return f"{size} B"

@@ -9,9 +9,8 @@ __all__ = ["terminal_width"]
 
 
 def terminal_width(stream: TextIO) -> int | None:
-    """Return the width for output in columns; None if `stream` is not a terminal and the variable COLUMNS is not a
-    number. COLUMNS takes precedence if it is above 0. Otherwise the result is the width of the process's terminal, or
-    80 if that width is unknown.
+    """Return the width for output in columns: the variable COLUMNS if it is above 0, else the width of the terminal at
+    standard output, or 80 if there is none. None if `stream` is not a terminal and COLUMNS is not a number.
     """
     if stream.isatty() or os.environ.get("COLUMNS", "").isdigit():
         from shutil import get_terminal_size  # with all archives that Python knows

@@ -207,10 +207,10 @@ class MergeCopies:
         return Lineages(number, frozenset(trusted | (known & batches)), entries)
 
     def _between(self, leader: _Read) -> list[LeaderEpoch]:
-        """Return the epochs of the leader's log, completed from other copies and sorted by epoch. The others add epochs
-        before its first epoch. If it has no epoch list, they also add epochs in holes that damage made. If the leader
-        has no epochs at all, all epochs of the others are returned. If several copies add an epoch, the lowest start
-        offset counts.
+        """Return the epochs of the leader's log, completed from the other copies and sorted by epoch. The others add
+        epochs before its first epoch, and an earlier start of that epoch below the leader's log. If it has no epoch
+        list, they also add epochs in holes that damage made. If it has no epochs at all, all epochs of the others are
+        returned. An epoch that is added several times gets the lowest start offset.
         """
         own = leader.lineage.entries
         entries = {entry.epoch: entry.start_offset for entry in own}

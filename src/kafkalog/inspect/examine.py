@@ -307,8 +307,8 @@ _ABOUT_LOSSES = codes_with(Trait.OF_LOSSES) | {FindingCode.PARTITION_MISSING}
 
 
 def _kept(path: str, plan: Plan) -> Planned:
-    """Return the parts of `plan` that the report shows. The plan itself, which holds all files of a directory, can then
-    be freed.
+    """Return the parts of `plan` that the report shows, and whether the file systems have enough free space, which is
+    examined here. The plan itself, which holds all files of a directory, can then be freed.
     """
     return Planned(
         path=path,

@@ -55,7 +55,7 @@ class ReplayResult(Struct, frozen=True, kw_only=True):
     """records by partition without a timestamp above 0, which get the time of the replay"""
     moved: tuple[Moved, ...]
     left: tuple[Moved, ...]
-    """offsets that the target's group had already committed and that were not changed"""
+    """offsets that were not committed, because the target's group already has a different one"""
     findings: tuple[Finding, ...]
     map_path: str
     map_is_new: bool
@@ -77,8 +77,8 @@ def replay(
     check: Callable[[], None] = lambda: None,
 ) -> ReplayResult:
     """Write records into a live cluster; a killed replay of the same identity is continued where it stopped. Return
-    what was written: the number of records and bytes, topics created, group offsets committed or left as they were, and
-    the offset map of each partition, from its start.
+    what was written: the number of records and bytes, topics created, group offsets committed, group offsets left out
+    because the target has different ones, and the offset map of each partition, from its start.
 
     * `request`: which records, and how; a path is the first of `paths`, and then all options have their defaults
     * `target`: `HOST:PORT` of one of the cluster's brokers
@@ -91,11 +91,12 @@ def replay(
     * `check`: called often; an error that it raises aborts the open transaction and ends the replay
 
     Creates missing topics and a topic for the progress, writes in transactions, and commits the offsets of groups that
-    have none in the target. If a finished replay has nothing new, only missing group offsets are committed, and the
-    result has no maps. Raises `RecoveryRefused` if records would be lost (`ReplayPlan.refuse`), if the target's topics
-    have records of others or too few partitions, or if another process continues this replay; `ClusterError` if the
-    cluster fails, `FormatError` if a transaction is aborted five times, and `UsageError` and `StorageError` as
-    `plan_replay`, `read_parquet` and `write_parquet` do, or if librdkafka refuses the settings.
+    have none in the target. If a finished replay has nothing new, only missing group offsets are committed, and `maps`
+    and `left` of the result are empty. Raises `RecoveryRefused` if records would be lost (`ReplayPlan.refuse`), if the
+    target's topics have records of others or too few partitions, or if another process continues this replay;
+    `ClusterError` if the cluster fails, `FormatError` if a transaction is aborted five times, and `UsageError` and
+    `StorageError` as `plan_replay`, `read_parquet` and `write_parquet` do. Raises `UsageError` also if `map_path` or
+    its journal belongs to another replay, or if confluent-kafka is not installed or refuses the settings.
     """
     options = request if isinstance(request, Replay) else Replay()
     plan = plan or plan_replay(request, *paths, jobs=jobs)

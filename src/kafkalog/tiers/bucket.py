@@ -162,9 +162,10 @@ def _made(tier: RemoteTier, listed: ListedSegment, end: int, epochs: Sequence[Le
 
 
 def last_offset_of(tier: RemoteTier, listed: ListedSegment) -> int:
-    """Return the last offset in a segment's log; its base offset if no batch can be parsed. Batch headers are read from
-    the last offset index entry on, or all of them without a usable index. The segment must have a log object (else
-    `KeyError`). Raises `StorageError` if an object cannot be read.
+    """Return the last offset in a segment's log. Batch headers are read from the position in the last offset index
+    entry on, or from the beginning without a usable index, up to the first damage. Return the base offset if no batch
+    can be parsed there. The segment must have a log object (else `KeyError`). Raises `StorageError` if an object cannot
+    be read.
     """
     log = tier.open(listed.objects[FileKind.LOG])
     try:

@@ -86,10 +86,10 @@ def plan_again(paths: Sequence[str], given: Given) -> str:
 
 
 def commands_for(way: RecoveryWay, plan: PlannedFor, given: Given = NOTHING_GIVEN) -> list[str]:
-    """Return the command lines that carry out a way of recovery, in order; empty if no kafkalog command does. `given`
-    has the options that each command line repeats. If the way is applied to one partition at a time, there is one line
-    for each of its partitions. If other partitions are changed too, by the plan or by the recovery that follows the
-    way, the command lines of that recovery come last, because a start may need those changes.
+    """Return the command lines that carry out a way of recovery, in order; empty if no kafkalog command does. Each
+    repeats the options in `given`. A way that is applied to one partition at a time has one line for each of its
+    partitions. After these come the lines of the recovery of the rest, if it or the plan changes other partitions,
+    because a start may need those changes.
     """
     if way.rest is not None:
         of_partition = [

@@ -45,12 +45,12 @@ def command(
 ) -> int:
     """Merge copies of a topic-partition, or log directories of several brokers, by the lineage of leader epochs.
 
-    The copies are only read.  Shows which copy each range of offsets came from, what is wrong with each copy, and
-    which offsets no copy has.  Given log directories, it merges every partition found in any of them and writes no
-    meta.properties.
+    Needs --into or --dry-run.  The copies are only read.  Shows which copy each range of offsets came from, what is
+    wrong with each copy, and which offsets no copy has.  Given log directories, it merges every partition found in any
+    of them and writes no meta.properties.
 
-    Exit code 0 if all was merged, even if a copy is damaged, 3 if some partitions were refused, 4 if something could
-    not be read.
+    Exit code 0 if all was merged, even if a copy is damaged, 3 if a partition was refused, 4 if something could not be
+    read (even if a partition was refused).
     """
     if dry_run is (target is not None):
         raise UsageError("give either --into DIR or --dry-run")

@@ -238,15 +238,15 @@ def print_plans(plans: Sequence[Plan], given: Given = NOTHING_GIVEN, *, every: b
 
 def print_plan(plan: Plan, given: Given = NOTHING_GIVEN, *, every: bool = False, with_screen: bool = True,
                acts: bool = False, said: set[str] | None = None) -> None:  # fmt: skip
-    """Print the first screen of a plan, then tables and sentences about changes and damage, and the ways to recover as
-    `print_ways` does.
+    """Print the first screen of a plan, then its changes and damage in tables and sentences, then the ways to recover
+    (`print_ways`).
 
     `given` has the options that recommended commands repeat. With `every` the tables have all partitions that change,
-    and every finding has a sentence. Without `with_screen` a title replaces the screen. `acts` says that the plan is
-    carried out next, unless it is refused. `said` has texts that were already printed, such as sentences and commands
-    of other plans: a long sentence or a recommended command among them is not repeated. Sentences about the forecast
-    that are printed after the screen, and the commands of the screen, are added. May read the metadata log; raises
-    `StorageError` if that fails.
+    and every finding has a sentence. Without `with_screen` a title is printed in place of the screen. With `acts` the
+    plan is carried out next, unless it is refused. `said` has sentences and commands that were already printed, such as
+    those of other plans: if it has a long sentence or a recommended command, that is not repeated. The sentences about
+    the forecast below the screen, and the commands of the screen, are added to `said`. May read the metadata log;
+    raises `StorageError` if that fails.
     """
     changing = sorted((each for each in plan.partitions if each.changes), key=lambda each: natural_order(each.name))
     outlook = outlook_of(plan, given, acts=acts)

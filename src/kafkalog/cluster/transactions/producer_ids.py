@@ -48,8 +48,8 @@ def used_again(producer_ids: Iterable[tuple[Place, int]], next_block: int) -> li
 
 
 def not_given_out(places: Iterable[PartitionProducers], next_block: int) -> list[Finding]:
-    """Return a finding for each partition that has producer ids at or above `next_block`, the first id that is not
-    allocated yet.
+    """Return a METADATA_INCONSISTENT finding for each partition that has producer ids at or above `next_block`, the
+    first id that is not allocated yet.
 
     A `next_block` of -1 means that no block was allocated, so that any id is too high.
     """

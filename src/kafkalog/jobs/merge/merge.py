@@ -100,9 +100,10 @@ def _asked(request: Merge | PathLike, paths: tuple[PathLike, ...]) -> tuple[Merg
 def _merged_copies(
     request: Merge, paths: Sequence[PathLike], limits: Limits
 ) -> tuple[MergeCopies, Shelf, LogSettings]:
-    """Open and read directories of one topic-partition; return the copies, ready to be merged, the shelf that has them,
-    and the partition's settings. Raises `UsageError` and `RecoveryRefused` for copies that cannot be merged,
-    `StorageError` if none can be read; if only some cannot, the copies have their errors.
+    """Open and read directories of one topic-partition. Return the copies, the `Shelf` with their log directories, and
+    the settings (those in the request, Kafka's defaults for the others). A copy that cannot be read has its error;
+    raises `StorageError` if none can. Raises `UsageError` and `RecoveryRefused` for requests and copies that
+    `merge_replicas` refuses.
     """
     if request.select != ALL:
         raise UsageError("partition directories are chosen by their paths, log directories by topic")

@@ -420,8 +420,8 @@ class _Reading:
     def _undamaged(
         self, pieces: Iterable[pa.RecordBatch | Damage | _End], part: Slice, whole: Slice
     ) -> Iterator[pa.RecordBatch | Damage | _End]:
-        """Yield the pieces of a part. If damage ends the part before the end of its slice `whole`, the rest of the
-        slice is read without cuts, from the start of the part on, and the slice is recorded as `_undivided`. The rows
+        """Yield the pieces of a part of the slice `whole`. If damage ends the part before the end of the slice, the
+        slice is read again from the start of the part to its end, as one part, and is recorded as `_undivided`. Rows
         and faults that were already yielded are then skipped. They are counted, not compared by offset, because an
         offset may occur twice. Raises `StorageError` while iterating if a file cannot be read.
         """
