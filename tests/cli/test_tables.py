@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
+import pty
 import random
 import re
+import struct
+import termios
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kafkalog.cli.tables import MANY, Column, Kind, print_table, size_text
+from kafkalog.cli.width import terminal_width
 from kafkalog.words.order import natural_order
 from kafkalog.words.times import moment_text, span_text, time_text
 from testkit.made.batches import simple
@@ -236,3 +242,13 @@ def test_color_is_for_terminals(
     assert ("\x1b[1mpartition" in lines[1]) is colored
     assert "\x1b" not in lines[2]
     assert ("\x1b[31mtorn_tail\x1b[0m" in lines[3]) is colored
+
+
+def test_the_width_is_that_of_the_stream_and_not_of_standard_output(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    ours, theirs = pty.openpty()
+    with os.fdopen(ours, "rb", buffering=0), os.fdopen(theirs, "w") as terminal:
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 200, 0, 0))
+        assert terminal_width(terminal) == 200
+        monkeypatch.setenv("COLUMNS", "60")
+        assert terminal_width(terminal) == 60

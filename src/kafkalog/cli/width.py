@@ -5,15 +5,23 @@ from __future__ import annotations
 import os
 from typing import TextIO
 
+from kafkalog.words.wrapping import WIDTH
+
 __all__ = ["terminal_width"]
+
+_MOST_DIGITS = 9
 
 
 def terminal_width(stream: TextIO) -> int | None:
-    """Return the width for output in columns: the variable COLUMNS if it is above 0, else the width of the terminal at
-    standard output, or 80 if there is none. None if `stream` is not a terminal and COLUMNS is not a number.
+    """Return the width for output to `stream` in columns: the variable COLUMNS if it is a number above 0, else the
+    width of the terminal that `stream` is, or 80 if that is unknown. None if `stream` is not a terminal.
     """
-    if stream.isatty() or os.environ.get("COLUMNS", "").isdigit():
-        from shutil import get_terminal_size  # with all archives that Python knows
-
-        return get_terminal_size().columns
-    return None
+    columns = os.environ.get("COLUMNS", "")
+    if columns.isdecimal() and len(columns) <= _MOST_DIGITS and int(columns):
+        return int(columns)
+    if not stream.isatty():
+        return None
+    try:
+        return os.get_terminal_size(stream.fileno()).columns or WIDTH
+    except OSError:
+        return WIDTH
