@@ -396,7 +396,8 @@ def _believed(
 def _reached(segment: Segment, span: Span, expected: int | None, next_base: int | None) -> int:
     """Return the offset after the highest one that a reader gets from the batches of a span if it continues after
     damage; 0 if it gets none. `expected` is the offset that should come at the start of the span, None if any is
-    accepted. Raises `StorageError` if the log cannot be read.
+    accepted. `next_base` is the base offset of the next segment, None for the last. Raises `StorageError` if the log
+    cannot be read.
     """
     reached, position = 0, span.start
     with segment.open() as source:

@@ -533,8 +533,9 @@ def gaps_of_run(headers: AnyTable) -> list[int]:
 
 
 def summarize_run(headers: AnyTable) -> tuple[list[int], tuple[int, int] | None]:
-    """Return the number of batches by codec (index: the codec's number), and the smallest first timestamp and the
-    largest timestamp of the batches, in ms since 1970; None instead of the timestamps if no batch has one.
+    """Return the number of batches by codec (index: the codec's number), and the smallest first timestamp
+    (`BatchHeader.first_timestamp`) and the largest timestamp of the batches, in ms since 1970. Batches without a
+    timestamp are ignored; None instead of the timestamps if no batch has one.
     """
     codecs, times = (ctypes.c_int64 * (CODEC_MASK + 1))(), _Numbers()
     known = _call(

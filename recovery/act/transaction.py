@@ -158,8 +158,9 @@ class Transaction:
         is appended to `ended`.
 
         Raises `RecoveryRefused`, with the files unchanged or changed back, if the directory differs from the plan's
-        survey (its list of files with sizes and times) or the quarantine is not usable. Raises `StorageError` if the
-        disk fails; if files were being changed, the execution stays unfinished.
+        survey (its list of files with sizes and times), the quarantine is not usable, or the document of an earlier
+        execution is damaged. Raises `StorageError` if the disk fails; if files were being changed, the execution stays
+        unfinished.
 
         * `still`: called once everything is saved; makes a new survey
         * `withhold_marker`: called before a clean-shutdown marker is written; returns why it would be untrue, or None

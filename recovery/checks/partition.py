@@ -298,9 +298,9 @@ class _PartitionVerifier:
     def _behind_damage(self) -> None:
         """Look for sound batches after the first damage, where a consumer stops. Adds to the texts and offsets of
         findings in the report, and sets its counts of these batches and of their records, and the offset after the last
-        of them. The counts stay 0 if there is no damage or no sound batch after it. The finding of a gap that is due to
-        damage below the log start offset says that no consumer reads there. Reads the log from the damage on; raises
-        `StorageError` if that fails.
+        of them. The counts stay 0 if there is no damage or no sound batch after it. If a segment's unreadable offsets
+        are below the log start offset, its OFFSET_GAP finding says that no consumer reads there. Reads the log from the
+        damage on; raises `StorageError` if that fails.
         """
         report, partition = self.report, self.partition
         damage = tell_what_is_behind(

@@ -309,9 +309,9 @@ def _ids_going_back(
     coordinators: Coordinators,
     partitions: Collection[int],
 ) -> list[tuple[str, int | None]]:
-    """Return the transactional ids, sorted, in these partitions of `__transaction_state` whose producer has a later
-    epoch in the producer snapshots of live logs, each with the difference of the two epochs. Raises `StorageError` if a
-    snapshot cannot be read.
+    """Return (transactional id, difference of epochs) pairs, sorted, for the ids in these partitions of
+    `__transaction_state` whose producer has a later epoch in the producer snapshots of live logs. The difference is
+    never None here. Empty if the ids are not known. Raises `StorageError` if a snapshot cannot be read.
     """
     epochs = _transactional_epochs(directories, producers_of)
     known = coordinators.transactions

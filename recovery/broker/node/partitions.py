@@ -465,10 +465,11 @@ def _in_the_way(
     nowhere: dict[tuple[str, int], PartitionImage],
     directory_ids: Mapping[str, str | None],
 ) -> tuple[list[StartConsequence], list[Fault]]:
-    """Return consequences and faults, one of each per log directory, for log directories that go offline because a
-    partition of `nowhere` cannot be created in them (`LogManager.createLogDirectory`): a file, a dangling link or the
-    like has its name. Remove these partitions from `nowhere`. A partition counts in the log directory to which it is
-    assigned, and in the only one.
+    """Return one consequence and one fault for each log directory that goes offline because a partition of `nowhere`
+    cannot be created in it (`LogManager.createLogDirectory`): a file, a special file or a dangling link has its name.
+    Remove these partitions from `nowhere`. A partition belongs to the log directory to which it is assigned. If the
+    metadata names no directories for it, it belongs to every log directory without an id. If there is only one log
+    directory, all partitions belong to it.
 
     Raises `StartEndsError` if all directories go offline, or the one of the metadata log. Raises `StorageError` if a
     directory cannot be listed.

@@ -73,8 +73,9 @@ def _nodes(facts: ReportFacts) -> list[NodeStart]:
 
 def _losses(facts: ReportFacts) -> Iterator[tuple[str, str]]:
     """Yield (name, sentence) pairs about losses, in this order: beside the logs, by recoveries that are declined, by
-    each recommended way, in total if there are several of these, by a simple start of Kafka, and by earlier recoveries.
-    If there are none of the first three, a pair in their place says that nothing is lost, or that this is unknown.
+    each recommended way, by these ways in total if there are several, by a simple start of Kafka, and by earlier
+    recoveries. What loses nothing is omitted. If there is none of the first three kinds, one pair in their place says
+    that nothing is lost, or that the loss is unknown.
     """
     told = [(planned, way, lost_for_good(facts, planned)) for planned in facts.planned
             if (way := recommended_of(planned)) is not None]

@@ -154,7 +154,7 @@ class Workers:
 
     def stop(self, seconds: float) -> None:
         """End the threads: cancel the queued tasks and wait up to `seconds` for each thread. A task that is running
-        ends after its current slice.
+        ends after its current slice. The future of a task that has begun but not finished never gets a result.
         """
         with self._ready:
             self._stopping = True

@@ -171,9 +171,9 @@ class KafkaLogs:
         self._walk.findings += [finding.in_file(segment.path) for finding in scanner.findings]
 
     def tell_gaps(self) -> None:
-        """Print gaps between offsets on standard error, in the words of kafka-dump-log; nothing if no records were
-        decoded. For each file with gaps, print its path and a line for each pair of consecutive records with a gap
-        between them. If a file has too many pairs to keep, print how many more there are.
+        """Print non-consecutive offsets on standard error, in the words of kafka-dump-log; nothing if no records were
+        decoded. For each file with such offsets, print its path and a line for each record whose offset is not one
+        above that of the record before it. If a file has too many such pairs to keep, print how many more there are.
         """
         for path, gaps in self._gaps.items():
             if not gaps.pairs:

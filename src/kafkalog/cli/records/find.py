@@ -166,10 +166,10 @@ class _Search:
         )
 
     def offset(self, partition: Partition, offset: int) -> OffsetLine:
-        """Return segment, position and batch with which a fetch from `offset` begins; for an offset below the log start
-        too, although consumers read nothing there. They are None beyond the end of the log, and if damage ends the
-        search; in the second case `is_behind_damage` is true. Damage and wrong index entries are added to `findings`.
-        Raises `StorageError` if a file cannot be read.
+        """Return segment, position and batch with which a fetch from `offset` begins. An offset below the log start is
+        searched too, although consumers read nothing there. The fields are None if `offset` is beyond the end of the
+        log, or if damage ends the search; only for damage `is_behind_damage` is true. Damage and wrong index entries
+        are added to `findings`. Raises `StorageError` if a file cannot be read.
         """
         self.findings += index_findings_of_offset(partition, offset)
         found, findings = locate(partition, offset)

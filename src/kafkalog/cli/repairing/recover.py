@@ -238,9 +238,9 @@ class _Together:
 def _agreed(
     acting: Acting[Plan], to_show: _Together, paths: Sequence[str], request: Recovery, jobs: int
 ) -> list[Plan | None]:
-    """Make the plans, print them and ask the user to agree. Return one entry per log directory, in the order of
-    `paths`. An entry is the plan, or None if an unfinished execution must be completed there first. The plans are added
-    to `acting.plans`. Changes no files.
+    """Make the plans and print them; ask the user to agree if a file would be changed or an unfinished execution
+    completed. Return one entry per log directory, in the order of `paths`. An entry is the plan, or None if an
+    unfinished execution must be completed there first. The plans are added to `acting.plans`. Changes no files.
 
     Raises `RecoveryRefused` if the user does not agree, a plan is refused, or one loses records without
     `request.accept_loss`. If a directory cannot be planned, raises the error (`StorageError`, `RecoveryRefused` or

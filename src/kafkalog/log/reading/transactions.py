@@ -434,8 +434,9 @@ class _AbortedColumns:
 
     def rejected(self, run: BatchRun | MessageRun) -> tuple[npt.NDArray[np.bool_], list[tuple[int, int]]]:
         """Return two results for a run of batches. The first is a boolean mask: True for each transactional data batch
-        of an aborted transaction. The second is a sorted list of (producer id, last offset) pairs: it names the aborted
-        transactions after which the run has a batch of the same producer, so that they are over.
+        of an aborted transaction. The second is a sorted list of (producer id, last offset) pairs. It names each
+        aborted transaction that is over because the run has a batch of its producer after it and before the producer's
+        next aborted transaction.
         """
         import numpy as np
 

@@ -175,9 +175,10 @@ def tell_what_is_behind(
     more: str = "",
 ) -> BehindDamage | None:
     """Read the log from the first damage in `findings` on. Return the number of valid batches and data records after
-    it, in total and by segment (path of the log file). Records below offset `log_start` are not counted. Return None if
-    `findings` has no damage in these segments that ends reading; a batch with only a wrong base offset does not count
-    as damage here.
+    it, in total and by segment (path of the log file). Not counted are records that are below offset `log_start`, have
+    repeated offsets or an unknown codec, and batches whose offsets do not fit their segment. Return None if `findings`
+    has no damage in these segments that ends reading; a batch with only a wrong base offset does not count as damage
+    here.
 
     Changes `findings` in place. If batches follow the first damage, the counts and `more` are added to its text. A
     damage without a last offset gets its unreadable offsets, if they are known. Raises `StorageError` if a file cannot
