@@ -809,13 +809,13 @@ def kept_records(
 
     `addresses` and `sizes` locate the record bytes of the batches from number `start` on. `numbers` selects batches by
     their index in these two. `horizons` has the delete horizon of each selected batch, in ms since 1970 (negative for
-    none). `chosen` is a table of `RetainedBatch`. A description of each batch is written to `written`, a table of
-    `KeptBatch`.
+    none). `chosen` is a table of `RetainedBatch` with a column for each batch up to the last selected one. A
+    description of each batch is written to `written`, a table of `KeptBatch`.
     """
     count, (first, lengths, _, *table) = len(numbers), _opened(addresses, sizes, headers, start)
     return _call(
         "kept_records", first, lengths, *table, start, _numbers(numbers), _numbers(horizons, count), count,
-        *_cells(RetainedBatch, chosen, len(addresses)), target, *_cells(KeptBatch, written, count),
+        *_cells(RetainedBatch, chosen, int(numbers.max(initial=-1)) + 1), target, *_cells(KeptBatch, written, count),
     )  # fmt: skip
 
 

@@ -84,7 +84,7 @@ def test_a_table_with_too_few_columns_is_refused(monkeypatch: pytest.MonkeyPatch
         functions.encode(2, two, two, buffers, 0, 0, empty_table(Encoded, 1))
     headers, written = empty_table(HeaderColumn, 2), empty_table(KeptBatch, 2)
     with pytest.raises(TypeError):
-        functions.kept_records(two, two, headers, 0, two, two, empty_table(RetainedBatch, 1), 0, written)
+        functions.kept_records(two, two, headers, 0, np.arange(2), two, empty_table(RetainedBatch, 1), 0, written)
 
 
 def test_a_library_of_other_declarations_is_not_called() -> None:

@@ -38,7 +38,7 @@ def any_needs_mending(logs: Iterable[QuorumLog]) -> bool:
 
 def image_of(log: QuorumLog, until: int | None = None) -> MetadataImage:
     """Return the image of the metadata below offset `until` (None: up to the log's end). Reading stops at damage; this
-    is no error. Only snapshots that a recovery leaves are used. Raises `StorageError` if the log cannot be read.
+    is not an error. Only snapshots that a recovery leaves are used. Raises `StorageError` if the log cannot be read.
     """
     metadata_log = MetadataLog(open_partition(log.directory))
     stay = {snapshot.file for snapshot in log.snapshots if snapshot.counts}
