@@ -432,16 +432,21 @@ def _readable(files: NodeFiles) -> list[str]:
 
 def _answer(context: _Context, role: Role, release: Release) -> NodeAnswer:
     try:
-        try:
-            if role is Role.ZOOKEEPER_BROKER:
-                return _with_zookeeper(context, release)
-            return _Start(context, role, release).run()
-        except StartEndsError as error:
-            if role is Role.ZOOKEEPER_BROKER:
-                return error.answer
-            return _with_lost_directories(context, _with_nameless(context, role, release, error.answer))
+        return _known_answer(context, role, release)
     except StorageError as error:
         return NodeAnswer(outcome=StartOutcome.UNKNOWN, message=f"not everything can be read: {error.strerror}")
+
+
+def _known_answer(context: _Context, role: Role, release: Release) -> NodeAnswer:
+    """Return the answer for one release. Raises `StorageError` if a file cannot be read."""
+    try:
+        if role is Role.ZOOKEEPER_BROKER:
+            return _with_zookeeper(context, release)
+        return _Start(context, role, release).run()
+    except StartEndsError as error:
+        if role is Role.ZOOKEEPER_BROKER:
+            return error.answer
+        return _with_lost_directories(context, _with_nameless(context, role, release, error.answer))
 
 
 def _if_named(files: NodeFiles, answer: NodeAnswer) -> NodeAnswer:

@@ -5,6 +5,8 @@ another day or copy, which was put in its place.
 from __future__ import annotations
 
 import os
+from array import array
+from bisect import bisect_left, bisect_right
 from dataclasses import replace
 
 from kafkalog.codec.common.errors import FormatError
@@ -33,31 +35,42 @@ def other_segment(partition: Partition, time_index: str, limits: Limits) -> str 
         return None
     number = bases.index(parsed.base_offset)
     alone = replace(partition, segments=partition.segments[number : number + 1])
-    reader = alone.batches(on_damage=SKIP, limits=limits)
-    headers = [batch.header for batch in reader if isinstance(batch.header, BatchHeader)]
     with FileSource(time_index) as file:
         entries = decode_time_index(file.read(0, min(file.size, limits.snapshot_bytes)))
-    entries = entries[: used_time_entries(entries)]
-    fits = {entry.timestamp for entry in entries} & {header.max_timestamp for header in headers}
-    if reader.findings or not headers or fits:
+    times = {entry.timestamp for entry in entries[: used_time_entries(entries)]}
+    reader = alone.batches(on_damage=SKIP, limits=limits)
+    columns = firsts, ends, stamps, ids, sequences = tuple(array("q") for _column in range(5))
+    markers: dict[tuple[int, int], list[int]] = {}
+    for batch in reader:
+        header = batch.header
+        if not isinstance(header, BatchHeader):
+            continue
+        if header.max_timestamp in times:
+            return None
+        if header.is_control:
+            markers.setdefault((header.producer_id, header.max_timestamp), []).append(header.base_offset)
+        row = header.base_offset, header.last_offset, header.max_timestamp, header.producer_id, header.last_sequence
+        for column, value in zip(columns, row, strict=True):
+            column.append(value)
+    if reader.findings or not ends:
         return None
     for path in partition.snapshots:
+        name = parse_segment_file(os.path.basename(path))
         try:
             with FileSource(path) as source:
-                listed = list(read_producer_snapshot(source, source=path, limits=limits))
+                listed = list(read_producer_snapshot(source, source=path, limits=limits)) if name is not None else []
         except FormatError:
             continue
-        name = parse_segment_file(os.path.basename(path))
         for entry in listed:
             last = entry.last_offset
-            batch = next((header for header in headers if header.base_offset <= last <= header.last_offset), None)
-            if batch is None or name is None:
+            place = bisect_left(ends, last)
+            if place == len(ends) or last < firsts[place]:
                 continue
-            markers = (header for header in headers if header.is_control and header.producer_id == entry.producer_id)
-            times = {batch.max_timestamp}
-            times |= {marker.max_timestamp for marker in markers if last < marker.base_offset < name.base_offset}
-            found = batch.last_offset, batch.producer_id, batch.last_sequence
-            if found != (entry.last_offset, entry.producer_id, entry.last_sequence) or entry.timestamp not in times:
+            of_entry = markers.get((entry.producer_id, entry.timestamp), [])
+            after = bisect_right(of_entry, last)
+            is_marked = name is not None and after < len(of_entry) and of_entry[after] < name.base_offset
+            is_same = (ends[place], ids[place], sequences[place]) == (last, entry.producer_id, entry.last_sequence)
+            if not is_same or not (is_marked or entry.timestamp == stamps[place]):
                 snapshot = os.path.basename(path)
                 return f"the log is {OTHER_SEGMENT} ({snapshot}): look for another copy before they are made again"
     return None

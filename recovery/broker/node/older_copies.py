@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from kafkalog.cluster.kraft.metadata_image import PartitionImage
 from kafkalog.codec.common.errors import FormatError
@@ -34,6 +35,9 @@ from kafkalog.recovery.broker.node.node_files import NodeFiles
 from kafkalog.recovery.broker.node.partition_directory import PartitionDirectory
 from kafkalog.recovery.broker.node.releases import Release
 from kafkalog.recovery.facts.coordinators import Coordinators
+
+if TYPE_CHECKING:
+    from kafkalog.cluster.transactions.transactions import TransactionalId
 
 __all__ = [
     "KRAFT_PAGE", "ZOOKEEPER_PAGE", "consequences_of_older_logs", "consequences_of_older_metadata", "epochs_lost",
@@ -205,8 +209,9 @@ def consequences_of_older_logs(
         last = max((entry.epoch for entry in _leader_epochs(tree, directory)), default=None)
         if last is not None and last < led and epoch_before_runs(directory.root, directory.name) < led:
             older.append((directory, last, led))
-    by_epochs = [directory for directory in of_transactions if directory not in [each for each, _last, _led in older]]
-    behind = _behind_their_logs(by_epochs, directories, producers_of, coordinators)
+    epochs = _transactional_epochs(directories, producers_of) if of_transactions else {}
+    paths = {each.path for each, _last, _led in older}
+    behind = _behind_their_logs([each for each in of_transactions if each.path not in paths], epochs, coordinators)
     if not older:
         return behind, []
     first, known, led = older[0]
@@ -224,8 +229,8 @@ def consequences_of_older_logs(
     of_coordinator = [each for each, _last, _led in older if each.parsed.topic == TRANSACTION_STATE_TOPIC]
     if of_coordinator:
         partitions = {each.parsed.partition for each in of_coordinator}
-        ids = _ids_going_back(directories, producers_of, coordinators, partitions)
-        detail = f"transactional ids go back to used epochs {epochs_lost(ids)}"
+        ids = _ids_going_back(epochs, coordinators, partitions)
+        detail = f"transactional ids go back to used epochs {epochs_lost(_differences(ids, epochs))}"
         consequences.append(_of_topic(of_coordinator, detail))
     of_groups = [each for each, _last, _led in older if each.parsed.topic == CONSUMER_OFFSETS_TOPIC]
     if of_groups:
@@ -234,26 +239,21 @@ def consequences_of_older_logs(
 
 
 def _behind_their_logs(
-    of_transactions: Sequence[PartitionDirectory],
-    directories: Sequence[PartitionDirectory],
-    producers_of: ProducersOf,
-    coordinators: Coordinators,
+    of_transactions: Sequence[PartitionDirectory], epochs: Mapping[int, int], coordinators: Coordinators
 ) -> list[StartConsequence]:
     """Return an OLDER_LOGS consequence about the logs `of_transactions` that are whole and have a lower epoch of a
-    producer than the live logs of `directories`; empty if there are none. Logs that are not whole are left out, because
-    their loss is reported. Raises `StorageError` if a producer snapshot cannot be read.
+    producer than `epochs`; empty if there are none. Logs that are not whole are left out, because their loss is
+    reported.
     """
-    if not of_transactions or not _transactional_epochs(directories, producers_of) or coordinators.transactions is None:
+    if not of_transactions or not epochs or coordinators.transactions is None:
         return []
     whole = [each for each in of_transactions if coordinators.transactions.logs.is_whole(each.parsed.partition)]
-    behind, ids = [], []
-    for directory in whole:
-        own = _ids_going_back(directories, producers_of, coordinators, {directory.parsed.partition})
-        ids += own
-        behind += [directory] if own else []
-    if not behind:
+    ids = _ids_going_back(epochs, coordinators, {each.parsed.partition for each in whole})
+    if not ids:
         return []
-    detail = f"transactional ids go back to used epochs {epochs_lost(sorted(ids))}"
+    numbers = {each.log_partition for each in ids}
+    behind = [directory for directory in whole if directory.parsed.partition in numbers]
+    detail = f"transactional ids go back to used epochs {epochs_lost(_differences(ids, epochs))}"
     names = tuple(directory.name for directory in behind)
     kind = ConsequenceKind.OLDER_LOGS
     return [OlderCopyConsequence(kind=kind, detail=detail, file=behind[0].path, names=names)]
@@ -304,22 +304,22 @@ def epochs_lost(ids: Sequence[tuple[str, int | None]]) -> str:
 
 
 def _ids_going_back(
-    directories: Sequence[PartitionDirectory],
-    producers_of: ProducersOf,
-    coordinators: Coordinators,
-    partitions: Collection[int],
-) -> list[tuple[str, int | None]]:
-    """Return (transactional id, difference of epochs) pairs, sorted, for the ids in these partitions of
-    `__transaction_state` whose producer has a later epoch in the producer snapshots of live logs. The difference is
-    never None here. Empty if the ids are not known. Raises `StorageError` if a snapshot cannot be read.
+    epochs: Mapping[int, int], coordinators: Coordinators, partitions: Collection[int]
+) -> list[TransactionalId]:
+    """Return the ids in these partitions of `__transaction_state` whose producer has a later epoch in `epochs` (by
+    producer id). Empty if the ids are not known.
     """
-    epochs = _transactional_epochs(directories, producers_of)
     known = coordinators.transactions
-    return sorted(
-        (str(each.transactional_id), epochs[each.producer_id] - each.producer_epoch)
+    return [
+        each
         for each in (() if known is None else known.ids)
         if each.log_partition in partitions and epochs.get(each.producer_id, -1) > each.producer_epoch
-    )
+    ]
+
+
+def _differences(ids: Iterable[TransactionalId], epochs: Mapping[int, int]) -> list[tuple[str, int | None]]:
+    """Return (transactional id, number of epochs by which it goes back) pairs, sorted."""
+    return sorted((str(each.transactional_id), epochs[each.producer_id] - each.producer_epoch) for each in ids)
 
 
 def _of_older_log(

@@ -647,8 +647,8 @@ def _of_lost_id(
         )
         if may_lead:
             detail += (
-                "; if it is started before them, it can lead these empty, and they cut theirs to nothing: first ask "
-                "`kafkalog triage` with the directories of all brokers"
+                "; if this node is started before those brokers, it can lead such a partition empty, and they cut "
+                "their logs to nothing: first ask `kafkalog triage` with the directories of all brokers"
             )
         consequences.append(StartConsequence(kind=ConsequenceKind.OTHER, detail=detail, names=tuple(held)))
     if emptied:

@@ -39,6 +39,8 @@ _MOST_DELAY = 60_000
 """most ms from a decision until its marker is written, if no broker is out of reach"""
 _DRIFT = 20
 """ms by which that difference may vary"""
+_MOST_MARKERS = 1000
+"""markers before an open transaction that are kept at least; each is compared with each transaction of the producer"""
 
 
 class Decided(enum.StrEnum):
@@ -141,9 +143,11 @@ def read_opened(
     None for a producer without one, whose markers are all wanted. Raises `StorageError` if a file cannot be read.
 
     Markers below `start_offset`, before a gap in the offsets, or before a marker that ends nothing, are left out: one
-    may be missing, or have been written twice.
+    may be missing, or have been written twice. Of more than `2 * _MOST_MARKERS` markers before an open transaction the
+    first are left out too.
     """
     opened = {producer_id: Opened(is_from_start=True) for producer_id in firsts}
+    since_gap = set(firsts)  # only these can have anything that the next gap makes doubtful
     epochs: dict[int, int] = {}
     reader = partition.batches(start_offset=start_offset, on_damage=SKIP, limits=limits)
     end, passed = 0, 0
@@ -152,13 +156,15 @@ def read_opened(
         if len(reader.passed) > passed or header.first_offset > end:
             passed = len(reader.passed)
             epochs.clear()
-            for producer_id, known in opened.items():
-                if known.epoch is None:
+            for producer_id in since_gap:
+                if opened[producer_id].epoch is None:
                     opened[producer_id] = Opened()
+            since_gap.clear()
         end = max(end, header.next_offset)
         if not isinstance(header, BatchHeader) or not header.is_transactional or header.producer_id not in opened:
             continue
         known, first = opened[header.producer_id], firsts[header.producer_id]
+        since_gap.add(header.producer_id)
         if first is not None and header.last_offset >= first:
             if known.epoch is None and not header.is_control:
                 epoch, timestamp = header.producer_epoch, header.max_timestamp
@@ -174,6 +180,9 @@ def read_opened(
             if marker is None or of_epoch is None:
                 opened[header.producer_id] = Opened()
             else:
+                if first is not None and len(known.markers) == 2 * _MOST_MARKERS:
+                    known = replace(known, markers=known.markers[-_MOST_MARKERS:], is_from_start=False)
+                    opened[header.producer_id] = known
                 known.markers.append(
                     EndMarker(
                         is_commit=marker.marker.type is ControlType.COMMIT,

@@ -393,14 +393,17 @@ class Ending(NamedTuple):
 
 
 class Endings:
-    """How open transactions ended, by `__transaction_state`, and by markers in the partitions `others`, which are read
-    only if necessary. Each question raises `StorageError` if files cannot be read.
+    """How open transactions ended, by `__transaction_state`, and by markers in the partitions `others`. These are read
+    only if necessary, once for all `producers`, which are the ids of the producers that are asked about if there are
+    `others`. Each question raises `StorageError` if files cannot be read.
     """
 
-    def __init__(self, coordinator: TransactionalIds, others: Iterable[Partition] = ()) -> None:
+    def __init__(
+        self, coordinator: TransactionalIds, others: Iterable[Partition] = (), producers: Iterable[int] = ()
+    ) -> None:
         self._coordinator = coordinator
         self._others = tuple(others)
-        self._elsewhere: dict[int, list[tuple[TopicPartition, Opened]]] = {}
+        self._producers = tuple(producers)
 
     def of(self, partition: Partition, firsts: Mapping[int, int]) -> dict[int, Ending]:
         """Return, by producer id, how the transactions that are open in `partition` ended; `firsts` has their first
@@ -425,6 +428,12 @@ class Endings:
             start = 0
         return endings
 
+    @cached_property
+    def _elsewhere(self) -> list[tuple[TopicPartition, dict[int, Opened]]]:
+        """(topic, partition number) of each other partition, and what it shows of the producers."""
+        return [((other.topic or "", other.partition or 0), read_opened(other, dict.fromkeys(self._producers)))
+                for other in self._others]  # fmt: skip
+
     @property
     def _knows_all(self) -> bool:
         logs = self._coordinator.logs
@@ -442,12 +451,7 @@ class Endings:
             return None if decision.decided is not None and decision.decided is last else decision
         if history is not None and (decision is None or decision.decided is not None):
             return decision
-        if producer_id not in self._elsewhere:
-            self._elsewhere[producer_id] = [
-                ((other.topic or "", other.partition or 0), read_opened(other, {producer_id: None})[producer_id])
-                for other in self._others
-            ]
-        elsewhere = (each for each in self._elsewhere[producer_id] if each[0] != place)
+        elsewhere = ((other, opened[producer_id]) for other, opened in self._elsewhere if other != place)
         has_own_epoch = history is not None and any(each.has_own_epoch for each in history.transactions)
         return by_markers(decision, opened, elsewhere, has_own_epoch=has_own_epoch)
 
@@ -469,7 +473,10 @@ def open_transactions(
     producers = list(producers)
     now = time.time_ns() // 1_000_000 if now_ms is None else now_ms
     read = {place.partition.path: place.partition for place in producers}
-    endings = Endings(coordinator, {**read, **{other.path: other for other in others}}.values())
+    everywhere = {**read, **{other.path: other for other in others}}.values()
+    opened_by = {each.producer_id for place in producers for each in place.producers
+                 if each.transaction_start is not None}  # fmt: skip
+    endings = Endings(coordinator, everywhere, opened_by)
     open_transactions: list[OpenTransaction] = []
     findings: list[Finding] = []
     for place in producers:

@@ -315,8 +315,8 @@ def test_a_new_disk_does_not_leave_what_others_have_in_sync_without_leader(data:
     found = answer(data, other)
     (consequence,) = [each for each in found.consequences if name in each.names]
     assert (found.outcome, consequence.kind, consequence.lost) == (StartOutcome.STARTS, ConsequenceKind.OTHER, ())
-    held = f"other brokers (11) have them in sync by the metadata: {name}; if it is started before them, it can lead"
-    assert f"{held} these empty" in consequence.detail
+    held = f"other brokers (11) have them in sync by the metadata: {name}; if this node is started before those"
+    assert f"{held} brokers, it can lead such a partition empty" in consequence.detail
 
 
 @pytest.mark.parametrize("name", ["disk-2", "disk2"])
