@@ -68,6 +68,7 @@ from kafkalog.recovery.broker.node.older_copies import (
 from kafkalog.recovery.broker.node.partition_directory import PartitionDirectory
 from kafkalog.recovery.broker.node.partitions import (
     Explained,
+    assigned_to,
     list_partitions,
     loaded_logs,
     of_lost_directories,
@@ -161,6 +162,7 @@ def node_start(
             releases = groups_from(_floor(context))
         newer = None if release is not None else _newer_than_known(context)
         not_given = _not_given(context, role)
+        elsewhere = _assigned_elsewhere(context, not_given)
         answers = (newer,) if newer is not None else tuple(_answer(context, role, release) for release in releases)
         if release is not None and role is not Role.ZOOKEEPER_BROKER:
             answers = (_with_newer_files(context, role, releases[0], answers[0]),)
@@ -177,7 +179,9 @@ def node_start(
         releases=tuple(releases),
         answers=answers,
         fetches_metadata=_fetches_metadata(context, role),
-        not_given=not_given,
+        not_given=None if not_given is None else len(not_given),
+        in_not_given=elsewhere[0],
+        only_in_not_given=elsewhere[1],
     )
 
 
@@ -411,19 +415,25 @@ def _fetches_metadata(context: _Context, role: Role) -> bool:
     return role is Role.BROKER and context.files.node_id not in voters and (is_stated or bool(voters))
 
 
-def _not_given(context: _Context, role: Role) -> int | None:
-    """Number of log directories that the broker has registered, by the metadata, and that were not given; 0 if the
-    properties name the given ones. None if it is unknown, because the broker uses ZooKeeper or has no known node id,
+def _not_given(context: _Context, role: Role) -> set[str] | None:
+    """Ids of the log directories that the broker has registered, by the metadata, and that were not given; empty if the
+    properties name the given ones. None if they are unknown, because the broker uses ZooKeeper or has no known node id,
     the metadata has no registration of it or one without directories, or a given directory has no id.
     """
     if context.files.are_all:
-        return 0
+        return set()
     image = None if role is Role.ZOOKEEPER_BROKER else context.best().image
     broker = None if image is None or context.files.node_id is None else image.brokers.get(context.files.node_id)
     given = {meta.directory_id if isinstance(meta, MetaProperties) else None for meta in context.files.meta.values()}
     if broker is None or not broker.directories or None in given:
         return None
-    return len(set(broker.directories) - given)
+    return set(broker.directories) - given
+
+
+def _assigned_elsewhere(context: _Context, not_given: set[str] | None) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the result of `assigned_to` for the directories `not_given`; two empty tuples if this is None or empty."""
+    node_id = context.files.node_id
+    return assigned_to(context.best().image, node_id, not_given) if not_given and node_id is not None else ((), ())
 
 
 def _readable(files: NodeFiles) -> list[str]:

@@ -13,8 +13,8 @@ from kafkalog.recovery.broker.node.answer import ConsequenceKind, LostDirectoryC
 from kafkalog.recovery.decide.ways import Measured
 
 __all__ = [
-    "UNLESS_ELSEWHERE", "first_names", "from_copies_text", "lost_beside", "lost_text", "readable_text", "records_text",
-    "repeats_text", "sentence_of_lost", "skipped_text",
+    "UNLESS_ELSEWHERE", "effect_of", "first_names", "from_copies_text", "lost_beside", "lost_text", "readable_text",
+    "records_text", "repeats_text", "sentence_of_lost", "skipped_text",
 ]  # fmt: skip
 
 _NAMED = 3
@@ -100,6 +100,12 @@ def sentence_of_lost(found: Measured) -> str:
         return lost
     kept = counted(found.records_hidden, "record")
     return f"{lost}, but consumers may skip {kept} that {'is' if found.records_hidden == 1 else 'are'} kept"
+
+
+def effect_of(found: Measured, subject: str = "it loses") -> str:
+    """Return a clause about what a way loses, which begins with `subject`; what was lost before it is named so."""
+    lost = sentence_of_lost(found)
+    return f"{subject} nothing; lost before: {lost}" if found.is_lost_before else f"{subject} {lost}"
 
 
 def repeats_text(found: Measured) -> str:

@@ -27,7 +27,7 @@ from kafkalog.recovery.broker.node.answer import (
 from kafkalog.recovery.broker.node.releases import release_of
 from kafkalog.recovery.decide.choice import RecoveryChoice
 from kafkalog.recovery.decide.plan import Plan
-from kafkalog.recovery.decide.ways import Measured, RecoveryRequest, RecoveryWay
+from kafkalog.recovery.decide.ways import LostRange, Measured, RecoveryRequest, RecoveryWay
 from kafkalog.words.commands import NOTHING_GIVEN
 from kafkalog.words.next_step import NextStep, StepKind, done_of, note_of_ways, of_all_together, what_to_type
 from kafkalog.words.outlook import Outlook, first_screen
@@ -291,6 +291,12 @@ def test_the_plans_own_way_is_not_said_to_be_instead_of_it() -> None:
     nothing = Measured(records_kept=1, records_lost=0, bytes_cut=0)
     way = RecoveryWay(way="safe", measured=nothing, how=RecoveryRequest())
     assert note_of_ways([(way, nothing)], loses_beside=True) == "type this (safe; it loses nothing more):"
+
+
+def test_records_that_were_lost_before_are_not_said_to_be_lost_by_the_command() -> None:
+    gone = Measured(records_kept=1, records_lost=2, lost=[LostRange("p-0", 5, 6)], bytes_cut=0)
+    way = RecoveryWay(way="safe", measured=gone, how=RecoveryRequest())
+    assert note_of_ways([(way, gone)]) == "type this (safe; it loses nothing; lost before: 2 records):"
 
 
 def test_commands_of_several_directories_are_said_with_what_they_lose_together(tmp_path: Path) -> None:

@@ -283,6 +283,10 @@ class NodeStart(Struct, frozen=True, kw_only=True):
     """whether the node is certainly no voter, so that it fetches its metadata log again if that is missing"""
     not_given: int | None = None
     """number of its log directories that are not among `roots`; None if unknown"""
+    in_not_given: tuple[str, ...] = ()
+    """partitions that the metadata assigns to those directories"""
+    only_in_not_given: tuple[str, ...] = ()
+    """those of `in_not_given` of which no other broker has all records, according to the metadata"""
 
     @property
     def grouped(self) -> Sequence[tuple[str, NodeAnswer]]:

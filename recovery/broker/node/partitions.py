@@ -50,6 +50,7 @@ from kafkalog.recovery.facts.owners import ClosedFiles
 
 __all__ = [
     "Explained",
+    "assigned_to",
     "list_partitions",
     "loaded_logs",
     "made_again",
@@ -74,7 +75,7 @@ _MADE_ELSEWHERE = (
     "until those are moved away"
 )
 """of a directory that goes offline while its logs are recovered after a stop that was not clean"""
-_OF_A_LOST_DIRECTORY = "partitions are assigned to a directory id that no log directory has any more"
+_OF_A_LOST_DIRECTORY = "partitions are assigned to a log directory that is gone"
 _RUNTIME = "java.lang.RuntimeException"
 _IO = "java.io.IOException"
 """exception that a node prints when its last directory fails, before it ends itself"""
@@ -666,6 +667,17 @@ def _of_lost_id(
         detail = f"{_OF_A_LOST_DIRECTORY}, and {may} no leader: {first_of(names, 1)}"
         consequences.append(LostDirectoryConsequence(kind=kind, detail=detail, names=names))
     return consequences
+
+
+def assigned_to(
+    image: MetadataImage, node_id: int, directory_ids: Collection[str]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the names of the partitions that the metadata assigns to these log directories of broker `node_id`, sorted
+    by topic and number, and then those of them of which no other broker has all records, according to the metadata.
+    """
+    replicas = _nowhere(image, node_id, set())
+    assigned = {key: replica for key, replica in replicas.items() if _directory_of(replica, node_id) in directory_ids}
+    return _names(assigned), _alone(assigned, node_id)
 
 
 def of_lost_directories(

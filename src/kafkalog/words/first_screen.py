@@ -88,6 +88,8 @@ class FirstScreen(Struct, frozen=True, kw_only=True):
     """whether it starts, for each group of releases with equal answers"""
     out_of_service: str
     """empty if nothing is known to be out of service"""
+    not_given: str = ""
+    """log directories of the brokers that were not given; empty if all were"""
     lost: str
     """total of the losses"""
     losses: Sequence[Loss] = ()
@@ -119,6 +121,7 @@ class FirstScreen(Struct, frozen=True, kw_only=True):
         start = _starts(self.start, most, width)
         head = [
             *_cut([self.out_of_service] if self.out_of_service else [], _OUT_OF_SERVICE, width),
+            *_cut([self.not_given] if self.not_given else [], _OUT_OF_SERVICE, width),
             *(line for each in self.removed for line in folded_with_command(escape_controls(each), width)),
             *_cut([self.lost] if self.lost else [], _SUM, width),
         ]
@@ -146,6 +149,7 @@ class FirstScreen(Struct, frozen=True, kw_only=True):
             *self.problems,
             *self.start,
             *([self.out_of_service] if self.out_of_service else []),
+            *([self.not_given] if self.not_given else []),
             *self.beyond_end,
             *([self.note] if self.note else []),
             *self.notes.values(),

@@ -26,7 +26,7 @@ from kafkalog.recovery.broker.node.answer import (
 )
 from kafkalog.recovery.broker.node.older_copies import KRAFT_PAGE, ZOOKEEPER_PAGE
 from kafkalog.recovery.broker.node.sentences import is_lost_and_emptied
-from kafkalog.recovery.decide.losses import from_copies_text, lost_beside, readable_text, sentence_of_lost
+from kafkalog.recovery.decide.losses import effect_of, from_copies_text, lost_beside, readable_text, sentence_of_lost
 from kafkalog.recovery.decide.ways import Measured, RecoveryWay, total
 from kafkalog.recovery.facts.metadata_copies import IN_PLACE_OF_A_WAY
 from kafkalog.recovery.modes.table import Mode
@@ -290,9 +290,8 @@ def note_of_ways(
     measured = total(way.measured for way, _own in ways)
     asks = any(way.needs_consent or (way.rest is not None and way.rest.needs_consent) for way, _own in ways)
     who = "together they lose" if each_of else "it loses"
-    lost = sentence_of_lost(measured)
-    lost = "nothing more" if loses_beside and lost == "nothing" else lost
-    loses = f"{who} {lost}{from_copies_text(measured)}"
+    is_all = loses_beside and sentence_of_lost(measured) == "nothing"
+    loses = f"{f'{who} nothing more' if is_all else effect_of(measured, who)}{from_copies_text(measured)}"
     effect = "; ".join(filter(None, [loses, readable_text(measured) if asks else ""]))
     what = f"these{instead}, {each_of}" if each_of else f"this{instead}"
     return f"type {what} ({labels}; {effect}):"

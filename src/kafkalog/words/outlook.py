@@ -27,6 +27,7 @@ from kafkalog.recovery.broker.node.answer import (
     READ_ONLY,
     ConsequenceKind,
     EmptiedConsequence,
+    LostDirectoryConsequence,
     NodeStart,
     Part,
     ServedConsequence,
@@ -191,6 +192,7 @@ def first_screen(
         title=title,
         start=list(_starts(outlooks, are_alone=bool(problems))),
         out_of_service=_out_of_service(outlooks, are_alone=bool(problems)),
+        not_given=not_given_sentence(_nodes(outlooks)),
         removed=[*filter(None, [removed]), *_removed_beyond_end(outlooks, commands)],
         lost=_lost(outlooks, are_alone=bool(problems)),
         losses=losses,
@@ -424,8 +426,7 @@ def _out_of_service(outlooks: Sequence[Outlook], *, are_alone: bool) -> str:
     Return an empty string instead if the start is unknown, and with `are_alone`: other directories of the broker could
     not be planned.
     """
-    nodes = dict.fromkeys(outlook.forecast.node for outlook in outlooks
-                          if outlook.forecast is not None and outlook.forecast.node is not None)  # fmt: skip
+    nodes = _nodes(outlooks)
     down = len({(outlook.forecast.node or outlook.root, name) for outlook in outlooks
                 if outlook.forecast is not None and _is_down(outlook.forecast)
                 for name in outlook.names if _is_live(name)})  # fmt: skip
@@ -440,7 +441,7 @@ def _out_of_service(outlooks: Sequence[Outlook], *, are_alone: bool) -> str:
         emptied = _emptied(_after(outlooks))
         more += f"; served after this plan, but empty: {emptied}" if emptied else ""
         return f"out of service{until}: {counted(down, 'partition')}{more}"
-    said = out_of_service_sentence(list(nodes))
+    said = out_of_service_sentence(nodes)
     if said:
         return said
     stray = [name for outlook in outlooks for name in outlook.made_stray]
@@ -451,13 +452,34 @@ def _out_of_service(outlooks: Sequence[Outlook], *, are_alone: bool) -> str:
     if are_alone or all(outlook.forecast is None for outlook in outlooks):
         return ""
     on = ", on the condition above" if any(answer.condition for node in nodes for answer in node.answers) else ""
-    others = sum(node.not_given or 0 for node in nodes)
-    were = f"{counted(others, 'more log directory')} of this broker {'was' if others == 1 else 'were'} not given"
-    more = f"; {were}" if others else ""
     stopped = _where_consumers_stop(outlooks)
     if stopped:
-        return f"served after a start, but {stopped}{on}{more}"
-    return f"out of service after a start: nothing here{on}{more}"
+        return f"served after a start, but {stopped}{on}"
+    return f"out of service after a start: nothing here{on}"
+
+
+def _nodes(outlooks: Iterable[Outlook]) -> list[NodeStart]:
+    """Return the forecast of each different node once, in the order of `outlooks`; those without a node are omitted."""
+    forecasts = [outlook.forecast for outlook in outlooks if outlook.forecast is not None]
+    return list(dict.fromkeys(forecast.node for forecast in forecasts if forecast.node is not None))
+
+
+def not_given_sentence(nodes: Iterable[NodeStart]) -> str:
+    """Return a sentence about the log directories that brokers have registered and that were not given, with the
+    partitions that are assigned to them and those of which no other broker has all records; empty if all were given.
+    Brokers whose start is said to miss a log directory are left out.
+    """
+    parts = []
+    for node in nodes:
+        if not node.not_given or any(isinstance(each, LostDirectoryConsequence) for each in _consequences([node])):
+            continue
+        part = f"{counted(node.not_given, 'log directory')} of broker {node.node_id}"
+        if node.in_not_given:
+            part += f" with {counted(len(node.in_not_given), 'partition')}"
+        if node.only_in_not_given:
+            part += f"; only it has all of {first_names(node.only_in_not_given)}"
+        parts.append(part)
+    return f"not given: {'; '.join(parts)} (if lost, runbook: lost-directory)" if parts else ""
 
 
 def removed_sentence(deleted: Mapping[str, DeletedPartitions], subject: str = "a start") -> str:

@@ -43,7 +43,7 @@ def disks(tmp_path: Path) -> tuple[Path, Path]:
 
 def of_itself(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Findings but for what the start says of partitions that are assigned to the other directory."""
-    return [finding for finding in found if "a directory id that no log directory has" not in finding["detail"]]
+    return [finding for finding in found if "assigned to a log directory that is gone" not in finding["detail"]]
 
 
 @pytest.mark.parametrize("command", COMMANDS)

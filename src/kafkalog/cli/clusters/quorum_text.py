@@ -116,10 +116,10 @@ def print_quorum(quorum: Quorum) -> None:
     with SentenceWriter() as writer:
         if quorum.in_force:
             writer.write("voters: " + ", ".join(map(voter_text, quorum.in_force)))
-        for words, is_in_force in (("not given: ", True), ("were voters, and are not given: ", False)):
+        for subject, is_in_force in (("", True), ("former voters ", False)):
             missing = [known_voter for known_voter in quorum.missing if known_voter.is_in_force is is_in_force]
             if missing:
-                writer.write(words + ", ".join(map(voter_text, missing)))
+                writer.write(f"{subject}without a metadata log here: {', '.join(map(voter_text, missing))}")
         for survivor in quorum.survivors:
             for sentence in _start_sentences(survivor.log):
                 writer.write(f"{escape_controls(survivor.log.root)}: {escape_controls(sentence)}")

@@ -170,8 +170,8 @@ def _summary(found: Triage) -> list[str]:
         )
     if found.unknown:
         return [*lines, f"Once the metadata is right, the order of starts that loses least is: {order}."]
-    needs = "needs its" if rest == 1 else "need their"
-    after = f"{counted(rest, 'partition')} still {needs} advice" if rest else "a best copy leads each partition"
+    needs = "needs what its row advises" if rest == 1 else "need what their rows advise"
+    after = f"{counted(rest, 'partition')} still {needs}" if rest else "a best copy leads each partition"
     if rest:
         after += f" ({_compared(found)})"
     held = {node for partition in found.partitions for node in partition.advice.hold_back}

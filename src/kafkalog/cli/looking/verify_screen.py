@@ -16,7 +16,7 @@ from kafkalog.recovery.broker.node.sentences import start_fails, start_sentences
 from kafkalog.recovery.checks.report import IN_USE, BrokerStart, DirectoryReport, PartitionReport, VerifyReport
 from kafkalog.recovery.facts.brokers import of_one_broker
 from kafkalog.words.first_screen import FirstScreen, Loss, StartForecast, paths_text, start_lines
-from kafkalog.words.outlook import how_logs_load, out_of_service_sentence
+from kafkalog.words.outlook import how_logs_load, not_given_sentence, out_of_service_sentence
 
 __all__ = ["screen_of"]
 
@@ -41,7 +41,8 @@ def screen_of(report: VerifyReport, hurt: Sequence[PartitionReport], words: Sequ
     title = f"{'clean' if report.is_clean else 'not clean'}: {paths_text(report.paths)}"
     several = len(report.directories) > 1
     dirty = [each.path for each in report.directories if each.broker is not None and not each.is_clean]
-    nodes = [directory.broker.node for directory in report.directories if directory.broker is not None]
+    starts = [directory.broker.node for directory in report.directories if directory.broker is not None]
+    nodes = list(dict.fromkeys(node for node in starts if node is not None))
     planned = [directory.path for directory in report.directories if directory.broker is not None]
     is_mixed = any(finding.code is FindingCode.IDENTITY_MISMATCH for finding in report.findings)
     _logs, zookeepers = without_zookeeper([path for path in report.paths if os.path.isdir(path)])
@@ -52,7 +53,8 @@ def screen_of(report: VerifyReport, hurt: Sequence[PartitionReport], words: Sequ
     return FirstScreen(
         title=title,
         start=list(_starts(report.directories, are_alone=bool(problems))),
-        out_of_service=out_of_service_sentence([node for node in nodes if node is not None]),
+        out_of_service=out_of_service_sentence(nodes),
+        not_given=not_given_sentence(nodes),
         lost=_found(report, hurt),
         losses=[_loss(each, number < _SHOWN, several) for number, each in enumerate(_worst_first(hurt))],
         note=_NEXT if dirty else "",

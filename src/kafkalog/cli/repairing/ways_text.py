@@ -12,7 +12,14 @@ from kafkalog.codec.common.findings import FindingCode
 from kafkalog.codec.common.shell import shell_line
 from kafkalog.codec.common.wording import counted
 from kafkalog.recovery.decide.choice import ranges_text
-from kafkalog.recovery.decide.losses import from_copies_text, lost_text, readable_text, sentence_of_lost, skipped_text
+from kafkalog.recovery.decide.losses import (
+    effect_of,
+    from_copies_text,
+    lost_text,
+    readable_text,
+    sentence_of_lost,
+    skipped_text,
+)
 from kafkalog.recovery.decide.plan import Plan
 from kafkalog.recovery.decide.ways import Measured, RecoveryWay
 from kafkalog.recovery.facts.metadata_copies import IN_PLACE_OF_A_WAY
@@ -234,7 +241,7 @@ def _reason(best: RecoveryWay, ways: Sequence[RecoveryWay], *, is_all: bool = Tr
     measured = best.measured
     others = [way for way in ways if way is not best and way.measured.out_of_reach is not None]
     next_best = min(others, key=lambda way: way.measured.out_of_reach or 0, default=None)
-    what = f"it loses {sentence_of_lost(measured)}{from_copies_text(measured)}"
+    what = f"{effect_of(measured)}{from_copies_text(measured)}"
     if not measured.records_lost and not measured.is_exact:
         what = f"it is unknown how many records were in the damage; all others are kept{_but_skipped(measured)}"
     if next_best is None:
@@ -243,7 +250,7 @@ def _reason(best: RecoveryWay, ways: Sequence[RecoveryWay], *, is_all: bool = Tr
         return f"{what}; the next best loses {sentence_of_lost(next_best.measured)}"
     if measured.sound_lost:
         return f"{what}; {readable_text(measured)}{', and no way here keeps more' if is_all else ''}"
-    return f"{what}, and no other way {'' if is_all else 'of these '}loses less"
+    return f"{what}{';' if measured.is_lost_before else ', and'} no other way {'' if is_all else 'of these '}loses less"
 
 
 def _but_skipped(measured: Measured) -> str:

@@ -422,3 +422,15 @@ def test_a_recovery_that_forgets_an_epoch_without_records_makes_no_log_older(tmp
     planned = kafkalog("plan", data)
     assert "older than the metadata" not in " ".join(planned.out.split())
     assert planned.code == 0
+
+
+@pytest.mark.parametrize("command", ["verify", "plan"])
+def test_the_partitions_of_a_log_directory_that_was_not_given_are_counted(command: str, data: Path) -> None:
+    name = assigned_elsewhere(data)
+    forgotten(data, name)
+    start = node_start([str(data)], release="4.3")
+    assert (start.not_given, start.in_not_given, start.only_in_not_given) == (1, (name,), (name,))
+    said = " ".join(kafkalog(command, data).out.split())
+    assert f"not given: 1 log directory of broker {start.node_id} with 1 partition; only it has all of 1 " in said
+    both = [data, with_identity(data.parent / "other", data, OTHER_ID)]
+    assert "not given" not in kafkalog(command, *both).out
