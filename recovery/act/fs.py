@@ -538,8 +538,8 @@ class FileSystem(Flushing):
 
     def walk(self, path: str, depth: int = 0) -> Iterator[tuple[str, os.stat_result]]:
         """Yield (path below the root, lstat) of everything below a directory, sorted by name within each directory, a
-        directory before its content. Symbolic links are yielded and not followed. An entry that disappears meanwhile is
-        skipped. `depth` is the number of levels already entered.
+        directory before its content. Symbolic links are yielded and not followed. An entry that disappears before its
+        lstat is skipped. `depth` is the number of levels already entered.
 
         Raises `RecoveryRefused` below more than 100 levels, `StorageError` if a directory is missing or cannot be
         listed.

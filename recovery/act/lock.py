@@ -103,8 +103,8 @@ class BrokerLock:
         )
 
     def _lock(self) -> bool:
-        """Lock the open lock file exclusively, without waiting; return True. Return False if its name belongs to
-        another file by now; the descriptor stays open then. On an error the descriptor is closed: raises
+        """Lock the open lock file exclusively, without waiting; return True. Return False if the file was removed or
+        replaced since it was opened; the descriptor stays open then. On an error the descriptor is closed: raises
         `RecoveryRefused` if another process holds the lock, else `StorageError`.
         """
         try:
