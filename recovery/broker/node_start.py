@@ -738,7 +738,8 @@ class _Start:
 
     def _refuse_registration(self, identity: Identity, image: MetadataImage) -> None:
         """Raise `StartEndsError` if another broker has registered with the id of one of the node's directories: the
-        controllers refuse this one (`ClusterControlManager.registerBroker`), and it gives up.
+        controllers refuse this one (`ClusterControlManager.registerBroker`), and it gives up. Does nothing if the node
+        id is unknown.
         """
         for root, identifier in identity.directory_ids:
             for broker, registered in sorted(image.brokers.items()):
@@ -814,8 +815,8 @@ class _Start:
     def _election(self, identity: Identity, voters: Voters, state: StateFile) -> NodeAnswer | None:
         """Decide whether the node becomes leader by itself, as the only voter, and set `_leads`. If the start depends
         on other voters, set `condition`. Return None, or an answer if the node waits forever because no leader can be
-        elected; then a consequence and a fault are added. Raises `StartEndsError` before 3.8 if `quorum-state` has
-        other voters than the properties.
+        elected; then a consequence and a fault are added. Raises `StartEndsError` if the only voter cannot be elected
+        (`refuse_state`), and before 3.8 if `quorum-state` has other voters than the properties.
 
         A voter whose entry in the voter set has another directory id does not vote; this adds a fault.
         """
