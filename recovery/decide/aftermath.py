@@ -604,7 +604,7 @@ def _of_transactions(
 
 def _ended_by_later(stop: _Stop, state: int, directory: str, where: str) -> str:
     """Return a sentence about a transaction that the marker of a later one will end; `state` is the later one's.
-    `where` is the place of the transaction's own end marker, in words.
+    `where` says of the transaction's own end marker that it is "lost" or "missing".
     """
     whose, from_on = f"producer {stop.producer_id}{stop.whose}", f"from offset {stop.offset} of {directory} on"
     marker = f"its end marker is {where}, and its coordinator"
