@@ -116,10 +116,10 @@ def refuse_foreign(runs: Runs, allowed: str | None) -> None:
 
 def look_at_earlier(root: FileSystem, runs: Runs) -> Earlier:
     """Compare interrupted executions and undos with the present files. Return which can be completed, which no longer
-    fit, and which were interrupted before their first change. An execution is among the last only if the pointer file
-    names it, if its journal has steps and a half-written pointer file exists, or if its journal has no steps and this
-    machine began it. Only reads. Raises `RecoveryRefused` if a journal is damaged, `StorageError` if a file cannot be
-    read.
+    fit, and which were interrupted before their first change. An execution counts as one of the last in three cases:
+    the pointer file names it; its journal has steps and a half-written pointer file exists; or its journal has no steps
+    and this machine began it. Only reads. Raises `RecoveryRefused` if a journal is damaged, `StorageError` if a file
+    cannot be read.
     """
     fitting: list[tuple[KeptRun, Located]] = []
     stale: list[tuple[KeptRun, str]] = []

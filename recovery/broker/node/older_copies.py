@@ -292,11 +292,11 @@ def epochs_lost(ids: Sequence[tuple[str, int | None]]) -> str:
     """Return what follows "go back to used epochs": the transactional ids, each with the number of epochs if it is
     known, what happens, and what to do. `ids` is empty if none is known.
 
-    A producer begins one epoch above the one that its coordinator knows. If that is the log's, its first batch is out
-    of sequence, or it is taken for an earlier one with this sequence number: acknowledged, and not written. A lower one
-    is refused. The next start aborts the transaction with one epoch more: if the log has a higher one yet, it refuses
-    the marker, which is not sent again, and until it is written every start gets CONCURRENT_TRANSACTIONS
-    (`TransactionMarkerRequestCompletionHandler`).
+    A producer begins one epoch above the one that its coordinator knows. A lower epoch than the log's is refused. With
+    the log's own epoch, its first batch is out of sequence, or it is taken for an earlier one with this sequence
+    number: acknowledged, and not written. The next start of the producer aborts the transaction with one epoch more. If
+    the log has a higher one yet, it refuses the marker, which is not sent again. Until the marker is written, every
+    start gets CONCURRENT_TRANSACTIONS (`TransactionMarkerRequestCompletionHandler`).
     """
     named = [name if back is None else f"{name}: by {back}" for name, back in ids]
     whose = first_of(named, _NAMED) if ids else "ids whose newest epoch is lost with it"

@@ -272,10 +272,10 @@ def partition_consequences(
     strays, partitions created again, partitions without a leader, directories of another topic, moves, and a log
     directory inside another one. Return consequences and faults; both are empty if nothing is wrong.
 
-    Raises `StartEndsError` if the start ends: a partition is in two log directories (from 3.7.1 on, strays do not
-    count), 3.7.0 finds a directory without a topic id, the new name of a moved partition is not free, or files have the
-    names of partitions that are created again in every log directory, or in the one of the metadata log. Raises
-    `StorageError` if a log directory or a file cannot be read.
+    Raises `StartEndsError` in four cases. A partition is in two log directories (from 3.7.1 on, strays do not count).
+    3.7.0 finds a directory without a topic id. The new name of a moved partition is not free. Files have the names of
+    partitions that are created again, in every log directory or in the one of the metadata log. Raises `StorageError`
+    if a log directory or a file cannot be read.
 
     * `image`: the metadata; None if it is unknown, and then only directories without a topic id are strays (from 3.7.1
       on)
