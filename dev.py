@@ -277,7 +277,7 @@ def release() -> None:
 
 
 def ci() -> None:
-    """Run recorded cases, comparisons and builds; then interop and sweep until 45 minutes after the start"""
+    """Run recorded cases, comparisons and builds; then interop, sweep, new examples until 45 minutes after the start"""
     started = float(os.environ.get(STARTED) or time.time())
     setup()
     os.environ["KAFKALOG_SWEEP"] = "ci"
@@ -871,8 +871,9 @@ def _java_version(java: Path) -> int | None:
 
 
 def missing_tools(variables: Mapping[str, str]) -> list[str]:
-    """Return one sentence for each missing tool (JDK, compiler, Maven), with the tests that are then not run; empty if
-    all are there. `variables` are environment variables. Starts the Java programs found to learn their versions.
+    """Return one sentence for each missing tool (a JDK with its compiler, Maven), with the tests that are then not run;
+    empty if all are there. `variables` are environment variables. Starts the Java programs found to learn their
+    versions.
     """
     sentences = []
     java = find_java(variables)
@@ -915,7 +916,7 @@ def _code(command: Sequence[str], **variables: str) -> int:
 def _step(label: str, command: Sequence[str], folder: Path = ROOT, **variables: str) -> None:
     """Run a program in `folder` with `variables` added to the environment, and print its label and its time. If it
     fails, its output is written to stderr and `DevError` raised; otherwise its output is dropped. The program is
-    terminated if this one is interrupted.
+    terminated if this one is interrupted. Raises `OSError` if it cannot be started.
     """
     terminal = sys.stdout.isatty()
     started = shown = time.monotonic()

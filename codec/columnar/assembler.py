@@ -137,10 +137,10 @@ class ArrowAssembler:
     def add_window(self, window: bytes | memoryview, order: Order) -> tuple[int, bool, list[Piece]]:
         """Decode v2 batches from the start of a window. `order` names the wanted offsets and the conditions for
         batches. Return the number of bytes decoded (0 if the window does not begin with a v2 batch that compiled code
-        can decode), a flag, and the Arrow batches completed so far; among them are the records of earlier calls, and a
-        `Fault` for each faulty batch that `add` collected. The flag is True if decoding paused because `_MOST_HELD`
-        record bytes were completed in this call. Otherwise it is False: the window or `order` ended, or the next batch
-        must be examined in Python.
+        can decode), a flag, and the pieces completed so far. The pieces are Arrow batches, also with the records of
+        earlier calls, and a `Fault` for each faulty batch that `add` collected. The flag is True if decoding paused
+        because `_MOST_HELD` record bytes were completed in this call. Otherwise it is False: the window or `order`
+        ended, or the next batch must be examined in Python.
 
         Sets `order.next_offset` to the offset after the decoded batches, and `order.leader_epoch` to the epoch of the
         last. Records that do not fill an Arrow batch stay collected for the next call or `flush`. Arrow batches contain

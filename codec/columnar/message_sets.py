@@ -101,10 +101,10 @@ class _Values:
         self.opened_bytes = 0
 
     def open_from(self, number: int) -> tuple[Int64s | int, Int64s | list[int]]:
-        """Decompress wrapper `number` (index among the wrappers), and as many following ones as one call decompresses
-        with it. Return the addresses and the sizes in bytes of their message sets. If the value of wrapper `number` is
-        null, cannot be decompressed or is too large, the result is (0, [-1]). Otherwise the memory is appended to
-        `keep` and its size added to `opened_bytes`.
+        """Decompress wrapper `number` (index among the wrappers), and perhaps following ones in the same call. Return
+        the addresses and the sizes in bytes of their message sets, in order; the address of a single set is an int. The
+        result is (0, [-1]) if the value of wrapper `number` is null, cannot be decompressed or is too large. Otherwise
+        the memory is appended to `keep` and its size added to `opened_bytes`.
         """
         edge = int(self._edges[np.searchsorted(self._edges, number, side="right")])
         kind = int(self._kinds[number])

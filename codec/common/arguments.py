@@ -169,10 +169,10 @@ def _tuple(takes: Sequence[_Take]) -> _Take:
 
 
 def _container(name: str, origin: type, arguments: Sequence[Any]) -> _Take:
-    """Return the function that checks a container and its elements: all keys and values of a dict, or the first
-    `_MOST_LOOKED_AT` elements of another collection except a mapping. It returns the same container. For an iterator
-    it returns another iterator, which raises `UsageError` at the first element of a wrong type. It raises an exception
-    for a value of another type, a str or a wrong element. The elements of an `Iterable[...]` are checked only if their
+    """Return a function that checks a container and its elements: all keys and values of a dict, the first
+    `_MOST_LOOKED_AT` elements of another collection, nothing inside any other mapping. It returns the same container;
+    for an iterator another one, which raises `UsageError` at the first element of a wrong type. It raises an exception
+    for a str, a value of another type or a wrong element. The elements of an `Iterable[...]` are checked only if their
     type is a plain class, not a union or generic.
     """
     if origin is Iterable and not isinstance(arguments[0], type):

@@ -198,8 +198,9 @@ class Finding(Struct, frozen=True):
 
     @property
     def offsets_and_times(self) -> list[str]:
-        """Texts for a sentence about this finding: first its offsets, then the times of its batch if they are known.
-        Empty if the finding has no offset. If it is about unreadable offsets, these are the texts of `Unread.parts`.
+        """Texts for a sentence about this finding: its offsets, then the times of its batch if they are known. They are
+        the texts of `Unread.parts` if the finding is about unreadable offsets. Empty for any other finding without an
+        offset.
         """
         if self.unread is not None:
             return self.unread.parts

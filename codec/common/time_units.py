@@ -10,9 +10,8 @@ _PER_SECOND = {"seconds": 1, "microseconds": 1_000_000, "nanoseconds": 1_000_000
 
 
 def unit_of(milliseconds: int) -> str | None:
-    """Return the unit ("seconds", "microseconds" or "nanoseconds") that gives a timestamp a date from 1980 to 2099
-    (inclusive). Return None if milliseconds, the right unit, give such a date, or if no unit does. In milliseconds,
-    seconds of these years would lie in the first weeks of 1970, and the other units after the year 9999.
+    """Return the unit ("seconds", "microseconds" or "nanoseconds") in which a timestamp is a date from 1980 to 2099
+    (inclusive). Return None if it is such a date in milliseconds, as it should be, or in none of these units.
     """
     if _FROM_S * 1000 <= milliseconds < _TO_S * 1000:
         return None

@@ -14,9 +14,9 @@ def bad_stream(codec: str, why: object) -> FormatError:
 
 
 def too_large(codec: str, limits: Limits, most: int | None = None) -> LimitExceeded:
-    """Return (not raise) the error for a stream that decompresses to more than `limits.decompressed_batch_bytes`.
-    `most` is the upper bound in bytes that the stream declares (None if unknown). The message names it if it is above
-    the limit.
+    """Return (not raise) the error for a stream that decompresses to more than `limits.decompressed_batch_bytes`, or
+    for uncompressed records of this size if `codec` is "none". `most` is the upper bound in bytes that the stream
+    declares (None if unknown). The message names it if it is above the limit.
     """
     if most is not None and most <= limits.decompressed_batch_bytes:
         most = None  # the stream declares a wrong size

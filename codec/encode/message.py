@@ -80,14 +80,14 @@ def build_messages(
     log_append_time: int = NO_TIMESTAMP,
 ) -> bytes:
     """Build the messages of `records`; with a `codec`, build one wrapper message that contains them. Return empty bytes
-    if there are no records. In a wrapper, offsets are absolute in magic 0. In magic 1 they are relative to
-    `base_offset` (default: the first record's offset), which has no effect elsewhere. The wrapper has the last record's
+    if there are no records. Inside a wrapper of magic 1, offsets are relative to `base_offset` (default: the first
+    record's offset); otherwise they are absolute, and `base_offset` has no effect. The wrapper has the last record's
     offset and the newest timestamp. With LogAppendTime all messages have the timestamp `log_append_time` (ms). Magic 0
-    stores no timestamps.
+    stores no timestamps and ignores `timestamp_type`.
 
-    Raises `UsageError` for an unknown magic, for a compression or timestamp type not defined for it, for a `level`
-    outside its range, and for records that Kafka refuses (record headers, offsets that do not increase, a timestamp
-    below -1).
+    Raises `UsageError` for an unknown magic, a compression that it does not have, magic 1 with NO_TIMESTAMP_TYPE, and a
+    number that does not fit 64 bits. It is raised too for records that Kafka refuses (record headers, offsets that do
+    not increase, a timestamp below -1), and for a `level` outside its range if records are compressed.
     """
     if magic not in _LAYOUTS:
         raise UsageError(f"magic {magic} is not a message format")

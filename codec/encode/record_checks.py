@@ -19,8 +19,8 @@ def is_bytes(value: object) -> bool:
 
 
 def header_bytes(header: Any) -> tuple[bytes, bytes | None]:
-    """Return (name in UTF-8, value) of a `Header` or a tuple of a str and bytes or None. Surrogates in the name become
-    the bytes that they escape. Raises `UsageError` for anything else: a list, or a name that cannot be encoded.
+    """Return (name in UTF-8, value) of a `Header` or of a tuple (str, bytes or None). Surrogates in the name become the
+    bytes that they escape. Raises `UsageError` for anything else, such as a list or a name that cannot be encoded.
     """
     if not isinstance(header, tuple) or len(header) != 2 or not isinstance(header[0], str) or not is_bytes(header[1]):
         raise UsageError(f"{shown(header)} is not a header: that is a pair of a name and bytes or None")

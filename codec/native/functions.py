@@ -156,8 +156,9 @@ _release_buffer.argtypes = [ctypes.POINTER(_Buffer)]
 
 
 def address_of(data: bytes | bytearray | memoryview) -> int:
-    """Return the address of the first byte of a buffer, which may be read-only. The address is valid while the buffer
-    lives. Raises `TypeError` if the object has no buffer, `BufferError` if its bytes are not contiguous.
+    """Return the address of the first byte of a buffer, which may be read-only; of an empty buffer any number, also 0.
+    The address is valid while the buffer lives and is not resized. Raises `TypeError` if the object has no buffer,
+    `BufferError` if its bytes are not contiguous.
     """
     view = _Buffer()
     _get_buffer(data, view, 0)

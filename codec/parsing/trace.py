@@ -286,8 +286,8 @@ class Reader:
         self.blame(UNREAD, position, TRAILING, f"{count} bytes after the last field")
 
     def unread(self, fault: LayoutError) -> None:
-        """Record the bytes left after a fault as one span. The span has the fault as its problem, even if no bytes are
-        left, if no field has a problem.
+        """Record the bytes left after a fault as one span. If no field has a problem, the span has the fault as its
+        problem, even if no bytes are left. If a field has one, there is no span without bytes.
         """
         if next(self.span.problems(), None) is None:
             span = self.raw(UNREAD, self.left, "not read")

@@ -130,9 +130,9 @@ def decode_payload(
 
 
 def open_payload(batch: RecordBatch, limits: Limits) -> tuple[bytes | memoryview | None, Finding | None]:
-    """Return the decompressed record bytes of a v2 batch and None. Return None and a finding if they cannot be
-    decompressed or exceed `limits`, if the record count is negative or above the limit, or for another magic. Both are
-    None for a batch without records.
+    """Return (decompressed record bytes, None) for a v2 batch. Return (None, a finding) if they cannot be decompressed
+    or exceed `limits`, if the record count is negative or above the limit, or for another magic. Both are None for a
+    batch without records.
     """
     header = batch.header
     count = header.records_count if isinstance(header, BatchHeader) else -1

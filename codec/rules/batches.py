@@ -54,8 +54,8 @@ def below_segment(offset: int, base_offset: int) -> tuple[FindingCode, str]:
 
 
 def out_of_place(magic: int, first: int, last: int, base_offset: int) -> tuple[FindingCode, str] | None:
-    """Return the finding code and detail that show why a batch with offsets `first` to `last` (inclusive) cannot be in
-    the segment with this base offset: an unknown magic, impossible offsets, a last offset below the base offset, or the
+    """Return (finding code, detail) if a batch with offsets `first` to `last` (inclusive) cannot be in the segment with
+    this base offset. The reasons are an unknown magic, impossible offsets, a last offset below the base offset, and the
     largest 64-bit number as last offset. Return None if the batch can be in the segment.
     """
     if magic not in MAGICS:

@@ -313,8 +313,9 @@ def roll_forward(
 def _having_done(journal: Journal, script: Script, done: set[int]) -> Located:
     """Return the state of an execution in which the operations numbered `done` are done. A stretch is a series of
     operations that are ordered only within each partition directory. The position in the result is the start of the
-    first stretch with an operation that is not done, and `further` has the directories that are further in this
-    stretch. If all operations are done, the position is the end of the script.
+    first stretch with an operation that is not done. `further` has each partition directory with done operations in
+    this stretch, and the number after the last of them. If all operations are done, the position is the end of the
+    script and `further` is empty.
     """
     for first, end in script.stretches:
         here = [number for number in range(first, end) if number in done]
@@ -348,10 +349,9 @@ def _together(disks: Disks, script: Script, wave: Sequence[int]) -> Iterator[Non
 
 
 def _flush_done(disks: Disks, located: Located) -> None:
-    """Flush (fsync) the files and directories changed by the last done operations, because an interrupted process may
-    not have flushed them. These are the done operations of the last stretch that was begun. A stretch is a series of
-    operations that are ordered only within each partition directory. Does nothing if no operation is done. Raises
-    `StorageError` if flushing fails.
+    """Flush (fsync) the files and directories changed by the done operations of the last stretch that was begun,
+    because an interrupted process may not have flushed them. A stretch is a series of operations that are ordered only
+    within each partition directory. Does nothing if no operation is done. Raises `StorageError` if flushing fails.
     """
     done = located.done
     if not done:

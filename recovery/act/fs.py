@@ -439,9 +439,10 @@ class FileSystem(Flushing):
             )
 
     def rename(self, path: str, target: str, other: FileSystem | None = None) -> None:
-        """Rename a file or directory within this root or into the root `other`; an existing file `target` is replaced.
-        Nothing is flushed: the names are durable after `sync_directory` of both directories. A deferred flush of `path`
-        becomes one of `target`. Raises `StorageError` if `path` is missing, or the roots are on different file systems.
+        """Rename a file or directory within this root or into the root `other`. A file replaces a file `target`, and a
+        directory an empty directory `target`. Nothing is flushed: the names are durable after `sync_directory` of both
+        directories. A deferred flush of `path` becomes one of `target`. Raises `StorageError` if `path` is missing or
+        cannot replace `target`, or if the roots are on different file systems.
         """
         with self._wrapped("rename the file", path):
             self._forget(path)
@@ -500,7 +501,9 @@ class FileSystem(Flushing):
             os.utime(parent, ns=(mtime_ns, mtime_ns))
 
     def remove_directory(self, path: str) -> None:
-        """Remove an empty directory; its parent is not flushed. Raises `StorageError` if it is missing or not empty."""
+        """Remove an empty directory; its parent is not flushed. Raises `StorageError` if it is missing, not empty or
+        not a directory.
+        """
         with self._wrapped("remove the directory", path):
             self._forget(path)
             parent, name = self._at(path)
@@ -538,8 +541,8 @@ class FileSystem(Flushing):
 
     def walk(self, path: str, depth: int = 0) -> Iterator[tuple[str, os.stat_result]]:
         """Yield (path below the root, lstat) of everything below a directory, sorted by name within each directory, a
-        directory before its content. Symbolic links are yielded and not followed. An entry that disappears meanwhile is
-        skipped. `depth` is the number of levels already entered.
+        directory before its content. Symbolic links are yielded and not followed. An entry that disappears before its
+        lstat is skipped. `depth` is the number of levels already entered.
 
         Raises `RecoveryRefused` below more than 100 levels, `StorageError` if a directory is missing or cannot be
         listed.
@@ -562,8 +565,9 @@ class FileSystem(Flushing):
     @contextlib.contextmanager
     def locked_directory(self, path: str) -> Iterator[bool]:
         """Lock a directory within this context (`flock`, exclusive, without waiting). Its value is True if the
-        directory is locked, and also if the file system has no locks; False if another process holds the lock. The lock
-        ends with the context or the process. Raises `StorageError` if the directory cannot be opened or locked.
+        directory is locked, and also if the file system has no locks; False if it is locked already, by another process
+        or by this one. The lock ends with the context or the process. Raises `StorageError` if the directory cannot be
+        opened or locked.
         """
         with self._wrapped("lock the directory", path):
             parent, name = self._at(path)

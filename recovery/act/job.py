@@ -58,8 +58,7 @@ Agreed = TypeVar("Agreed", bound=AgreedPlan)
 
 def by_root(roots: Sequence[str], expected: Sequence[Agreed | None] | None) -> dict[str, Agreed | None]:
     """Return a dict: log directory -> the plan that the caller agreed to, or None. `expected` has these plans in the
-    order of `roots`. The dict is empty if `expected` is None. Raises `UsageError` if there is not one plan, or None,
-    for each directory.
+    order of `roots`. The dict is empty if `expected` is None. Raises `UsageError` if the two have different lengths.
     """
     if expected is None:
         return {}
@@ -299,9 +298,9 @@ def _plan(job: Job[Struct, Planned, Result], opened: Transaction) -> Planned | N
 
 
 def _agree(job: Job[Struct, Planned, Result], opened: Transaction, planned: Planned) -> None:
-    """Check a plan: compare it with the plan that was agreed to, show it, check consent, and if it has actions,
-    quarantine, permissions and disk space. Raises `RecoveryRefused` at the first check that fails; changes nothing.
-    Raises `StorageError` if the quarantine cannot be examined.
+    """Check a plan: compare it with the plan that was agreed to, show it, and check consent. If it has actions, check
+    also quarantine, permissions and disk space. Raises `RecoveryRefused` at the first check that fails; changes
+    nothing. Raises `StorageError` if the quarantine cannot be examined.
     """
     job.compare(opened, planned)
     job.describe(planned)
@@ -347,7 +346,7 @@ def _naming_changed(opened: Mapping[str, Transaction]) -> Iterator[None]:
 def _noted(job: Job[Struct, Planned, Result], root: str, refused: list[RecoveryRefused]) -> Iterator[None]:
     """Append a `RecoveryRefused` raised within this context to `refused` instead of raising it, so that the caller
     continues with the next directory; if the job has several directories, the error names `root`. Other errors are
-    raised, as in `_about`.
+    raised; an error of kafkalog without a directory gets `root`.
     """
     try:
         with _about(job, root):

@@ -58,11 +58,14 @@ def _refuse_if_held_here(root: str) -> None:
 
 
 class BrokerLock:
-    """Context manager that holds the lock of one log directory. Raises `RecoveryRefused` if another process holds it.
+    """Context manager that holds the lock of one log directory. Raises `RecoveryRefused` if a process, also this one,
+    holds it, or if the directory belongs to another user and this one is not root. Raises `StorageError` if the file
+    `.lock` cannot be opened or locked, or is not a regular file. Sets `mtime_before` of `fs`.
 
-    The file is removed at the end if it did not exist before, as in the broker. A file that is created here says so in
-    its content, with the directory's earlier time, so that one left behind by a killed process is recognized and
-    removed with the next lock, unless that ends with a refusal, which changes nothing.
+    The file is removed at the end if it did not exist before, as in the broker; the directory then gets back its
+    modification time. A file that is created here says so in its content, with the directory's earlier time. So the
+    next lock recognizes a file that a killed process left behind, and removes it. It is left if that lock ends with a
+    refusal, which changes nothing.
     """
 
     def __init__(self, fs: FileSystem) -> None:
@@ -103,8 +106,8 @@ class BrokerLock:
         )
 
     def _lock(self) -> bool:
-        """Lock the open lock file exclusively, without waiting; return True. Return False if its name belongs to
-        another file by now; the descriptor stays open then. On an error the descriptor is closed: raises
+        """Lock the open lock file exclusively, without waiting; return True. Return False if the file was removed or
+        replaced since it was opened; the descriptor stays open then. On an error the descriptor is closed: raises
         `RecoveryRefused` if another process holds the lock, else `StorageError`.
         """
         try:

@@ -190,9 +190,9 @@ def _foreign(fs: FileSystem, run_id: str) -> str | None:
 
 def _remove(run: RunInfo, left: dict[str, str]) -> bool:
     """Delete an execution: rename its document to `purging.json`, remove the kept files, its other documents,
-    `purging.json` and its directory; then the quarantine if it is empty. Return True. If another process has locked it
-    or begun it since, put the reason into `left` by its id and return False with nothing removed. Raises
-    `StorageError`.
+    `purging.json` and its directory; then the quarantine if it is empty. Return True. If another process has locked the
+    execution, or has begun it since it was listed, `left` gets the reason under its id; return False with nothing
+    removed. Raises `StorageError` if a file cannot be removed.
     """
     place = os.path.dirname(run.directory)
     with FileSystem(place) as fs, fs.locked_directory(run.run_id) as is_stopped:

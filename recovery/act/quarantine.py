@@ -221,7 +221,8 @@ class Runs:
 
     def create(self) -> FileSystem:
         """Open the quarantine of a new execution; it and missing directories above it are created durably. The caller
-        closes the result. Raises `RecoveryRefused` if it cannot be created or opened.
+        closes the result. Raises `RecoveryRefused` if it cannot be created or opened, or if a document in a quarantine
+        is damaged.
         """
         try:
             return FileSystem.create(self.place)
@@ -269,10 +270,10 @@ class Runs:
         self._leave(root, Pointer(self._pointer.owner, self._pointer.places, at_work) if is_needed else None)
 
     def tidy(self, root: FileSystem) -> None:
-        """Remove from the pointer file every execution that has ended or has no document any more, and if there was
-        one, delete the file if nothing needs it (see `end`). A half-written pointer file is removed too. A process
-        leaves these if it is killed after its last change. Raises `StorageError`, and `RecoveryRefused` if a document
-        is damaged.
+        """Remove from the pointer file every execution that has ended or has no document any more. If there was one,
+        the pointer file is deleted unless something needs it (see `end`). Remove a half-written pointer file too. A
+        process leaves these if it is killed after its last change. Raises `StorageError`, and `RecoveryRefused` if a
+        document is damaged.
         """
         unfinished = {run.run_id for run in self.all() if run.name in (PREPARING, *_UNFINISHED)}
         for run_id in self.at_work:

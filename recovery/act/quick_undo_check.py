@@ -54,9 +54,10 @@ def why_not_undoable(runs: Runs, run: KeptRun) -> str | None:
 
 def _compare(disks: Disks, run: KeptRun) -> None:
     """Compare the present files with the state that an ended execution left, by kind and size. Files that the execution
-    relied on without changing them are also compared by modification time; staged files are not compared. Raises
-    `Unexpected` for the first place that differs, and for a new entry in a directory that the execution touched. Raises
-    `FormatError` if the journal contradicts itself, `StorageError` if a place cannot be examined.
+    relied on without changing them are also compared by modification time, and a truncated file must have no other hard
+    link. Staged files are not compared. Raises `Unexpected` for the first place that differs, and for a new entry in a
+    directory that the execution touched. Raises `FormatError` if the journal contradicts itself, `StorageError` if a
+    place cannot be examined.
     """
     script = describe(run.journal, os.path.join(run.directory, run.name))
     ended = Located(journal=run.journal, script=script, position=len(script.operations))

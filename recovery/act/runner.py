@@ -116,10 +116,10 @@ def refuse_foreign(runs: Runs, allowed: str | None) -> None:
 
 def look_at_earlier(root: FileSystem, runs: Runs) -> Earlier:
     """Compare interrupted executions and undos with the present files. Return which can be completed, which no longer
-    fit, and which were interrupted before their first change. An execution is among the last only if the pointer file
-    names it, if its journal has steps and a half-written pointer file exists, or if its journal has no steps and this
-    machine began it. Only reads. Raises `RecoveryRefused` if a journal is damaged, `StorageError` if a file cannot be
-    read.
+    fit, and which were interrupted before their first change. An execution counts as one of the last in three cases:
+    the pointer file names it; its journal has steps and a half-written pointer file exists; or its journal has no steps
+    and this machine began it. Only reads. Raises `RecoveryRefused` if a journal is damaged, `StorageError` if a file
+    cannot be read.
     """
     fitting: list[tuple[KeptRun, Located]] = []
     stale: list[tuple[KeptRun, str]] = []
@@ -155,11 +155,11 @@ def _as_before(root: FileSystem, run: KeptRun) -> Located | None:
 
 
 def settle(root: FileSystem, runs: Runs, earlier: Earlier) -> CompletedRuns:
-    """Mark interrupted executions that no longer fit as superseded, and remove the copies of executions that had
-    changed nothing, except while another process holds their lock. Both are removed from the pointer file, and so are
-    executions that have ended (`Runs.tidy`). Executions that can be completed are left unchanged. Return the ids of the
-    superseded ones with the reasons, in `superseded`. Raises `StorageError` if a file cannot be read or written,
-    `RecoveryRefused` if a document is damaged.
+    """Mark interrupted executions that no longer fit the files as superseded. Remove the copies of executions that had
+    changed nothing, unless another process holds their lock. These and ended executions are also removed from the
+    pointer file (`Runs.tidy`). Executions that can be completed are left unchanged. Return a `CompletedRuns` whose
+    `superseded` has the ids of the superseded ones with the reasons. Raises `StorageError` if a file cannot be read or
+    written, `RecoveryRefused` if a document is damaged.
     """
     for run, _why in earlier.stale:
         with _quarantine_of(run) as quarantine:
@@ -176,10 +176,10 @@ def settle(root: FileSystem, runs: Runs, earlier: Earlier) -> CompletedRuns:
 
 def _discard(root: FileSystem, runs: Runs, run: KeptRun, located: Located | None) -> None:
     """Remove the quarantine directory of an execution that was interrupted before its first change, and its entry in
-    the pointer file. Does nothing if another process holds the execution's lock, or if the execution has begun since.
-    If it was announced (`Runs.is_announced`) and `located` is given, the log directory gets back the modification time
-    from before the execution, and `root.mtime_before` is set to it. Raises `StorageError` if a file cannot be read or
-    changed, `RecoveryRefused` if a document is damaged.
+    the pointer file. Does nothing if another process holds the execution's lock, or has begun or removed the execution
+    since. If it was announced (`Runs.is_announced`) and `located` is given, the log directory gets back the
+    modification time from before the execution, and `root.mtime_before` is set to it. Raises `StorageError` if a file
+    cannot be read or changed, `RecoveryRefused` if a document is damaged.
     """
     with _quarantine_of(run) as quarantine, quarantine.locked_directory(run.run_id) as is_stopped:
         if not is_stopped or document_of(run.place, run.run_id) != PREPARING:

@@ -88,8 +88,9 @@ class Transaction:
 
     def refuse_unfinished(self) -> None:
         """Raise `RecoveryRefused` if an execution (a journaled change) was interrupted and can still be completed or
-        undone, if another machine began an unfinished one, or if a document is damaged. The advice of the error names
-        `recover`, which completes it, and `undo`, which reverses it. Raises `StorageError` if a file cannot be read.
+        undone, if another machine began an unfinished one, or if a document is damaged. The advice about an unfinished
+        execution names `recover`, which completes it, and `undo`, which reverses it. Raises `StorageError` if a file
+        cannot be read.
         """
         self.refuse_foreign()
         for run, _located in self.earlier.fitting:
@@ -197,9 +198,9 @@ class Transaction:
 
 
 def refuse_unfinished(roots: Sequence[str], keeping: Keeping = _BESIDE) -> None:
-    """Raise `RecoveryRefused` as `Transaction.refuse_unfinished` does, for the first of these log directories with an
-    interrupted execution. If there are several directories, the error names it. Takes no lock and only reads. `keeping`
-    is as in `transaction`. Raises `StorageError` if a directory cannot be read.
+    """Raise `RecoveryRefused` as `Transaction.refuse_unfinished` does, for the first of these log directories that
+    gives a reason. If there are several directories, the error names it. Takes no lock and only reads. `keeping` is as
+    in `transaction`. Raises `StorageError` if a directory cannot be read.
     """
     for root in roots:
         with FileSystem(root) as fs:

@@ -82,7 +82,7 @@ def _without(result: BrokerResult, root: str, facts: TopicFacts) -> BrokerResult
 
 
 def meta_properties_finding(tree: Tree, root: str, facts: TopicFacts) -> Finding | None:
-    """Return the finding META_PROPERTIES_INVALID as in `verify`; None if there is no fault. It is an error if
+    """Return the finding META_PROPERTIES_INVALID that `verify` reports; None if there is no fault. It is an error if
     `meta.properties` cannot be parsed, has an id that `refused_id` reports, or is missing although the node uses KRaft.
     It is a warning if only the directory id is missing and the metadata has one for this directory. Its path is
     relative to the log directory `root`. Raises `StorageError` if a file cannot be read.

@@ -720,8 +720,8 @@ class _Start:
     def _led(self, replay: Replay, loaded: LoadedMetadata, bootstrap: Bootstrap, state: StateFile) -> Replay:
         """Return the metadata of a node that leads by itself: `replay`, or the result of `_begun_anew` if it is empty.
         Adds a consequence if the metadata log was dropped, ends earlier than before or has nothing of the epoch in
-        which the node led last; and, if `replay` is not empty, one if the snapshot is cut and those of a migration from
-        ZooKeeper.
+        which the node led last. If `replay` is not empty, adds one if the snapshot is cut, and those of a migration
+        from ZooKeeper.
         """
         is_dropped = any(
             consequence.kind is ConsequenceKind.METADATA_LOG_DROPPED for consequence in loaded.consequences
@@ -748,7 +748,8 @@ class _Start:
 
     def _refuse_registration(self, identity: Identity, image: MetadataImage) -> None:
         """Raise `StartEndsError` if another broker has registered with the id of one of the node's directories: the
-        controllers refuse this one (`ClusterControlManager.registerBroker`), and it gives up.
+        controllers refuse this one (`ClusterControlManager.registerBroker`), and it gives up. Does nothing if the node
+        id is unknown.
         """
         for root, identifier in identity.directory_ids:
             for broker, registered in sorted(image.brokers.items()):
@@ -824,8 +825,8 @@ class _Start:
     def _election(self, identity: Identity, voters: Voters, state: StateFile) -> NodeAnswer | None:
         """Decide whether the node becomes leader by itself, as the only voter, and set `_leads`. If the start depends
         on other voters, set `condition`. Return None, or an answer if the node waits forever because no leader can be
-        elected; then a consequence and a fault are added. Raises `StartEndsError` before 3.8 if `quorum-state` has
-        other voters than the properties.
+        elected; then a consequence and a fault are added. Raises `StartEndsError` if the only voter cannot be elected
+        (`refuse_state`), and before 3.8 if `quorum-state` has other voters than the properties.
 
         A voter whose entry in the voter set has another directory id does not vote; this adds a fault.
         """

@@ -117,9 +117,9 @@ def directories_of_node(root: str, roots: Sequence[str]) -> list[str]:
 
 
 def _log_directory_of(path: str) -> str:
-    """Parent of `path` if it is a partition directory; any other path unchanged. A directory that is only called like
-    one, such as `logs-1`, is a partition directory if it has a partition's files, or if its parent is a log directory
-    with a `meta.properties`. A directory with a `meta.properties` of its own is returned unchanged.
+    """Return the absolute path of the parent of `path` if `path` is a partition directory; any other path unchanged. A
+    partition directory has a name like one, has no `meta.properties` of its own, and has a partition's files or a
+    `meta.properties` beside it. A log directory can have such a name too, for example `logs-1`.
     """
     whole = os.path.abspath(path)
     parent = os.path.dirname(whole)
@@ -150,7 +150,7 @@ def _live(root: str) -> frozenset[str]:
 
 def findings_for(start: NodeStart, root: str, roots: Sequence[str]) -> list[Finding]:
     """Return the findings about a node's start that are reported for the log directory `root`. Each finding is reported
-    for one directory only: the one that contains its file, else the first of `roots`.
+    for one directory only: the one that contains its file, else the first of `roots` (`root` if there are none).
     """
     real = os.path.realpath(root)
     first = os.path.realpath(roots[0]) if roots else real

@@ -589,8 +589,8 @@ class _PartitionVerifier:
                 self._found(FindingCode.SNAPSHOT_MISMATCH, problem, path)
 
     def _other_segments(self) -> None:
-        """Add to the finding about the first entry of a time index if its segment is perhaps another one than the index
-        and a producer snapshot were made of.
+        """Add a clause to the finding about the first entry of a time index, if its segment is perhaps not the one from
+        which the index and a producer snapshot were made (`other_segment`).
         """
         findings = self.report.findings
         for number, finding in enumerate(findings):

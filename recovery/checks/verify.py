@@ -214,9 +214,9 @@ def _ask(
 
 
 def hanging_transactions(report: PartitionReport, coordinators: Coordinators, facts: TopicFacts) -> Iterator[Finding]:
-    """Yield a TRANSACTION_HANGING finding about each transaction that is open at the end of a log and that its
-    coordinator, by its log in the broker's directories, will not end, or will end differently than it was decided.
-    `facts` come from the broker's metadata log.
+    """Yield a TRANSACTION_HANGING finding about each transaction that is open at the end of a log, if its coordinator
+    will not end it, or will end it differently than it was decided. The coordinator's log is read in the broker's
+    directories. `facts` come from the broker's metadata log.
     """
     directory = os.path.basename(report.path)
     name = parse_partition_directory(directory)

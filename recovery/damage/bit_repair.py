@@ -139,8 +139,8 @@ def _apply(columns: tuple[int, ...], register: int) -> int:
 
 
 def _covered(data: bytes) -> Iterator[tuple[int, int, str]]:
-    """Yield the one flipped bit that explains why the checksum of the batch `data` does not match, in the covered bytes
-    or in the checksum itself: its byte position in the batch, its bit (0 is the lowest), and the name of its field.
+    """Find the one flipped bit that explains the wrong checksum of the batch `data`. It is in the covered bytes or in
+    the checksum itself. Yield its byte position in the batch, its bit (0 is the lowest), and the name of its field.
     Yields nothing if the checksum matches, no single bit explains it, or the batch is too large (`MAX_BYTES`).
     """
     covered = data[BATCH_CRC_START:]

@@ -514,8 +514,8 @@ class _Walk:
 
     def _is_unreached(self, first: int, base: int) -> bool:
         """Whether a fetch at offset `first` leads to an empty segment and not to the segment at `base`, which has a
-        batch there: a broker reads from the segment with the greatest base offset at or below the offset asked for, and
-        goes on in the next one (`LocalLog.read`).
+        batch there. A broker reads from the segment with the greatest base offset at or below the offset that is asked
+        for, and then from the next one (`LocalLog.read`).
         """
         number = bisect_right(self._bases, first) - 1
         return number >= 0 and self._bases[number] > base and self._bases[number] in self._empty

@@ -24,10 +24,13 @@ OTHER_SEGMENT = "perhaps another segment than its time index and producer snapsh
 
 
 def other_segment(partition: Partition, time_index: str, limits: Limits) -> str | None:
-    """Return a clause that contains `OTHER_SEGMENT` if no entry of the time index at this path has the timestamp of
-    a batch of its segment, and a producer snapshot contradicts the batch at the last offset of a producer that it
-    lists: another last offset, sequence number, producer or timestamp. None if one of both fits or is missing, or if
-    the segment is damaged. Raises `StorageError` if a file cannot be read.
+    """Return a clause that contains `OTHER_SEGMENT` if the segment of the time index at this path is perhaps another
+    one than the index was made of. This is so if no entry of the index has the largest timestamp of a batch of the
+    segment, and some producer snapshot contradicts a batch. The snapshot then lists a producer with a last offset in
+    this batch, which has another last offset, sequence number, producer or timestamp.
+
+    None otherwise. None also if the segment is missing, is damaged or has no batch of magic 2. Snapshots that are
+    damaged are ignored. Raises `StorageError` if a file cannot be read.
     """
     bases = [segment.base_offset for segment in partition.segments]
     parsed = parse_segment_file(os.path.basename(time_index))

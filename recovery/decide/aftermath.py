@@ -235,11 +235,14 @@ def of_look_ups(
     results: Mapping[str, LoadedPartition],
     rules: Rules,
 ) -> Iterator[LossConsequence]:
-    """Yield a `records_skipped` consequence for each offset index with an entry that leads to the wrong place, and a
-    `wrong_times` consequence for each partition with such time indexes, which also says if retention deletes another
-    number of segments once they are rebuilt. Indexes in `changed` are left out. Paths are relative to the log
-    directory. `tree` are its files after the plan, `results` its partitions then, by directory. Raises `StorageError`
-    if a file cannot be read, `UsageError` for a setting of retention or of the cleaner that Kafka would refuse.
+    """Yield a `records_skipped` consequence for each offset index with an entry that leads to the wrong place. Then
+    yield one `wrong_times` consequence for each partition with time indexes that are wrong. It also says if retention
+    deletes another number of segments once they are rebuilt. Indexes in `changed` are left out. Each finding of
+    `other_segment` gives a `wrong_times` consequence of its own, also for an index in `changed`.
+
+    Paths are relative to the log directory. `tree` are its files after the plan, `results` its partitions then, by
+    directory. Raises `StorageError` if a file cannot be read, `UsageError` for a setting of retention or of the cleaner
+    that Kafka would refuse.
     """
     of_times: dict[str, list[str]] = {}
     for finding in findings:
@@ -518,9 +521,9 @@ def _groups_of(lost: Sequence[LostRange], commits: Sequence[tuple[int, str, int]
 def _ids_of(
     lost: Sequence[LostRange], epochs: Sequence[tuple[int, str, tuple[int, int]]]
 ) -> list[tuple[str, int | None]]:
-    """Return the transactional ids, sorted, whose newest epoch is among what is lost but can still be read, and which
-    have an earlier one left, each with the number of epochs in between; None for an earlier producer. `epochs` are as
-    `Coordinators.epochs_in` returns them.
+    """Return (transactional id, number of epochs) for each id whose newest epoch can still be read in `lost`, and that
+    has an earlier epoch elsewhere; sorted by id. The number is the difference of the two epochs; None if the earlier
+    one is of another producer. `epochs` are as `Coordinators.epochs_in` returns them.
     """
     newest = {name: epoch for _offset, name, epoch in epochs}
     left = {name: epoch for offset, name, epoch in epochs if not _is_lost(offset, lost)}
@@ -603,7 +606,9 @@ def _of_transactions(
 
 
 def _ended_by_later(stop: _Stop, state: int, directory: str, where: str) -> str:
-    """Return a sentence about a transaction that the marker of a later one will end; `state` is the later one's."""
+    """Return a sentence about a transaction that the marker of a later one will end; `state` is the later one's.
+    `where` says of the transaction's own end marker that it is "lost" or "missing".
+    """
     whose, from_on = f"producer {stop.producer_id}{stop.whose}", f"from offset {stop.offset} of {directory} on"
     marker = f"its end marker is {where}, and its coordinator"
     if state == _ONGOING:
@@ -692,10 +697,10 @@ def _stops(
     *,
     is_hurt: bool,
 ) -> Iterator[_Stop]:
-    """Yield each transaction that is open in the producer snapshot at the log end offset, if there is one, although it
-    has or may have ended: by its coordinator (`Coordinators.endings`), or because the last producer snapshot of
-    `before`, if it can be parsed, lies above its first offset and does not list it. If the log here loses nothing
-    (`is_hurt` is False), snapshots of `before` do not count. Raises `StorageError` if a file cannot be read.
+    """Yield transactions that are open in the producer snapshot at the log end offset, although they have or may have
+    ended. First those that their coordinator has or may have ended (`_decided`). Then, if the log here loses something
+    (`is_hurt`), each other one that begins below the last producer snapshot of `before` and is not open in it. Yields
+    nothing if there is no snapshot at the log end offset. Raises `StorageError` if a file cannot be read.
     """
     path = f"{result.name}/{segment_file(result.log_end_offset, FileKind.PRODUCER_SNAPSHOT)}"
     opened = _open_at_end(after, path)

@@ -81,8 +81,9 @@ def _carried_out(
 ) -> list[WayResult]:
     """Return the results of the broker's start, which comes first, and of the recoveries that use neither other copies
     nor the remote tier. The other recoveries are simulated in memory, only for the partitions in `hurt`, and the
-    requested one is among them if plans compare its mode. If `hurt` is empty, nothing is simulated: the result of the
-    requested recovery stands as mode safe, or the unchanged tree if mode kafka was requested.
+    requested one is among them if plans compare its mode. If `hurt` is empty, nothing is simulated, because mode safe
+    would leave what the requested recovery leaves: that is then the result for mode safe. If mode kafka was requested,
+    it is the unchanged tree.
 
     A simulated recovery with bit repair is left out if it repairs nothing. Examination below the recovery point
     (`full`) is simulated only if mode safe leaves something that it could repair. Raises `StorageError` if a file

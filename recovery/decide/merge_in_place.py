@@ -80,8 +80,8 @@ def merge_in_place(survey: Survey, tree: Tree, copies: Sequence[str], rules: Rul
 
     A partition whose copies do not belong together, whose other copies cannot be read, or whose merged log a broker
     would truncate is left as it is; the reason is in the result's `refusals`. Each time a broker would truncate merged
-    logs, `recover` is called again without them. Files of contributing copies are added to `survey.outside`. Raises
-    `StorageError` if a file cannot be read.
+    logs, `recover` is called again without them. The segments of the other copies of a partition are added to
+    `survey.outside` if `_merged` gives a log for it. Raises `StorageError` if a file cannot be read.
     """
     refusals: dict[str, str] = {}
     merged: dict[str, _Merged] = {}

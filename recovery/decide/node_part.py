@@ -146,8 +146,9 @@ def _with_node(plan: Plan, rules: Rules, start: NodeStart, after: NodeStart | No
 
 def _with_consequences(plan: Plan, rules: Rules) -> Plan:
     """Return the plan with the consequences of the node's start added (`Plan.node_then`). Consequences of partitions
-    that no directory of the node has are only added to the plan of its first directory, and only if all are given.
-    Unchanged without a forecast of the node's start. Raises `StorageError` if a file cannot be read.
+    that no directory of the node has are added only to the plan of the node's first directory, and only if all its
+    directories were given. Unchanged without a forecast of the node's start. Raises `StorageError` if a file cannot be
+    read.
     """
     start, facts = plan.broker.node_then, rules.facts
     if start is None:
@@ -191,7 +192,7 @@ def _replaced(plan: Plan, start: NodeStart) -> dict[str, int]:
 
 
 def _without_directory(start: NodeStart) -> list[str]:
-    """Names of the partitions that the start loses, and of which the node has no directory that keeps its name."""
+    """Names of the partitions that the start loses, except those whose directory exists and keeps its name."""
     return [
         name
         for name in start.lost

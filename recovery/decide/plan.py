@@ -572,10 +572,10 @@ def _with_marker(survey: Survey, actions: Sequence[RecoveryAction], epoch: int |
 def _with_refusals(
     ways: Sequence[RecoveryWay], mode: Mode, in_every_mode: str | None, refused: tuple[str, str] | None
 ) -> list[RecoveryWay]:
-    """Return the ways, each with the reason why recovery declines it. A way's own reason has precedence.
-    `in_every_mode` is a reason for all ways. Without it, `refused` counts: the name and sentence of the plan's refusal.
-    It does not apply to merging or to the broker's start. It applies to no way if the plan's mode is not compared with
-    others, such as strict or kafka.
+    """Return the ways, each with the reason why recovery declines it, if there is one. A way's own reason has
+    precedence. `in_every_mode` is a reason for all ways. Without it, `refused` counts: the name and sentence of the
+    plan's refusal. It does not apply to merging or to the broker's start. It applies to no way if the plan's mode is
+    not compared with others, such as strict or kafka.
     """
     if in_every_mode is not None:
         return [structs.replace(way, refusal=way.refusal or in_every_mode) for way in ways]
@@ -613,9 +613,10 @@ def _with_copy(finding: Finding, copied: Mapping[str, tuple[str, bool]]) -> Find
 def _to_copy(
     root: str, copied: Mapping[str, tuple[str, bool]], renamed: Mapping[str, str], topics: TopicFacts
 ) -> tuple[tuple[str, str], ...]:
-    """Paths of the copies of missing partitions, also of those in a `lost+found` beside the log directory, each with
-    the path to copy it to. Left out are copies of another topic, and partitions of which a renamed directory is there,
-    or another broker in sync, from which a start fetches them.
+    """Return (path of a copy, path to copy it to) for missing partitions, sorted by partition directory. The copies are
+    those in `copied` that are of the topic, and directories in a `lost+found` beside the log directory (in `renamed`).
+    Left out are partitions that have a renamed directory inside the log directory, and those that another broker has in
+    sync: a start fetches them.
     """
     def others(name: str) -> bool:
         parsed = parse_partition_directory(name)

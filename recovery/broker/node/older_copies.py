@@ -108,8 +108,8 @@ def sentence_of_reused(used: Sequence[tuple[str, int]], next_block: int, page: s
 
 def sentence_of_older_metadata(later: Sequence[tuple[str, int, int]], next_block: int | None, page: str) -> str:
     """Return the sentence about metadata that is older than the logs: `later` are (partition directory, last leader
-    epoch of its log, leader epoch in the metadata). If it is empty, the logs have producer ids that the metadata hands
-    out again from `next_block` on. `page` is a page of the runbook.
+    epoch of its log, leader epoch in the metadata). If `later` is empty, the logs have producer ids that the metadata
+    hands out again from `next_block` on (None: 0). `page` is a page of the runbook.
     """
     whose, other = " in ZooKeeper" if page == ZOOKEEPER_PAGE else "", ""
     if later:
@@ -241,9 +241,9 @@ def consequences_of_older_logs(
 def _behind_their_logs(
     of_transactions: Sequence[PartitionDirectory], epochs: Mapping[int, int], coordinators: Coordinators
 ) -> list[StartConsequence]:
-    """Return an OLDER_LOGS consequence about the logs `of_transactions` that are whole and have a lower epoch of a
-    producer than `epochs`; empty if there are none. Logs that are not whole are left out, because their loss is
-    reported.
+    """Return one OLDER_LOGS consequence about those of the logs `of_transactions` that have a lower epoch of a producer
+    than `epochs`; empty if there are none, or the ids are not known. Logs that are not whole are left out, because
+    their loss is reported.
     """
     if not of_transactions or not epochs or coordinators.transactions is None:
         return []
@@ -261,7 +261,7 @@ def _behind_their_logs(
 
 def _transactional_epochs(directories: Iterable[PartitionDirectory], producers_of: ProducersOf) -> dict[int, int]:
     """Return the highest epoch by producer id of the producers with a transaction, open or ended, in the producer
-    snapshots of live logs. Raises `StorageError` if a snapshot cannot be read.
+    snapshots that `producers_of` reads; empty if there are none. Raises `StorageError` if a snapshot cannot be read.
     """
     epochs: dict[int, int] = {}
     for directory in directories:
@@ -292,11 +292,11 @@ def epochs_lost(ids: Sequence[tuple[str, int | None]]) -> str:
     """Return what follows "go back to used epochs": the transactional ids, each with the number of epochs if it is
     known, what happens, and what to do. `ids` is empty if none is known.
 
-    A producer begins one epoch above the one that its coordinator knows. If that is the log's, its first batch is out
-    of sequence, or it is taken for an earlier one with this sequence number: acknowledged, and not written. A lower one
-    is refused. The next start aborts the transaction with one epoch more: if the log has a higher one yet, it refuses
-    the marker, which is not sent again, and until it is written every start gets CONCURRENT_TRANSACTIONS
-    (`TransactionMarkerRequestCompletionHandler`).
+    A producer begins one epoch above the one that its coordinator knows. A lower epoch than the log's is refused. With
+    the log's own epoch, its first batch is out of sequence, or it is taken for an earlier one with this sequence
+    number: acknowledged, and not written. The next start of the producer aborts the transaction with one epoch more. If
+    the log has a higher one yet, it refuses the marker, which is not sent again. Until the marker is written, every
+    start gets CONCURRENT_TRANSACTIONS (`TransactionMarkerRequestCompletionHandler`).
     """
     named = [name if back is None else f"{name}: by {back}" for name, back in ids]
     whose = first_of(named, _NAMED) if ids else "ids whose newest epoch is lost with it"
@@ -326,7 +326,8 @@ def _of_older_log(
     files: NodeFiles, directory: PartitionDirectory, known: int, led: int, coordinators: Coordinators
 ) -> Fault:
     """Return the fault of a log that knows leader epoch `known`, and that this node led in epoch `led`. Its `lacks` is
-    the number of offsets by which the log ends below the high watermark or the highest committed offset, 0 if unknown.
+    the number of offsets by which the log ends below the high watermark or the highest committed offset; 0 if it does
+    not, or if these or the log's end are unknown. Committed offsets are ignored unless `coordinators.has_few_commits`.
     Raises `StorageError` if the checkpoint of high watermarks cannot be read.
     """
     reached = coordinators.highest_commit(*directory.partition) if coordinators.has_few_commits else 0
@@ -375,8 +376,9 @@ def _later_epoch(tree: Tree, directory: PartitionDirectory, known: int) -> int |
 
 
 def _epoch_of_last_batch(tree: Tree, directory: PartitionDirectory) -> int | None:
-    """Return the leader epoch of the last batch in the last segment, as in its header; None if there is no batch, or
-    the last one has magic 0 or 1. Checksums are not verified. Raises `StorageError` if the log cannot be read.
+    """Return the leader epoch in the header of the last segment's last batch; None if there is no batch, or the last
+    one has magic 0 or 1. Batches after damage are not found, and checksums are not verified. Raises `StorageError` if
+    the log cannot be read.
     """
     logs = [name for name in tree.names(directory.name) if name.endswith(FileKind.LOG.value)]
     if not logs:

@@ -273,10 +273,10 @@ def partition_consequences(
     strays, partitions created again, partitions without a leader, directories of another topic, moves, and a log
     directory inside another one. Return consequences and faults; both are empty if nothing is wrong.
 
-    Raises `StartEndsError` if the start ends: a partition is in two log directories (from 3.7.1 on, strays do not
-    count), 3.7.0 finds a directory without a topic id, the new name of a moved partition is not free, or files have the
-    names of partitions that are created again in every log directory, or in the one of the metadata log. Raises
-    `StorageError` if a log directory or a file cannot be read.
+    Raises `StartEndsError` in four cases. A partition is in two log directories (from 3.7.1 on, strays do not count).
+    3.7.0 finds a directory without a topic id. The new name of a moved partition is not free. Files have the names of
+    partitions that are created again, in every log directory or in the one of the metadata log. Raises `StorageError`
+    if a log directory or a file cannot be read.
 
     * `image`: the metadata; None if it is unknown, and then only directories without a topic id are strays (from 3.7.1
       on)
@@ -602,12 +602,12 @@ def _of_lost_id(
     broker is not registered, or if it has registered another number of directories than are online and `are_all_known`
     is False.
 
-    Other brokers can lead the partitions that they hold completely. For the rest, controllers do not elect this replica
-    until the broker assigns it to another directory. Up to 3.9 it never does, later not always. For a partition
-    in `nowhere` it does not in this start: 4.1.1 led such partitions, empty, from its second start on.
+    Other brokers can lead the partitions that they hold completely. For the rest, controllers elect this replica only
+    after the broker has assigned it to another directory. Up to 3.9 it never does this, later not always, and for a
+    partition in `nowhere` not in this start (4.1.1 leads such partitions, empty, from its second start on).
 
-    A node that is the only controller and was not stopped in order is still the leader by `image`, and stays it: the
-    broker makes the logs of `nowhere` again at this start.
+    If the node is the only controller and was not stopped in order, `image` may still have it as leader of a partition
+    in `nowhere`. It stays the leader, and makes the log again, empty, at this start.
 
     * `known`: ids of the online log directories
     * `nowhere`: partitions that the metadata places here and no directory has

@@ -103,7 +103,7 @@ def read_control_records(loaded: LoadedMetadata, release: Release) -> Voters:
 
     A start reads up to the end of the log (`KRaftControlRecordStateMachine.maybeLoadLog`). It does not notice that no
     more batches come, so it reads forever if the last segments are empty. Then `stuck_at` is the offset after the last
-    batch.
+    batch, otherwise None.
     """
     voters = Voters(0, ())
     if not release.at_least("3.8"):
@@ -196,8 +196,9 @@ def state_of_start(loaded: LoadedMetadata, release: Release) -> StateFile:
 
 def refuse_state(state: StateFile, node_id: int | None, release: Release) -> None:
     """Raise `StartEndsError` if node `node_id`, the only voter, cannot be elected with this `quorum-state`
-    (`KafkaRaftClient.initialize`). If it has voted for itself and no leader is named, it leads in the epoch of the file
-    since 4.0, and ends before 4.0. Otherwise it begins an election, which fails after the last possible epoch.
+    (`KafkaRaftClient.initialize`). If it has voted for itself and no leader is named, it cannot before 4.0; since 4.0
+    it leads in the epoch of the file. Otherwise it begins an election, which fails if the file has the last possible
+    epoch.
     """
     is_candidate = state.voted == node_id and state.leader < 0  # it leads in the epoch of the file
     if is_candidate and not release.at_least("4.0"):

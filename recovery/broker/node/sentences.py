@@ -64,9 +64,9 @@ _NAMING = (
 
 
 def node_sentences(start: NodeStart, how: str = "") -> list[str]:
-    """Return sentences for each group of releases with equal answers, oldest first. If a start has several
-    consequences, the gravest is in the first sentence, and each other one in a sentence that begins with `and`. `how`
-    is text that follows `would start on it` in an answer without consequences.
+    """Return sentences for each group of releases with equal answers, oldest first. The gravest consequence of a start
+    is in the first sentence of its group, and each other grave one (`_GRAVE`) in a sentence that begins with `and`.
+    `how` is text that follows `would start on it` in an answer without consequences.
     """
     groups = start.grouped
     sentences = []
@@ -120,8 +120,8 @@ def sentence_of_answer(answer: NodeAnswer, how: str = "") -> str:
 
 
 def _statements(answer: NodeAnswer, how: str) -> list[str]:
-    """Return the parts of `sentence_of_answer`: one for each grave consequence (`_GRAVE`) of a start. There is only one
-    part if there are none, or if the start fails or is unknown.
+    """Return the parts of `sentence_of_answer`: one for each grave consequence (`_GRAVE`) of a start, the gravest
+    first. There is only one part if there are none (it ends with `how`), or if the start fails or is unknown.
     """
     condition = "" if answer.condition is None else f" ({answer.condition})"
     if answer.outcome is StartOutcome.FAILS:

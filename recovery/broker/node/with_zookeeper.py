@@ -42,9 +42,9 @@ class ZooKeeperFacts(Struct, frozen=True, kw_only=True):
 
 
 def zookeeper_facts(directories: Sequence[str]) -> ZooKeeperFacts:
-    """Read cluster id, topic ids and partitions from the data directories of one ZooKeeper. The result says that
-    nothing is known (`is_known` False) if there are no directories, they cannot be read, or they hold no cluster or
-    several. Reads only.
+    """Read cluster id, topic ids, partitions and the next producer id from the data directories of one ZooKeeper. The
+    result says that nothing is known (`is_known` False) if there are no directories, they cannot be read, or they hold
+    no cluster or several.
     """
     if not directories:
         return ZooKeeperFacts()
