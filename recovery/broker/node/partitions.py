@@ -606,8 +606,10 @@ def _of_lost_id(
     after the broker has assigned it to another directory. Up to 3.9 it never does this, later not always, and for a
     partition in `nowhere` not in this start (4.1.1 leads such partitions, empty, from its second start on).
 
-    If the node is the only controller and was not stopped in order, `image` may still have it as leader of a partition
-    in `nowhere`. It stays the leader, and makes the log again, empty, at this start.
+    If the node was not stopped in order, `image` may still have it as leader of a partition in `nowhere`. The only
+    controller stays the leader, and makes the log again, empty, at this start. Another node does so if it is back
+    before the controllers fence it (3.9.1 and 4.1.1 did); else the partition has no leader. In the same way it stays
+    the leader of a partition in `directories`, with its records.
 
     * `known`: ids of the online log directories
     * `nowhere`: partitions that the metadata places here and no directory has
@@ -623,22 +625,17 @@ def _of_lost_id(
         assigned = None if replica is None else _directory_of(replica, node_id)
         return assigned is not None and assigned in registered.directories and assigned not in known
 
-    held: dict[str, set[int]] = {}
-    may_lead: set[str] = set()
-
-    def without_holders(partitions: Iterable[tuple[str, PartitionImage | None]]) -> tuple[str, ...]:
-        lost = [(name, replica, _holders(replica, node_id)) for name, replica in partitions if is_lost(replica)]
-        held.update((name, holders) for name, _replica, holders in lost if holders)
-        may_lead.update(name for name, replica, holders in lost if holders and _was_here(replica, node_id))
-        return tuple(name for name, _replica, holders in lost if not holders)
-
-    names = without_holders(
-        (each.name, replicas_of(image, each.topic_id or "", each.parsed.partition)) for each in directories
-    )
-    gone = without_holders(zip(_names(nowhere), nowhere.values(), strict=True))
-    led = {name for name, replica in zip(_names(nowhere), nowhere.values(), strict=True)
-           if is_only_voter and replica.leader == node_id}  # fmt: skip
-    emptied, gone = tuple(name for name in gone if name in led), tuple(name for name in gone if name not in led)
+    here = {each.name: replicas_of(image, each.topic_id or "", each.parsed.partition) for each in directories}
+    lost_here = {name: replica for name, replica in here.items() if is_lost(replica)}
+    lost = {name: each for name, each in zip(_names(nowhere), nowhere.values(), strict=True) if is_lost(each)}
+    all_lost = {**lost_here, **lost}
+    held = {name: holders for name, replica in all_lost.items() if (holders := _holders(replica, node_id))}
+    may_lead = any(name in held and _was_here(replica, node_id) for name, replica in lost.items())
+    led = {name for name, replica in all_lost.items() if replica.leader == node_id}
+    names = tuple(name for name in lost_here if name not in held)
+    emptied = tuple(name for name in lost if name not in held and name in led and is_only_voter)
+    may_be_emptied = tuple(name for name in lost if name not in held and name in led and not is_only_voter)
+    gone = tuple(name for name in lost if name not in held and name not in led)
     consequences: list[StartConsequence] = []
     if held:
         brokers = ", ".join(map(str, sorted(set().union(*held.values()))))
@@ -656,14 +653,24 @@ def _of_lost_id(
         detail = f"{_OF_A_LOST_DIRECTORY}, and are served empty from this start on"
         kind = ConsequenceKind.EMPTY_AGAIN
         consequences.append(LostDirectoryConsequence(kind=kind, detail=detail, names=emptied, lost=emptied))
+    if may_be_emptied:
+        detail = (
+            f"{_OF_A_LOST_DIRECTORY}, have no log here, and are served empty if this node is back before the "
+            f"controllers fence it, else have no leader: {first_of(may_be_emptied, 1)}"
+        )
+        kind = ConsequenceKind.NOT_SERVING
+        consequences.append(
+            LostDirectoryConsequence(kind=kind, detail=detail, names=may_be_emptied, lost=may_be_emptied)
+        )
     if gone:
         detail = f"{_OF_A_LOST_DIRECTORY}, have no log here, and no leader: {first_of(gone, 1)}"
         consequences.append(
             LostDirectoryConsequence(kind=ConsequenceKind.NOT_SERVING, detail=detail, names=gone, lost=gone)
         )
     if names:
-        kind = ConsequenceKind.UNFORESEEN if release.at_least("4.0") else ConsequenceKind.NOT_SERVING
-        may = "may have" if release.at_least("4.0") else "have"
+        is_unsure = release.at_least("4.0") or not led.isdisjoint(names)
+        kind = ConsequenceKind.UNFORESEEN if is_unsure else ConsequenceKind.NOT_SERVING
+        may = "may have" if is_unsure else "have"
         detail = f"{_OF_A_LOST_DIRECTORY}, and {may} no leader: {first_of(names, 1)}"
         consequences.append(LostDirectoryConsequence(kind=kind, detail=detail, names=names))
     return consequences

@@ -17,7 +17,10 @@ from kafkalog.cluster.kraft.metadata_log import MetadataLog
 from kafkalog.codec.plain.scanner import Scanner
 from kafkalog.log import open_partition
 from kafkalog.log.disk.files import FileSource
-from kafkalog.recovery.broker.node.answer import ConsequenceKind, NodeAnswer, StartOutcome
+from kafkalog.recovery.broker.node.answer import ConsequenceKind, NodeAnswer, StartConsequence, StartOutcome
+from kafkalog.recovery.broker.node.node_files import node_files
+from kafkalog.recovery.broker.node.partitions import Explained, list_partitions, partition_consequences
+from kafkalog.recovery.broker.node.releases import release_of
 from kafkalog.recovery.broker.node_start import node_start
 from testkit.judging.trees import stamps
 from testkit.kafka.start_records import append_metadata, partition_change
@@ -56,6 +59,12 @@ def with_identity(root: Path, source: Path, identifier: str) -> Path:
     kept = [f"directory.id={identifier}" if line.startswith("directory.id=") else line for line in lines]
     (root / "meta.properties").write_text("\n".join(kept) + "\n")
     return root
+
+
+def node_of(root: Path) -> int:
+    """Id of the broker, the only one of its cluster."""
+    ((number, _broker),) = MetadataLog(open_partition(root / METADATA)).state().image.brokers.items()
+    return number
 
 
 def assigned_elsewhere(root: Path) -> str:
@@ -233,19 +242,55 @@ def test_properties_of_another_node_do_not_count(command: str, data: Path, tmp_p
     assert "would NOT START on it: " in said
 
 
-def test_a_node_that_was_killed_leads_what_was_on_a_lost_disk_empty(data: Path, tmp_path: Path) -> None:
-    """3.9.1, 4.1.1 and 4.3.0, as only controller and broker, led all partitions at the first start after a kill, and
-    after a stop in order those of the lost disk from the second on: only a stop in order takes the leader away.
-    """
-    name = assigned_elsewhere(data)
-    shutil.rmtree(data / name)
-    other = with_identity(tmp_path / "other", data, NEW_ID)
-    log = max(path for path in (data / METADATA).glob("*.log") if path.stat().st_size)
+def of_partitions(name: str, *roots: Path, release: str) -> list[StartConsequence]:
+    """Consequences for one partition, of the start of a node that is not the only controller."""
+    files = node_files([str(each) for each in roots], None, None)
+    image = MetadataLog(open_partition(roots[0] / METADATA)).state().image
+    ids = {str(each): (each / "meta.properties").read_text().split("directory.id=")[1].split()[0] for each in roots}
+    there = list_partitions(files, ids)
+    found, _faults = partition_consequences(
+        files, there, image, node_of(roots[0]), release_of(release), Explained(), ids, all_online=True
+    )
+    return [each for each in found if name in each.names]
+
+
+def led_on_a_lost_disk(root: Path) -> tuple[str, Path]:
+    """A partition that the node led, by its metadata, on a disk that was formatted anew; and the new disk."""
+    name = assigned_elsewhere(root)
+    other = with_identity(root.parent / "other", root, NEW_ID)
+    log = max(path for path in (root / METADATA).glob("*.log") if path.stat().st_size)
     log.chmod(0o600)
-    image = MetadataLog(open_partition(data / METADATA)).state().image
+    image = MetadataLog(open_partition(root / METADATA)).state().image
     kind, version, fields = partition_change(image.topics[name.rpartition("-")[0]].id)
     fields = {**fields, "partition_id": int(name.rpartition("-")[2]), "leader": next(iter(image.brokers))}
     append_metadata(log, (kind, version, fields))
+    return name, other
+
+
+@pytest.mark.parametrize("release", ["3.9.0", "4.1.0"])
+def test_a_node_among_other_controllers_stays_leader_on_a_lost_disk_if_it_is_back_in_time(
+    release: str, data: Path
+) -> None:
+    """Three nodes of 3.9.1 and of 4.1.1, killed: the first was back at once, and led what was on its lost disk, empty,
+    or with its records if only the id of the disk was another one. 4.1.1 that came last had no leader for it.
+    """
+    name, other = led_on_a_lost_disk(data)
+    (data / name).rename(other / name)
+    (there,) = of_partitions(name, data, other, release=release)
+    assert (there.kind, there.lost) == (ConsequenceKind.UNFORESEEN, ())
+    assert "may have no leader" in there.detail
+    shutil.rmtree(other / name)
+    (gone,) = of_partitions(name, data, other, release=release)
+    assert (gone.kind, gone.lost) == (ConsequenceKind.NOT_SERVING, (name,))
+    assert "are served empty if this node is back before the controllers fence it, else have no" in gone.detail
+
+
+def test_a_node_that_was_killed_leads_what_was_on_a_lost_disk_empty(data: Path) -> None:
+    """3.9.1, 4.1.1 and 4.3.0, as only controller and broker, led all partitions at the first start after a kill, and
+    after a stop in order those of the lost disk from the second on: only a stop in order takes the leader away.
+    """
+    name, other = led_on_a_lost_disk(data)
+    shutil.rmtree(data / name)
     found = answer(data, other)
     (consequence,) = found.consequences
     assert (found.outcome, consequence.kind) == (StartOutcome.STARTS, ConsequenceKind.EMPTY_AGAIN)
