@@ -18,6 +18,7 @@ from kafkalog.words.wrapping import wrapped, wrapped_command
 from testkit.made.scenes import SCENES
 from testkit.made.tens import flip, log_of_tens
 from testkit.recorded.broker_dirs import brokers, own_copy
+from testkit.recorded.fixture_data import replica_roles, unpack_replicas
 from testkit.running.command import kafkalog
 
 COMMANDS = (("plan",), ("verify",), ("recover", "--dry-run"), ("report", "-o", "-", "--format", "text"))
@@ -259,3 +260,23 @@ def test_each_directorys_note_stands_before_its_own_commands(capsys: pytest.Capt
     first, _, every = capsys.readouterr().out.partition("\n\nall 3 commands, in their order:\n")
     assert "and 1 more command, below" in first
     assert [line for line in every.splitlines() if not line.startswith(" ")] == notes
+
+
+@pytest.mark.parametrize("words", [("plan",), ("report", "-o", "-", "--format", "text")])
+def test_commands_for_a_node_that_does_not_start_come_first(words: tuple[str, ...], place: Path) -> None:
+    volumes = unpack_replicas(place)
+    torn, down = (volumes / f"broker-{replica_roles()[role]}" for role in ("behind", "new_leader"))
+    log = max((torn / "equal-0").glob("*.log"))
+    os.truncate(log, log.stat().st_size - 3)
+    other = place / "other"
+    other.mkdir()
+    identity = (down / "meta.properties").read_text().splitlines()
+    kept = [line for line in identity if not line.startswith("directory.id=")]
+    (other / "meta.properties").write_text("\n".join([*kept, "directory.id=R0zt-g_BuAkWCE5UuGwm5Q", ""]))
+    shutil.copytree(down / "equal-0", other / "equal-0")
+    log = max((other / "equal-0").glob("*.log"))
+    os.truncate(log, log.stat().st_size // 2)
+    said = kafkalog(*words, torn, down, other, columns=80).out
+    assert "would NOT START" in said
+    commands = [line.strip() for line in said.splitlines() if line.startswith(("  kafkalog ", "  mv "))]
+    assert commands[0].startswith("mv ")

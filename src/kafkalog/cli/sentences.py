@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from kafkalog.cli.output import LineWriter
 from kafkalog.cli.tables import text_width
-from kafkalog.codec.common.wording import counted
 from kafkalog.words.first_screen import FirstScreen
 from kafkalog.words.wrapping import folded_with_command
 
@@ -32,8 +31,6 @@ def print_screen(screen: FirstScreen) -> None:
     with LineWriter() as writer:
         for line in screen.lines(width):
             writer.write(line)
-        if screen.commands_left_out(width):
-            writer.write("")
-            writer.write(f"all {counted(len(screen.commands), 'command')}, in their order:")
-            for line in screen.command_lines(width):
-                writer.write(line)
+        commands = screen.all_commands(width)
+        for line in ["", *commands] if commands else []:
+            writer.write(line)

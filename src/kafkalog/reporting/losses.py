@@ -172,18 +172,33 @@ def _is_lost_by(runs: Sequence[RunInfo], name: str, ranges: Sequence[LostRange])
 
 
 def _by_recommended(planned: Planned) -> dict[str, Measured]:
+    """Return the loss of the recommended way by partition directory; empty if no way is recommended. Partitions that
+    the way does not choose lose what the way for the rest loses.
+    """
     best = recommended_of(planned)
     if best is None:
         return {}
-    how = None if best.how is None else best.how.order
     alike = {name: measured for name, measured in planned.choice.own_by_partition.items()
              if name not in planned.choice.by_partition}  # fmt: skip
-    return alike | {
-        name: way.measured
+    chosen = _measured_by(planned, best)
+    if best.rest is None:
+        return alike | chosen
+    others = _measured_by(planned, best.rest)
+    return alike | others | {name: measured for name, measured in chosen.items() if name in best.partitions}
+
+
+def _measured_by(planned: Planned, way: RecoveryWay) -> dict[str, Measured]:
+    """Return the loss of this way by partition directory, without the partitions for which it is not among the ways."""
+    return {
+        name: each.measured
         for name, ways in planned.choice.by_partition.items()
-        for way in ways
-        if way.way is best.way and (None if way.how is None else way.how.order) == how
+        for each in ways
+        if each.way == way.way and _order(each) == _order(way)
     }
+
+
+def _order(way: RecoveryWay) -> object:
+    return None if way.how is None else way.how.order
 
 
 def loss_rows(facts: ReportFacts) -> list[LossRow]:

@@ -85,10 +85,13 @@ def _lines(facts: ReportFacts) -> Iterator[str]:
         yield "```text"
         yield from (line.replace("```", "'''") for line in screen.lines(REPORT_WIDTH, _HEIGHT))
         yield "```"
-        left_out = [*map(_text, screen.left_out(REPORT_WIDTH)), *map(_code, screen.commands_left_out(REPORT_WIDTH))]
+        left_out = [*map(_text, screen.left_out(REPORT_WIDTH))]
         if left_out:
             more = f"; {len(left_out) - _FOLDED} more: `kafkalog plan` names them" if len(left_out) > _FOLDED else ""
             yield f"In full: {'; '.join(left_out[:_FOLDED])}{more}."
+        commands = screen.all_commands(REPORT_WIDTH)
+        if commands:
+            yield from ("", "```text", *(line.replace("```", "'''") for line in commands), "```")
         yield ""
     yield from (f"- {_text(name)}: {_text(_cut(sentence))}" for name, sentence in summary_of(facts)[:_FOLDED])
     yield ""

@@ -113,7 +113,7 @@ def _losses(facts: ReportFacts) -> Iterator[tuple[str, str]]:
         yield f"Lost{where}", f"{words}: {ranges}" if ranges else words
     for_good, by_start = total_for_good(facts), total_by_start(facts)
     if len(told) > 1:
-        yield "Lost in all", with_skipped(records_text(for_good), for_good)
+        yield "Lost in all copies", with_skipped(records_text(for_good), for_good)
     if by_start is not None and by_start.may_lose:
         readable = f", of which {counted(by_start.sound_lost, 'record')} can still be read"
         text = f"{records_text(by_start)}{readable if by_start.records_lost else ''}"

@@ -73,19 +73,22 @@ def text_of_report(facts: ReportFacts) -> str:
     """
     screen = screen_of(facts)
     lines = screen.lines(REPORT_WIDTH)
-    for line in (*_left_out(screen), *_details(facts)):
+    for line in _left_out(screen):
+        lines += folded_with_command(escape_controls(line), REPORT_WIDTH)
+    commands = screen.all_commands(REPORT_WIDTH)
+    lines += ["", *commands] if commands else []
+    for line in _details(facts):
         lines += folded_with_command(escape_controls(line), REPORT_WIDTH)
     return "\n".join(lines) + "\n"
 
 
 def _left_out(screen: FirstScreen) -> Iterator[str]:
-    sentences, commands = screen.left_out(REPORT_WIDTH), screen.commands_left_out(REPORT_WIDTH)
-    if sentences or commands:
+    sentences = screen.left_out(REPORT_WIDTH)
+    if sentences:
         yield from ("", "in full, what is left out above")
     yield from sentences[:_LEFT_OUT]
     if len(sentences) > _LEFT_OUT:
         yield f"{len(sentences) - _LEFT_OUT} more: kafkalog plan names them"
-    yield from (f"  {command}" for command in commands)
 
 
 def _details(facts: ReportFacts) -> Iterator[str]:

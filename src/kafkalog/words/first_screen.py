@@ -142,7 +142,8 @@ class FirstScreen(Struct, frozen=True, kw_only=True):
 
     def left_out(self, width: int) -> list[str]:
         """Return in full the sentences that `lines` cuts or omits at this width and the standard height, and then all
-        of `looks`. `title`, `removed`, `lost`, `losses` and `commands` are never included.
+        of `looks`. `title`, `removed`, `lost`, `losses` and `commands` are never included, and no note either if
+        `all_commands` has the notes.
         """
         shown = set(self.lines(width))
         sentences = [
@@ -151,8 +152,8 @@ class FirstScreen(Struct, frozen=True, kw_only=True):
             *([self.out_of_service] if self.out_of_service else []),
             *([self.not_given] if self.not_given else []),
             *self.beyond_end,
-            *([self.note] if self.note else []),
-            *self.notes.values(),
+            *([self.note] if self.note and not (self.notes and self.commands_left_out(width)) else []),
+            *(() if self.commands_left_out(width) else self.notes.values()),
         ]
         cut = [sentence for sentence in sentences if not shown.issuperset(wrapped(escape_controls(sentence), width))]
         return [*cut, *self.looks]
@@ -165,13 +166,15 @@ class FirstScreen(Struct, frozen=True, kw_only=True):
             f"records of {loss.place} that nothing proves, {before}: {loss.look}" for loss in self.losses if loss.look
         ]
 
-    def command_lines(self, width: int) -> list[str]:
-        """Return the lines of all commands in their order, wrapped to `width` columns. If there are `notes`, they are
-        in full before the commands that they are about; `note` is before the first command unless this has one of the
-        `notes`.
+    def all_commands(self, width: int) -> list[str]:
+        """Return a heading and the lines of all commands in their order, wrapped to `width` columns; empty if `lines`
+        leaves none out. If there are `notes`, they are in full before the commands that they are about; `note` is
+        before the first command unless this has one of the `notes`.
         """
+        if not self.commands_left_out(width):
+            return []
         notes = {0: self.note, **self.notes} if self.notes else {}
-        lines: list[str] = []
+        lines = [f"all {counted(len(self.commands), 'command')}, in their order:"]
         for number, command in enumerate(self.commands):
             lines += wrapped(escape_controls(notes[number]), width) if notes.get(number) else []
             lines += _command_lines(command, width)

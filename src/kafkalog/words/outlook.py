@@ -166,14 +166,15 @@ def first_screen(
     it is shown if there are problems and no other command. Reads some damaged batches again, as `losses_of` does.
     """
     several = len(outlooks) > 1
-    urgent = [each for each in outlooks if each.choice.renamed or each.choice.copied] or outlooks
+    moving = [each for each in outlooks if each.choice.renamed or each.choice.copied]
+    urgent = sorted(moving or outlooks, key=lambda each: each.forecast is None or not _is_down(each.forecast))
     commands = list(dict.fromkeys(command for outlook in urgent for command in outlook.step.commands))
     losses = [loss for outlook in outlooks for loss in losses_of(outlook, where=outlook.root if several else None)]
     note, is_next, notes = _note(urgent), _is_next(outlooks), dict[int, str]()
     if note is None:
         notes = _notes(urgent, commands)
         note = notes.pop(0)
-    beyond_end = consequence_sentences(each for outlook in outlooks for each in outlook.consequences)
+    beyond_end = _consequences_by_broker(outlooks)
     if beyond_end and note.startswith(NOTHING_TO_DO.text):
         note = note.replace(NOTHING_TO_DO.text, f"{NOTHING_TO_DO.text} in the files", 1)
     outside, then = _outside(outlooks, loses=bool(losses))
@@ -182,7 +183,7 @@ def first_screen(
     if is_next:
         losses = [replace(loss, look="") for loss in losses]  # the result has the command that is right then
     if outside:
-        outside = f"{outside}; {'' if is_next else then if urgent is outlooks else 'then '}"
+        outside = f"{outside}; {'' if is_next else 'then ' if moving else then}"
     if problems:
         then = note if commands else "ask again:" if ask_again else "ask again"
         note = f"first see to what is said at the top (runbook: lost-directory); then {then}"
@@ -298,6 +299,23 @@ def _ways(outlooks: Sequence[Outlook]) -> list[tuple[RecoveryWay, Measured]]:
     """Return the recommended ways that the commands carry out, each with the loss of its directory's own plan."""
     return [(way, outlook.choice.own) for outlook in outlooks
             if outlook.step.kind is StepKind.WAY and (way := outlook.choice.recommended) is not None]  # fmt: skip
+
+
+def _consequences_by_broker(outlooks: Sequence[Outlook]) -> list[str]:
+    """Return the sentences of `consequence_sentences`. If the directories are of several brokers, each sentence names
+    its broker, and the first sentences of all brokers come before their second ones.
+    """
+    by_node: dict[int | None, list[LossConsequence]] = {}
+    for outlook in outlooks:
+        node = None if outlook.forecast is None or outlook.forecast.node is None else outlook.forecast.node.node_id
+        by_node.setdefault(node, []).extend(outlook.consequences)
+    if len(by_node) == 1:
+        return [sentence for several in by_node.values() for sentence in consequence_sentences(several)]
+    named = [
+        [sentence if node is None else f"broker {node}: {sentence}" for sentence in consequence_sentences(several)]
+        for node, several in by_node.items()
+    ]
+    return [sentence for row in zip_longest(*named) for sentence in row if sentence is not None]
 
 
 def consequence_sentences(consequences: Iterable[LossConsequence]) -> list[str]:

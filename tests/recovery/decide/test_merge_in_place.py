@@ -131,6 +131,9 @@ def test_each_partition_has_its_best_way_and_all_printed_commands_lose_what_is_s
     least = "" if is_sound_behind else "at least "
     said = f"(merge{', then salvage' if rest else ''}; it loses {least}{best['records_lost']} record"
     assert said in " ".join(screen.split())
+    report = " ".join(command("report", damaged, copy, "--format", "text", "--output", "-").out.split())
+    assert f"{least}{best['records_lost']} records cannot be had back" in report
+    assert f"tale-0 in {damaged}: permanently {best['records_lost']}" in report
     lines = [each.strip() for each in screen.split("\n") if each.startswith("  kafkalog recover ")]
     assert [shlex.split(each)[2] for each in lines] == [str(damaged / "equal-0"), str(damaged)]
     for each in lines:
@@ -364,3 +367,20 @@ def test_what_is_absent_from_ranges(added: list[tuple[int, int]], first: int, mo
     absent = list(ranges.absent(first, first + more))
     wanted = [offset for offset in range(first, first + more + 1) if offset not in there]
     assert [offset for low, high in absent for offset in range(low, high + 1)] == wanted
+
+
+def test_a_plan_of_several_brokers_leads_to_one_with_their_replicas_as_copies(volumes: Path) -> None:
+    torn, whole = (volumes / f"broker-{each}" for each in (BEHIND, NEW))
+    there = records(torn, "equal")
+    log = max((torn / "equal-0").glob("*.log"))
+    os.truncate(log, log.stat().st_size - 3)
+    before, beside = stamps(torn), stamps(whole)
+    screen = command("plan", torn, whole).out.partition("\n\n")[0]
+    (line,) = (each.strip() for each in screen.split("\n") if each.startswith("  kafkalog "))
+    report = command(*shlex.split(line)[1:]).out.partition("\n\n")[0].replace("\\\n", "")
+    first, *_others = (each.strip() for each in report.split("\n") if each.startswith("  kafkalog recover "))
+    assert command(*shlex.split(first)[1:]).code == 2
+    assert records(torn, "equal") == there
+    undo(torn)
+    assert first_difference(dict(stamps(torn)), dict(before)) == ""
+    assert stamps(whole) == beside

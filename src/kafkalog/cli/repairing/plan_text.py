@@ -14,6 +14,7 @@ from kafkalog.cli.repairing.ways_text import (
 )
 from kafkalog.cli.sentences import SentenceWriter, print_screen
 from kafkalog.cli.tables import Column, Kind, print_table, size_text, text_width
+from kafkalog.codec.common.shell import shell_line
 from kafkalog.codec.common.wording import counted
 from kafkalog.recovery.decide.actions import ActionKind
 from kafkalog.recovery.decide.choice import ranges_text
@@ -21,10 +22,12 @@ from kafkalog.recovery.decide.moved_to_quarantine import PutAway, put_away
 from kafkalog.recovery.decide.plan import PartitionPlan, Plan
 from kafkalog.recovery.decide.ways import Measured
 from kafkalog.recovery.modes.spec import ExaminedSegments
+from kafkalog.recovery.modes.table import REPLICA
 from kafkalog.words.advice import told
 from kafkalog.words.commands import NOTHING_GIVEN, Given
 from kafkalog.words.escapes import escape_controls
 from kafkalog.words.finding_lines import finding_lines
+from kafkalog.words.first_screen import FirstScreen
 from kafkalog.words.insides import NOT_EXAMINED
 from kafkalog.words.next_step import (
     DONE_NEXT,
@@ -230,10 +233,28 @@ def print_plans(plans: Sequence[Plan], given: Given = NOTHING_GIVEN, *, every: b
     if plans and not is_one:
         outlooks = [outlook_of(each, given, acts=acts) for each in plans]
         screen = first_screen(title_of(plans), outlooks, problems, ask_again)
+        screen = screen if acts or problems else _with_replicas(screen, plans)
         print_screen(screen)
         said |= set(screen.commands)
     for plan in plans:
         print_plan(plan, given, every=every, with_screen=is_one, acts=acts, said=said)
+
+
+def _with_replicas(screen: FirstScreen, plans: Sequence[Plan]) -> FirstScreen:
+    """Return the screen with `kafkalog report` as its only command if the plans are of several brokers and one of them
+    recommends to fetch from a replica: the report counts what the replicas here have. Else return it unchanged, also
+    if one of the nodes does not start.
+    """
+    nodes = [plan.node for plan in plans if plan.node is not None]
+    ways = [plan.choice.recommended for plan in plans]
+    is_one_broker = len({node.node_id for node in nodes}) < 2
+    if is_one_broker or not any(way is not None and way.way == REPLICA.name for way in ways):
+        return screen
+    if any(node.never_starts for node in nodes):  # the commands that mend that are more urgent
+        return screen
+    command = shell_line(["kafkalog", "report", *(plan.root for plan in plans), "--format", "text", "--output", "-"])
+    note = "replicas of several brokers are here: to plan with them as copies of each other, type this:"
+    return structs.replace(screen, note=note, notes={}, commands=[command])
 
 
 def print_plan(plan: Plan, given: Given = NOTHING_GIVEN, *, every: bool = False, with_screen: bool = True,
