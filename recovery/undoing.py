@@ -34,10 +34,11 @@ class UndoResult(Struct, frozen=True, kw_only=True):
 
 
 def _undone(path: PathLike) -> tuple[str, str | None]:
-    """Return the real path of a log directory, and the name of a partition directory in it or None. For a partition
-    directory, and for a missing path in a log directory that has the name of one, these are its parent and its name: an
-    execution may have removed it. Any other directory is returned itself, with None. Raises `UsageError` for any other
-    path, `StorageError` if a directory cannot be examined or listed.
+    """Return the real path of a log directory, and the name of a partition directory in it, or None if the whole log
+    directory is meant. `path` may be a partition directory. This may be missing, because an execution may have removed
+    it, if it is named like a partition and its parent is a log directory. Any other directory is returned as the log
+    directory, whatever it contains. Raises `UsageError` if `path` is anything else, `StorageError` if a directory
+    cannot be examined or listed.
     """
     given = os.fspath(path)
     parent, name = os.path.split(os.path.abspath(given.replace("\0", "")))

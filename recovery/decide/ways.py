@@ -356,8 +356,8 @@ def _sum(first: int | None, second: int | None) -> int | None:
 
 def logs_of(tree: Tree, directories: Iterable[str]) -> list[Content]:
     """Return the content of each log file that `live_segments` returns, `.swap` files included: directory by directory
-    as given, within a directory by base offset. `directories` are names from before `tree` renamed them; removed
-    directories are skipped. Raises `StorageError` if a `.swap` file cannot be read.
+    in the given order, within a directory by base offset. `directories` are the names that they had before `tree`
+    renamed any; removed directories are skipped. Raises `StorageError` if a `.swap` file cannot be read.
     """
     now = dict(tree.renamed_directories)
     return [

@@ -153,9 +153,9 @@ class Coordinators:
             return None
 
     def endings(self, directory: str, firsts: Mapping[int, int]) -> Mapping[int, Ending]:
-        """Return, by producer id, how the transactions that are open in a partition directory ended; empty if it or
-        `__transaction_state` is missing, unreadable or too large. `firsts` has their first offsets. The first log
-        directory that has the partition counts.
+        """Return, by producer id, how the transactions that are open in the partition directory `directory` ended.
+        `firsts` has their first offsets by producer id. The first log directory in which the partition can be read
+        decides. Empty if there is none, or if `__transaction_state` is missing, unreadable or too large (256 MiB).
         """
         from kafkalog.cluster.transactions.transactions import Endings
         from kafkalog.log.directories.partition import open_live

@@ -362,8 +362,8 @@ class _Partition:
 
     def metadata(self, donor: Callable[[], str | None], *, has_metadata: bool) -> None:
         """Write the topic id that `donor` returns, if the stored id is invalid or missing, and add the change to
-        `changes`. A directory in place of the file is removed. A missing id is written only for a live partition,
-        except the metadata log, of a KRaft broker, which would rename the directory to `-stray`.
+        `changes`. A directory in place of the file is removed. A missing id is written only for a live partition of a
+        KRaft broker, which would otherwise rename the directory to `-stray`; never for the metadata log.
 
         `donor` is called only if an id is needed; if it returns None, nothing is changed. `has_metadata` is as for
         `is_kraft`.
