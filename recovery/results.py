@@ -70,8 +70,9 @@ class RecoveryResult(Struct, frozen=True, kw_only=True):
 
 def refuse_declined(plan: Plan, *, accept_loss: bool, earlier: CompletedRuns | None = None) -> None:
     """Raise `RecoveryRefused`, with the JSON report, if the plan is refused, or if it needs consent and `accept_loss`
-    is False. The `reason` of a refused plan is `unreadable` if anything cannot be read, else `mode`. Without consent the
-    reason is `loss`, and the error has advice. `earlier` are interrupted executions that were completed first, for the report.
+    is False. The `reason` of a refused plan is `unreadable` if anything cannot be read, else `mode`. Without consent
+    the reason is `loss`, and the error has advice. `earlier` are interrupted executions that were completed first, for
+    the report.
     """
     advice: tuple[Advice, ...] = ()
     if plan.refusal is not None:

@@ -142,17 +142,17 @@ def recover(
     each log directory, in the order in which they are named first.
 
     All locks are acquired and all directories planned for before the first is changed, so a refused plan changes none;
-    the error names all directories whose plans are refused, and has the reports of all. If changing a later directory fails,
-    those before it stay changed, and the error names them and their executions. If an execution was interrupted on a
-    directory, that execution is completed there and nothing else is done. The metadata log of a broker applies to all
-    of its directories, whichever of them contains it. A partition that cannot be recovered or read is left unchanged
-    and named in the result's `declined`.
+    the error names all directories whose plans are refused, and has the reports of all. If changing a later directory
+    fails, those before it stay changed, and the error names them and their executions. If an execution was interrupted
+    on a directory, that execution is completed there and nothing else is done. The metadata log of a broker applies to
+    all of its directories, whichever of them contains it. A partition that cannot be recovered or read is left
+    unchanged and named in the result's `declined`.
 
     Raises `RecoveryRefused` if nothing can be done, if records that can be read would be lost without consent, if a
-    directory is locked or has changed, if a partition is live in two log directories of one broker, if the quarantine is not usable,
-    or if permissions or space are missing. Raises `UsageError` if `expected` has another number of entries than there
-    are log directories, or for `mark_clean` if only some partitions are selected; `UsageError`, `UnknownName` and
-    `StorageError` as `plan` does.
+    directory is locked or has changed, if a partition is live in two log directories of one broker, if the quarantine
+    is not usable, or if permissions or space are missing. Raises `UsageError` if `expected` has another number of
+    entries than there are log directories, or for `mark_clean` if only some partitions are selected; `UsageError`,
+    `UnknownName` and `StorageError` as `plan` does.
 
     * `request`: how to recover; may be left out for the defaults
     * `paths`: log directories, their parents, or partition directories

@@ -444,9 +444,11 @@ def _from_offset(segment: Segment, all_spans: list[Span], start: int) -> list[Sp
 def plan_read(options: ReadOptions) -> list[tuple[Piece, ...]]:
     """Return one tuple of pieces for each Spark task, in the order of partitions and offsets; empty if there is nothing
     to read. Lists the paths, and reads indexes and batch headers. Raises `UsageError` for missing paths or partitions
-    and for bounds that do not fit; `StorageError`; and with FAILFAST `FormatError` if damage may hide where a timestamp
-    begins or, with read_committed, whether a transaction that began before the bounds has ended, or if a log start
-    offset is above the log end offset.
+    and for bounds that do not fit, `StorageError` if a file cannot be read.
+
+    With FAILFAST, raises `FormatError` if damage may hide where a timestamp begins, if with read_committed it may hide
+    whether a transaction that began before the bounds has ended, or if a log start offset is above the log end offset.
+    Raises `StorageError` then for a link or other entry in place of data.
     """
     with looking_once():
         return _plan_read(options)

@@ -75,9 +75,10 @@ class LogReader(DataSourceReader):
         nothing to read. Lists the paths and reads indexes and headers. Raises `UsageError` for missing paths or
         partitions, and for bounds that do not fit the logs. Raises `StorageError` if a file cannot be read.
 
-        With FAILFAST, raises `FormatError` if damage may hide the first record of a timestamp or the end of an earlier
-        transaction, or if a log start offset is above the log end offset. With other modes the first and the last are
-        warnings, and so is a link or other entry in place of data.
+        Three kinds of trouble raise an error with FAILFAST and are warnings with other modes: damage that may hide the
+        first record of a timestamp (`FormatError`), a log start offset above the log end offset (`FormatError`), and a
+        link or other entry in place of data (`StorageError`). With FAILFAST, raises `FormatError` also if damage may
+        hide the end of an earlier transaction.
         """
         from kafkalog.spark.discovery import plan_read
 

@@ -341,8 +341,8 @@ class PartitionRecovery:
         in mode salvage, and if nothing shows that the log went beyond the log start offset.
 
         If every sound part after damage begins at or below the log start offset, or there is none, the salvaged log is
-        returned, and `repairs` is set. Otherwise the result is an empty log with only `cut`. A broker then begins a new log at the
-        log start offset (`LogLoader.load`), so no offset that was read is assigned to another record.
+        returned, and `repairs` is set. Otherwise the result is an empty log with only `cut`. A broker then begins a new
+        log at the log start offset (`LogLoader.load`), so no offset that was read is assigned to another record.
         """
         ends_below = max(sound.end_offset or 0, sound.log_end_offset) < self.log_start
         if sound.cut is None or self.rules.resumes or not ends_below:

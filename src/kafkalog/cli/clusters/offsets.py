@@ -192,8 +192,8 @@ def _migrate(
 ) -> int:
     """Migrate committed offsets to the storage `side` (`kafka` or `zookeeper`), and return the exit code, which the
     findings determine. `asked` has the other options, by name. `count` is the number of partitions of
-    `__consumer_offsets`. None means the number in ZooKeeper, else 50; for `zookeeper` the number in the metadata, else
-    a guess.
+    `__consumer_offsets`. If it is None, the number is for `kafka` the one in ZooKeeper, else 50, and for `zookeeper`
+    the one in the metadata, else a guess.
 
     For `kafka`, write the offsets of a ZooKeeper directory into the new log directory `into`, and print one row or JSON
     line per group. For `zookeeper`, print a script for zkCli.sh that stores the offsets of Kafka log directories;

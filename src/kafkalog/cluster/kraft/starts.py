@@ -172,8 +172,8 @@ class _Walk:
     def _next(self, state: _State, racing: frozenset[int]) -> Iterator[_State]:
         """Yield the state after each event that can happen next; nothing if no event is possible. In an event, the
         controller fences a broker, or a broker in `racing` assigns its replica to another directory, registers or is
-        unfenced. The groups of `Starts.fencing` are
-        fenced one after another. Within a group the order is unknown, so each broker may be next.
+        unfenced. The groups of `Starts.fencing` are fenced one after another. Within a group the order is unknown, so
+        each broker may be next.
         """
         for group in self._fencing:
             waiting = group & state.sessions

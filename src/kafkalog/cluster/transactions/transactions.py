@@ -320,7 +320,8 @@ class OpenTransaction(Struct, frozen=True, kw_only=True):
     age_ms: int | None
     """ms from its last batch until now"""
     decision: Decision | None = None
-    """its decision, if the marker was lost; None if it was not, or if the coordinator has no such transaction"""
+    """its decision, if the marker was lost; None if it was not, if `hanging` is None, or if the coordinator has no such
+    transaction"""
     coordinator_state: str | None = None
     """Kafka's name of the coordinator's last state; None if unknown"""
 
