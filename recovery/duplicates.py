@@ -127,8 +127,8 @@ def refuse_duplicates(roots: Sequence[str]) -> None:
 
 def tell_duplicates(plans: Sequence[Plan]) -> list[Plan]:
     """Return the plans, in order. If two plans that may be of one broker have a live partition in common, `recover`
-    declines both directories. Both plans, and their ways that need no other copies, then get a refusal that compares
-    the two copies of the first such partition, and their forecasts of a broker's start change from LOADED to
+    declines both directories. Both plans then get a refusal, which compares the two copies of the first such partition.
+    Their ways that need no other copies get it too, and their forecasts of a broker's start change from LOADED to
     START_FAILS. If one copy of a partition holds more, both plans say how to keep it. A refusal that a plan or way
     already has stays. The plans passed in are not changed. Raises `StorageError` if a directory cannot be listed.
     """

@@ -141,8 +141,8 @@ def recover(
     """Recover log directories of one broker, or of several, under their locks and with a journal. Return a result for
     each log directory, in the order in which they are named first.
 
-    All locks are acquired and all directories planned for before the first is changed, so a refused plan changes none;
-    the error names all directories whose plans are refused, and has the reports of all. If changing a later directory
+    All locks are acquired and all directories planned for before the first is changed, so a refused plan changes none.
+    The error names all directories whose plans are refused, and has the reports of all. If changing a later directory
     fails, those before it stay changed, and the error names them and their executions. If an execution was interrupted
     on a directory, that execution is completed there and nothing else is done. The metadata log of a broker applies to
     all of its directories, whichever of them contains it. A partition that cannot be recovered or read is left
@@ -195,10 +195,11 @@ def recover_into(
 
     Partitions that cannot be read, or have links or special files, are not in the copy; the result's `declined` names
     them. With `remote_logs` in the request, missing and damaged segments of tiered logs are first copied from the
-    remote tier. Raises `UsageError` for several paths, a partition directory or a `target` that is refused,
-    `RecoveryRefused` if the original is in use, has an interrupted execution, or directly contains links or special
-    files, `StorageError` if a file cannot be read or copied, and otherwise as `recover`. If copying or recovering
-    fails, the copy is removed, unless an execution on it was interrupted.
+    remote tier. If copying or recovering fails, the copy is removed, unless an execution on it was interrupted.
+
+    Raises `UsageError` for several paths, a partition directory or a `target` that is refused. Raises `RecoveryRefused`
+    if the original is in use, has an interrupted execution, or directly contains links or special files. Raises
+    `StorageError` if a file cannot be read or copied, and the errors of `recover`.
 
     * `request`: how to recover; may be left out for the defaults
     * `paths`: one log directory

@@ -116,11 +116,12 @@ def undo(
     each named execution is undone on those that have it, the latest first; without names, on the only directory with an
     execution that can be undone.
 
-    The first execution of each directory is compared before any is undone. Raises `RecoveryRefused`, with nothing
-    changed, if an execution does not exist, if anything that it relies on has changed since, if what it saved is not
-    complete, or if several directories have executions and none is named; `UsageError` if a path is not a directory or
-    an execution is named twice. Later executions on one directory can only be compared once it was restored. Raises
-    `StorageError` if the disk fails; the undo of that execution is then unfinished and can be completed.
+    The first execution of each directory is compared before any is undone; later ones on a directory can only be
+    compared once the earlier ones were undone, which then stay undone. Raises `RecoveryRefused` if an execution does
+    not exist, if anything that it relies on has changed since, if what it saved is not complete, or if several
+    directories have executions and none is named. Raises `UsageError` if a path is not a directory or an
+    execution is named twice. Raises `StorageError` if the disk fails; the undo of that execution is then unfinished and
+    can be completed.
 
     * `request`: which executions; may be left out for the latest
     * `paths`: log directories, their parents, or partition directories

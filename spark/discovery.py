@@ -377,9 +377,11 @@ def _believed(
 ) -> tuple[tuple[Span, ...], int]:
     """Return the spans of a segment, and the lowest offset at which one of them, the next segment or a span of a later
     segment begins. `next_base` is the base offset of the next segment, None for the last; `lowest` is the lowest offset
-    at which a span or base offset of later segments begins. If the headers of a span claim offsets that a later span or
-    segment also has, its `next_offset` is lowered to the end of what readers get from it (`_reached`), because the
-    claim would hide those offsets. Raises `StorageError` if the log cannot be read.
+    at which a span or base offset of later segments begins.
+
+    The headers of a span may claim offsets that a later span or segment also has, and would hide these. The span's
+    `next_offset` is then lowered to the end of what readers get from it (`_reached`). Raises `StorageError` if the log
+    cannot be read.
     """
     believed: list[Span] = []
     lowest = lowest if next_base is None else min(lowest, next_base)

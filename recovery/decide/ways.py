@@ -652,8 +652,9 @@ class _Measurement:
 
 
 def _before(behind: int, first: int, last: int) -> tuple[int, int]:
-    """First and last offset to count for a batch that a batch with first offset `behind` follows: its own offsets if
-    they are below `behind`; else, as its own are wrong, the same number of offsets directly below `behind`.
+    """First and last offset to count for a batch before another one, whose first offset is `behind`. They are the
+    batch's own offsets if these are below `behind`. Otherwise these are wrong, and as many offsets directly below
+    `behind` are counted.
     """
     return (first, last) if last < behind else (max(behind - 1 - (last - first), 0), behind - 1)
 

@@ -63,8 +63,8 @@ def explain(
     The explanation of an empty log has no parts.
 
     Raises `UsageError` if the file is a directory or its name is not one of Kafka's, if both `position` and `offset`
-    are given, if the place is not in the file, if an offset is given for a file without batches, or for `records` of
-    such a file. A text file is shown as a whole at any position from 0 on, a producer snapshot at any position in the
+    are given, or if the place is not in the file. Also raises it if an offset or `records` is given for a file without
+    batches. A text file is shown as a whole at any position from 0 on, a producer snapshot at any position in the
     file. Raises `StorageError` if a file with a name of Kafka's is missing or cannot be read, `LimitExceeded` if a
     text file is larger than `limits.checkpoint_bytes`.
 
@@ -160,8 +160,8 @@ def _snapshot(source: FileSource, most: int, limits: Limits) -> tuple[ExplainedP
 
 
 def _flipped(data: bytes) -> tuple[int, int] | None:
-    """Find the one flipped bit that explains the wrong checksum of a producer snapshot, in the bytes after the
-    checksum: return its byte position in `data` and its number in the byte (0 is the lowest). None if no single bit
+    """Find the one flipped bit, in the bytes after the checksum, that explains the wrong checksum of a producer
+    snapshot. Return its byte position in `data` and its number in the byte (0 is the lowest); None if no single bit
     does, or the header is incomplete.
     """
     if len(data) < SNAPSHOT_HEADER.size:

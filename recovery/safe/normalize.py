@@ -167,8 +167,8 @@ class Checkpoints(Struct, frozen=True):
 
 def read_high_watermarks(tree: Tree) -> dict[tuple[str, int], int]:
     """Return the high watermarks in `replication-offset-checkpoint` by topic and partition, from all lines that can be
-    parsed, without those that may be of a deleted topic of the same name; empty if the file is missing. No decision
-    depends on them.
+    parsed. Those that may be of a deleted topic of the same name are left out. Empty if the file is missing or too
+    large. No decision depends on them. Raises `StorageError` if the file cannot be read.
     """
     return dict(of_topics_not_recreated(_read_offsets(tree, REPLICATION_OFFSET_CHECKPOINT), tree.directories))
 

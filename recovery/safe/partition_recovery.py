@@ -175,9 +175,9 @@ class PartitionRecovery:
         the result, and scans only the last segment (`as_written`). The two differ if the short start finds an epoch
         that the full scan had dropped, or forgets producers that have expired. A result that neither kind changes is
         returned at once. If short starts do not apply, only `result` itself is tried, with a full start. Otherwise the
-        first result that short starts leave unchanged is returned: after the last round, or earlier if a short start
-        fails, if a full start gives the result before it again, or if it would leave transactions open because their
-        end markers are lost.
+        first result that short starts leave unchanged is returned, after the last round. The rounds end early if a
+        short start fails, if a full start gives the result of the round before again, or if it would leave transactions
+        open because their end markers are lost.
         """
         fallback: BrokerResult | None = None
         for _ in range(_STARTS):
