@@ -46,7 +46,7 @@ def plan(
     Returns a plan for each log directory, in the order in which they are named first. Partitions that cannot be read
     are left out and named in the plan's `declined`.
 
-    Raises `UsageError` if there is no path, if a path is no such directory as below, or if the request contradicts
+    Raises `UsageError` if there is no path, if a path is none of the directories below, or if the request contradicts
     itself, names an unknown release or has settings that Kafka would refuse. Raises `UnknownName` if a selected topic
     or partition does not exist, or if one of the log directories has no selected partition; `UsageError` if all
     selected partitions are excluded. Raises `RecoveryRefused` for a symbolic link to a partition directory, or if lost
@@ -142,7 +142,7 @@ def recover(
     each log directory, in the order in which they are named first.
 
     All locks are acquired and all directories planned for before the first is changed, so a refused plan changes none.
-    The error names all directories whose plans are refused, and has the reports of all. If changing a later directory
+    The error names all directories that are declined, and has the reports of all. If changing a later directory
     fails, those before it stay changed, and the error names them and their executions. If an execution was interrupted
     on a directory, that execution is completed there and nothing else is done. The metadata log of a broker applies to
     all of its directories, whichever of them contains it. A partition that cannot be recovered or read is left

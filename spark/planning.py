@@ -69,8 +69,8 @@ class Piece(Struct, frozen=True, kw_only=True):
     """size of the file in bytes, as listed"""
 
     def is_replaced(self, size: int) -> bool:
-        """Whether the file, which has `size` bytes now, is not the one that was listed: that of a segment before the
-        last has the same size, and the last one does not shrink.
+        """Whether the file, which has `size` bytes now, cannot be the one that was listed: the size of the last segment
+        has decreased, or the size of an earlier segment has changed.
         """
         return size < self.size if self.slice.next_base is None else size != self.size
 

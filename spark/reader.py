@@ -185,8 +185,8 @@ class _Task:
             tell(message)
 
     def _check(self, lossy: Lossy, batch: pa.RecordBatch) -> None:
-        """Warn about header names that are not UTF-8 and times that became null, once for each of both in a partition
-        (`lossy` finds them). With FAILFAST such a time raises `FormatError`.
+        """Warn about header names that are not UTF-8 and about times that became null, once for each kind in a
+        partition (`lossy` finds them). With FAILFAST such a time raises `FormatError`.
         """
         for finding in lossy(batch):
             if self._options.mode is Mode.FAILFAST and finding.severity is Severity.ERROR:
