@@ -285,10 +285,10 @@ def by_markers(
     show. Only markers of the same epoch count, and of these only ones that are not older than the last marker in this
     partition. If there are none, return `decision`.
 
-    An epoch shows the transaction only if each transaction of the producer has an epoch of its own (KIP-890). A COMMIT
-    marker above the epoch of its batches proves this. An ABORT marker above it proves this only with `has_own_epoch`,
-    because a coordinator also raises the epoch to abort after a timeout. `decided` of the result is None if a marker
-    that counts does not prove it, or if the markers contradict each other.
+    An epoch identifies the transaction only if each transaction of the producer has an epoch of its own (KIP-890). A
+    COMMIT marker above the epoch of its batches proves this. An ABORT marker above it proves this only with
+    `has_own_epoch`, because a coordinator also raises the epoch to abort after a timeout. `decided` of the result is
+    None if a marker that counts does not prove it, or if the markers contradict each other.
     """
     since = opened.markers[-1].timestamp - _MOST_SKEW if opened.markers else -1
     found = {
