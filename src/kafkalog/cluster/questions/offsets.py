@@ -119,7 +119,8 @@ def offsets(
     All are sorted by group, topic and partition; an offset that is stored in both is returned twice. A commit in a
     transaction counts from the transaction's COMMIT marker on.
 
-    Raises `UsageError` if the paths hold no groups, if an option does not apply to them, if ZooKeeper's logs do not go
+    Raises `UsageError` if a path has no Kafka data, if no log directory among them has a partition of
+    `__consumer_offsets` or `__share_group_state`, if an option does not apply to them, if ZooKeeper's logs do not go
     back to `as_of`, if offsets in ZooKeeper are of several clusters, if a partition of the groups' topics is in several
     directories and `replica` chooses none, if the metadata has another number than `offsets_partitions`, or if
     everything selected is excluded. Raises `UnknownName` for a group, topic, partition or cluster that does not exist,
@@ -194,10 +195,10 @@ def stored_offsets(
     sorted by group, topic and partition; commits in ZooKeeper are in the order of its groups. Damage becomes findings
     of the result.
 
-    Raises `UsageError` if `logs` have no groups, if a partition of the groups' topics is in several directories and
-    `replica` chooses none, if the metadata has another number than `offsets_partitions`, or if everything selected is
-    excluded. Raises `UnknownName` for a group, topic, partition or cluster that does not exist, `StorageError` for I/O
-    errors.
+    Raises `UsageError` if `logs` have no partition of `__consumer_offsets` or `__share_group_state`, if a partition of
+    the groups' topics is in several directories and `replica` chooses none, if the metadata has another number than
+    `offsets_partitions`, or if everything selected is excluded. Raises `UnknownName` for a group, topic, partition or
+    cluster that does not exist, `StorageError` for I/O errors.
     """
     findings = [*old.findings] if old is not None else []
     at_hand = groups_in(logs, replica, findings)
