@@ -70,8 +70,9 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def initialOffset(self) -> dict[str, dict[str, int]]:  # noqa: N802 - Spark's name
         """Return the start offsets of a new query, like `{"topic": {"0": 23}}`. They are determined by the first call
         and then kept. A query with a checkpoint ignores them and continues from the checkpoint. Raises `UsageError` if
-        the options do not fit the partitions, `StorageError` if a file cannot be read, and `FormatError` with FAILFAST
-        if damage may hide the start timestamp.
+        the options do not fit the partitions, `StorageError` if a file cannot be read. With FAILFAST, raises
+        `StorageError` also for a link or other entry in place of data, and `FormatError` if damage may hide the start
+        timestamp.
         """
         if self._initial is None:
             views = self._logs.look(all_there=True)

@@ -182,7 +182,7 @@ def shown_data(path: str, data: bytes | None) -> bytes | None:
     delegation tokens.
 
     Data without secrets, None and empty data are returned unchanged. A delegation token is hidden completely, and so is
-    a configuration that is not a JSON object, or whose `config` is neither missing nor a JSON object.
+    a configuration that is not a JSON object, or whose `config` is neither a JSON object nor missing or null.
     """
     if not data:
         return data
