@@ -87,7 +87,7 @@ def make_all(paths: Sequence[str], request: Recovery, jobs: int) -> list[Plan | 
 def _lost(failed: Mapping[str, KafkaLogError], usable: Sequence[str]) -> dict[str, Finding]:
     """Return a finding, by path, for each directory in `failed` that is missing or cannot be read. It says which
     partitions were there according to the metadata in the directories `usable`. Directories that failed for other
-    reasons are omitted; so are missing ones if `usable` is empty.
+    reasons are omitted, and missing directories too if `usable` is empty.
     """
     found = {}
     for path, error in failed.items():

@@ -97,10 +97,10 @@ def _print_partitions(title: str, partitions: Sequence[PartitionPlan], lost: Map
 
 
 def _print_changing(plan: Plan, changing: Sequence[PartitionPlan], *, every: bool) -> None:
-    """Print a table of the partitions in `changing` that lose a part of their log or are renamed, or with `every` of
-    all in `changing`; none if there are no such partitions. If there are others, print a sentence with their number and
-    the numbers of files that are rebuilt or set aside in them. Print `no partition changes` if `changing` is empty and
-    the plan moves no directories.
+    """Print a table of the partitions in `changing` that lose a part of their log or are renamed; with `every`, of all
+    partitions in `changing`. If there is none for the table, it is omitted. If `changing` has partitions that are not
+    in the table, print a sentence with their number and the numbers of files that are rebuilt or set aside in them.
+    Print `no partition changes` if `changing` is empty and the plan moves no directories.
     """
     lost = plan.choice.own_by_partition
     listed = [each for each in changing
