@@ -83,7 +83,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._initial
 
     def latestOffset(self, start: Any = None, limit: ReadLimit | None = None) -> dict[str, dict[str, int]]:  # noqa: N802
-        """Return the offsets (exclusive) at which the next batch ends, as JSON. They are equal to `start` if there is
+        """Return the offsets (exclusive) at which the next batch ends. They are equal to `start` if there is
         nothing new. If `start` is None, the batch starts at the result of the last call.
 
         If `limit` is None or `ReadAllAvailable`, everything new is included. With any other `limit`, the options
