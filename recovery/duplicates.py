@@ -72,12 +72,14 @@ def holding(plan: Plan, name: str) -> Holding | None:
 
 
 def with_better_copies(plan: Plan, holding_of: Callable[[str], Holding | None]) -> Plan:
-    """Compare several directories of one topic-partition in a log directory. Return a copy of the plan with a
-    `BetterCopy` for each topic-partition with a directory that holds more than the kept one. The kept directory has the
-    usual, shortest name. The others have zeros before their partition number, which a broker ignores. Only
-    topic-partitions with a directory in `plan.asked_for` are compared; if that is empty, those with a surveyed
+    """Compare several directories of one topic-partition in a log directory: one has the usual, shortest name; the
+    others have zeros before the partition number, and a broker ignores them. Return a copy of the plan with a
+    `BetterCopy` for each topic-partition of which another directory holds more (`Holding.rank`) than the one with the
+    shortest name. If there is none, the plan itself is returned.
+
+    Only topic-partitions with a directory in `plan.asked_for` are compared; if that is empty, those with a surveyed
     directory. `holding_of` examines one directory. If it returns None for any directory of a topic-partition, nothing
-    is added for it. Raises `StorageError` if the directory cannot be listed.
+    is added for this topic-partition. Raises `StorageError` if the log directory cannot be listed.
     """
     groups: dict[PartitionName, list[str]] = {}
     for entry in scan_directory(plan.root):
@@ -125,8 +127,8 @@ def refuse_duplicates(roots: Sequence[str]) -> None:
 
 def tell_duplicates(plans: Sequence[Plan]) -> list[Plan]:
     """Return the plans, in order. If two plans that may be of one broker have a live partition in common, `recover`
-    declines both directories. Both plans, and their ways that need no other copies, then get a refusal that compares
-    the two copies of the first such partition, and their forecasts of a broker's start change from LOADED to
+    declines both directories. Both plans then get a refusal, which compares the two copies of the first such partition.
+    Their ways that need no other copies get it too, and their forecasts of a broker's start change from LOADED to
     START_FAILS. If one copy of a partition holds more, both plans say how to keep it. A refusal that a plan or way
     already has stays. The plans passed in are not changed. Raises `StorageError` if a directory cannot be listed.
     """
@@ -146,9 +148,9 @@ def tell_duplicates(plans: Sequence[Plan]) -> list[Plan]:
 
 
 def _refused(plan: Plan, duplicate: _Duplicate, why: str) -> Plan:
-    """Return a copy of the plan that is refused because of `why`, as are its ways that need no other copies; existing
-    refusals stay. If the forecast of a broker's start was LOADED, it becomes START_FAILS, without a number of
-    lost records and without a prediction for the node.
+    """Return a copy of the plan with the refusal `why`; its ways that need no other copies get this refusal too. A
+    refusal that the plan or a way already has stays. If the forecast of a broker's start was LOADED, it becomes
+    START_FAILS with Kafka's exception. It then has no number of lost records and no prediction for the node.
     """
     ways = [
         way if way.spec.help is Help.COPIES else structs.replace(way, refusal=way.refusal or why)
@@ -169,8 +171,10 @@ def _refused(plan: Plan, duplicate: _Duplicate, why: str) -> Plan:
 
 
 def _state(plan: Plan, name: str) -> str:
-    """Return text about one copy of the partition `name`: whether it could be examined, is damaged, has findings, or is
-    sound, and if known, how many records can be kept or where its log ends.
+    """Return text about the copy of partition directory `name` in the plan's log directory, to follow a phrase that
+    names it. The text is `could not be examined` if the plan declines the copy or has no counts of it. A copy that is
+    damaged or lacks records gets the number of records that can be kept, if it is known. Otherwise the text has the
+    codes of the warnings and errors, or says that the copy is sound, with its log end offset if it is known.
     """
     kept = plan.choice.own_by_partition.get(name)
     if kept is None or name in plan.declined:

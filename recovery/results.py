@@ -70,8 +70,9 @@ class RecoveryResult(Struct, frozen=True, kw_only=True):
 
 def refuse_declined(plan: Plan, *, accept_loss: bool, earlier: CompletedRuns | None = None) -> None:
     """Raise `RecoveryRefused`, with the JSON report, if the plan is refused, or if it needs consent and `accept_loss`
-    is False. The `reason` is `unreadable` or `mode` for a refused plan. Without consent it is `loss`, and the error has
-    advice. `earlier` are interrupted executions that were completed first, for the report.
+    is False. The `reason` of a refused plan is `unreadable` if anything cannot be read, else `mode`. Without consent
+    the reason is `loss`, and the error has advice. `earlier` are interrupted executions that were completed first, for
+    the report.
     """
     advice: tuple[Advice, ...] = ()
     if plan.refusal is not None:
@@ -110,8 +111,8 @@ def _advice_on_consent(plan: Plan) -> Iterator[Advice]:
 
 
 def refuse_any_declined(plans: Sequence[Plan], *, accept_loss: bool) -> None:
-    """Raise `RecoveryRefused` if any of the plans is declined as in `refuse_declined`; several refusals become one that
-    names them all. If there is more than one plan, the refusal names the log directory.
+    """Raise `RecoveryRefused` if `refuse_declined` declines any of the plans. Several refusals become one that names
+    them all. If there is more than one plan, each refusal names its log directory.
     """
     refused = []
     for plan in plans:

@@ -44,12 +44,13 @@ def plan(
     """Return what `recover` would do, and what the broker would do; reads only.
 
     Returns a plan for each log directory, in the order in which they are named first. Partitions that cannot be read
-    are left out and named in the plan's `declined`. Raises `UsageError` if a path is not a log directory, or if the
-    request contradicts itself, names an unknown release or has settings that Kafka would refuse; `UnknownName` for a
-    selected topic or partition that does not exist, or if one of the log directories has no selected partition
-    (`UsageError` if all of its partitions are excluded); `RecoveryRefused` for a symbolic link to a partition
-    directory, or if lost `meta.properties` cannot be reconstructed; `StorageError` for I/O errors outside the
-    partitions.
+    are left out and named in the plan's `declined`.
+
+    Raises `UsageError` if there is no path, if a path is none of the directories below, or if the request contradicts
+    itself, names an unknown release or has settings that Kafka would refuse. Raises `UnknownName` if a selected topic
+    or partition does not exist, or if one of the log directories has no selected partition; `UsageError` if all
+    selected partitions are excluded. Raises `RecoveryRefused` for a symbolic link to a partition directory, or if lost
+    `meta.properties` cannot be reconstructed. Raises `StorageError` for I/O errors outside the partitions.
 
     * `request`: how to recover; may be left out for the defaults
     * `paths`: log directories, their parents, or partition directories; beside these, the data directories of
@@ -140,18 +141,18 @@ def recover(
     """Recover log directories of one broker, or of several, under their locks and with a journal. Return a result for
     each log directory, in the order in which they are named first.
 
-    All locks are acquired and all directories planned for before the first is changed, so a refused plan changes none;
-    the error names all directories that were declined, and has the reports of all. If changing a later directory fails,
-    those before it stay changed, and the error names them and their executions. If an execution was interrupted on a
-    directory, that execution is completed there and nothing else is done. The metadata log of a broker applies to all
-    of its directories, whichever of them contains it. A partition that cannot be recovered or read is left unchanged
-    and named in the result's `declined`.
+    All locks are acquired and all directories planned for before the first is changed, so a refused plan changes none.
+    The error names all directories that are declined, and has the reports of all. If changing a later directory
+    fails, those before it stay changed, and the error names them and their executions. If an execution was interrupted
+    on a directory, that execution is completed there and nothing else is done. The metadata log of a broker applies to
+    all of its directories, whichever of them contains it. A partition that cannot be recovered or read is left
+    unchanged and named in the result's `declined`.
 
     Raises `RecoveryRefused` if nothing can be done, if records that can be read would be lost without consent, if a
-    directory is locked or has changed, if a partition is live in two of one broker's, if the quarantine is not usable,
-    or if permissions or space are missing. Raises `UsageError` if `expected` has another number of entries than there
-    are log directories, or for `mark_clean` if only some partitions are selected; `UsageError`, `UnknownName` and
-    `StorageError` as `plan` does.
+    directory is locked or has changed, if a partition is live in two log directories of one broker, if the quarantine
+    is not usable, or if permissions or space are missing. Raises `UsageError` if `expected` has another number of
+    entries than there are log directories, or for `mark_clean` if only some partitions are selected; `UsageError`,
+    `UnknownName` and `StorageError` as `plan` does.
 
     * `request`: how to recover; may be left out for the defaults
     * `paths`: log directories, their parents, or partition directories
@@ -194,10 +195,11 @@ def recover_into(
 
     Partitions that cannot be read, or have links or special files, are not in the copy; the result's `declined` names
     them. With `remote_logs` in the request, missing and damaged segments of tiered logs are first copied from the
-    remote tier. Raises `UsageError` for several paths, a partition directory or a `target` that is refused,
-    `RecoveryRefused` if the original is in use, has an interrupted execution, or directly contains links or special
-    files, `StorageError` if a file cannot be read or copied, and otherwise as `recover`. If copying or recovering
-    fails, the copy is removed, unless an execution on it was interrupted.
+    remote tier. If copying or recovering fails, the copy is removed, unless an execution on it was interrupted.
+
+    Raises `UsageError` for several paths, a partition directory or a `target` that is refused. Raises `RecoveryRefused`
+    if the original is in use, has an interrupted execution, or directly contains links or special files. Raises
+    `StorageError` if a file cannot be read or copied, and the errors of `recover`.
 
     * `request`: how to recover; may be left out for the defaults
     * `paths`: one log directory

@@ -34,10 +34,11 @@ class UndoResult(Struct, frozen=True, kw_only=True):
 
 
 def _undone(path: PathLike) -> tuple[str, str | None]:
-    """Return the real path of a log directory, and the name of a partition directory in it or None. For a partition
-    directory, and for a missing path in a log directory that has the name of one, these are its parent and its name: an
-    execution may have removed it. Any other directory is returned itself, with None. Raises `UsageError` for any other
-    path, `StorageError` if a directory cannot be examined or listed.
+    """Return the real path of a log directory, and the name of a partition directory in it, or None if the whole log
+    directory is meant. `path` may be a partition directory. This may be missing, because an execution may have removed
+    it, if it is named like a partition and its parent is a log directory. Any other directory is returned as the log
+    directory, whatever it contains. Raises `UsageError` if `path` is anything else, `StorageError` if a directory
+    cannot be examined or listed.
     """
     given = os.fspath(path)
     parent, name = os.path.split(os.path.abspath(given.replace("\0", "")))
@@ -115,11 +116,12 @@ def undo(
     each named execution is undone on those that have it, the latest first; without names, on the only directory with an
     execution that can be undone.
 
-    The first execution of each directory is compared before any is undone. Raises `RecoveryRefused`, with nothing
-    changed, if an execution does not exist, if anything that it relies on has changed since, if what it saved is not
-    complete, or if several directories have executions and none is named; `UsageError` if a path is not a directory or
-    an execution is named twice. Later executions on one directory can only be compared once it was restored. Raises
-    `StorageError` if the disk fails; the undo of that execution is then unfinished and can be completed.
+    The first execution of each directory is compared before any is undone; later ones on a directory can only be
+    compared once the earlier ones were undone, which then stay undone. Raises `RecoveryRefused` if an execution does
+    not exist, if anything that it relies on has changed since, if what it saved is not complete, or if several
+    directories have executions and none is named. Raises `UsageError` if a path is not a directory or an
+    execution is named twice. Raises `StorageError` if the disk fails; the undo of that execution is then unfinished and
+    can be completed.
 
     * `request`: which executions; may be left out for the latest
     * `paths`: log directories, their parents, or partition directories

@@ -55,10 +55,10 @@ def commit(options: WriteOptions, messages: Iterable[Staged], *, overwrite: bool
     number of a stream's batch; if that batch is already committed, it is not written again.
 
     If an earlier commit was killed, it is rolled back first, or ended if everything was written. If this commit cannot
-    write all its data, it is rolled back too. Raises `UsageError` if the directory is locked, other commits last too
-    long or a partition to replace is a link or a file, `FormatError` if a log, the journal of commits or a staged batch
-    is damaged, and `StorageError` for I/O errors. Raises `RecoveryRefused` if a recovery of the directory has not
-    ended, or an unfinished commit cannot be rolled back.
+    write all its data, it is rolled back too. Raises `UsageError` if the directory is locked, if other commits last too
+    long, or if a partition to replace is a link or a file. Raises `FormatError` if a log, the journal of commits or a
+    staged batch is damaged, `StorageError` for I/O errors. Raises `RecoveryRefused` if a recovery of the directory has
+    not ended, or an unfinished commit cannot be rolled back.
     """
     staged = sorted(messages, key=lambda message: message.task)
     work = work_directory(options.path)

@@ -43,14 +43,17 @@ class ContentsReader(DataSourceReader):
         self._schema = schema
 
     def partitions(self) -> list[ContentsPartition]:
-        """Return the inputs of the tasks. There is a single one for the state of a cluster, one per log directory for
-        `checkpoints`, one per unit of `finding_places` for `findings`, and one per selected partition directory for
-        `segments`, deleted ones and every replica included. Otherwise there is one per selected partition.
+        """Return the inputs of the tasks:
 
-        Lists the paths, except for the state of a cluster. Raises `UsageError` if a path or a selected partition does
-        not exist, and for `findings` if a log directory is in an object store. Where one of several logs of a partition
-        must be chosen, it is also raised if `replica` chooses none. Raises `StorageError` if a directory cannot be
-        read.
+        * For the state of a cluster there is a single one, and no path is listed.
+        * For `checkpoints` there is one per log directory.
+        * For `findings` there is one per unit of `finding_places`.
+        * For `segments` there is one per selected partition directory, including deleted ones and every replica.
+        * For other contents there is one per selected partition.
+
+        Raises `UsageError` if a path or a selected partition does not exist, for `findings` if a log directory is in an
+        object store, and for other contents if a partition has several logs and `replica` chooses none. Raises
+        `StorageError` if a directory cannot be read.
         """
         options = self._options
         if options.contents in OF_A_CLUSTER:

@@ -175,9 +175,9 @@ class Range:
         tell(str(finding))
 
     def start(self) -> int:
-        """Return the first requested offset; by default the log start offset, for "latest" the log end. For a timestamp
-        it is the offset of the first record at or after it. If there is no such record, it is the log end with
-        startingOffsetsByTimestampStrategy=latest; otherwise `UsageError` is raised.
+        """Return the first requested offset: by default the log start offset, for "latest" the log end, and for a
+        timestamp the offset of the first record at or after this time. If there is no such record, the log end is
+        returned with startingOffsetsByTimestampStrategy=latest; otherwise `UsageError` is raised.
 
         An offset outside the log raises `UsageError`. With failOnDataLoss=false it is replaced by the nearer bound of
         the log. Damage that may hide a record for a timestamp raises `FormatError` with mode FAILFAST, otherwise it is
@@ -377,9 +377,11 @@ def _believed(
 ) -> tuple[tuple[Span, ...], int]:
     """Return the spans of a segment, and the lowest offset at which one of them, the next segment or a span of a later
     segment begins. `next_base` is the base offset of the next segment, None for the last; `lowest` is the lowest offset
-    at which a span or base offset of later segments begins. If the headers of a span claim offsets that a later span or
-    segment also has, its `next_offset` is lowered to the end of what readers get from it (`_reached`), because the
-    claim would hide those offsets. Raises `StorageError` if the log cannot be read.
+    at which a span or base offset of later segments begins.
+
+    The headers of a span may claim offsets that a later span or segment also has, and would hide these. The span's
+    `next_offset` is then lowered to the end of what readers get from it (`_reached`). Raises `StorageError` if the log
+    cannot be read.
     """
     believed: list[Span] = []
     lowest = lowest if next_base is None else min(lowest, next_base)
@@ -444,9 +446,11 @@ def _from_offset(segment: Segment, all_spans: list[Span], start: int) -> list[Sp
 def plan_read(options: ReadOptions) -> list[tuple[Piece, ...]]:
     """Return one tuple of pieces for each Spark task, in the order of partitions and offsets; empty if there is nothing
     to read. Lists the paths, and reads indexes and batch headers. Raises `UsageError` for missing paths or partitions
-    and for bounds that do not fit; `StorageError`; and with FAILFAST `FormatError` if damage may hide where a timestamp
-    begins or, with read_committed, whether a transaction that began before the bounds has ended, or if a log start
-    offset is above the log end offset.
+    and for bounds that do not fit, `StorageError` if a file cannot be read.
+
+    With FAILFAST, raises `FormatError` if damage may hide where a timestamp begins, if with read_committed it may hide
+    whether a transaction that began before the bounds has ended, or if a log start offset is above the log end offset.
+    Raises `StorageError` then for a link or other entry in place of data.
     """
     with looking_once():
         return _plan_read(options)

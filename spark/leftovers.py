@@ -66,7 +66,9 @@ def leftovers(path: PathLike) -> list[Leftover]:
 
 
 def _status_in(directory: str) -> list[os.stat_result] | None:
-    """Return the status of each file in a directory; None if the directory has vanished."""
+    """Return the status of each file in a directory, without files that vanish meanwhile; None if the directory has
+    vanished. Raises `StorageError` if it cannot be listed.
+    """
     try:
         files = scan_directory(directory)
     except StorageError as error:

@@ -69,8 +69,8 @@ class Piece(Struct, frozen=True, kw_only=True):
     """size of the file in bytes, as listed"""
 
     def is_replaced(self, size: int) -> bool:
-        """Whether the file, which has `size` bytes now, is not the one that was listed: that of a segment before the
-        last has the same size, and the last one does not shrink.
+        """Whether the file, which has `size` bytes now, cannot be the one that was listed: the size of the last segment
+        has decreased, or the size of an earlier segment has changed.
         """
         return size < self.size if self.slice.next_base is None else size != self.size
 
@@ -207,9 +207,9 @@ def _by_records(cut: Cut, most: int) -> Iterator[tuple[Piece, int]]:
     """Divide a piece at offsets into pieces of at most `most` offsets each. Yield (piece, number of its offsets), in
     order. If a cut lies within a batch, both pieces read that batch.
 
-    Only offsets that batches claim are counted, and no more per batch than its bytes can hold records. So gaps from
-    compaction and damaged headers add nothing. A cut is made only if all batches before it have lower offsets and all
-    batches after it higher ones. A piece without such a place may be larger than `most`.
+    A batch counts as many offsets as its header claims, but at most the number of records that its bytes can hold. So
+    gaps from compaction and damaged headers add nothing. A cut is made only if all batches before it have lower offsets
+    and all batches after it higher ones. A piece without such a place may be larger than `most`.
     """
     piece, spans = cut
     whole = piece.slice

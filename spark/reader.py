@@ -75,9 +75,10 @@ class LogReader(DataSourceReader):
         nothing to read. Lists the paths and reads indexes and headers. Raises `UsageError` for missing paths or
         partitions, and for bounds that do not fit the logs. Raises `StorageError` if a file cannot be read.
 
-        With FAILFAST, raises `FormatError` if damage may hide the first record of a timestamp or the end of an earlier
-        transaction, or if a log start offset is above the log end offset. With other modes the first and the last are
-        warnings, and so is a link or other entry in place of data.
+        Three kinds of trouble raise an error with FAILFAST and are warnings with other modes: damage that may hide the
+        first record of a timestamp (`FormatError`), a log start offset above the log end offset (`FormatError`), and a
+        link or other entry in place of data (`StorageError`). With FAILFAST, raises `FormatError` also if damage may
+        hide the end of an earlier transaction.
         """
         from kafkalog.spark.discovery import plan_read
 
@@ -184,8 +185,8 @@ class _Task:
             tell(message)
 
     def _check(self, lossy: Lossy, batch: pa.RecordBatch) -> None:
-        """Warn about header names that are not UTF-8 and times that became null, once for each of both in a partition
-        (`lossy` finds them). With FAILFAST such a time raises `FormatError`.
+        """Warn about header names that are not UTF-8 and about times that became null, once for each kind in a
+        partition (`lossy` finds them). With FAILFAST such a time raises `FormatError`.
         """
         for finding in lossy(batch):
             if self._options.mode is Mode.FAILFAST and finding.severity is Severity.ERROR:

@@ -70,8 +70,9 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def initialOffset(self) -> dict[str, dict[str, int]]:  # noqa: N802 - Spark's name
         """Return the start offsets of a new query, like `{"topic": {"0": 23}}`. They are determined by the first call
         and then kept. A query with a checkpoint ignores them and continues from the checkpoint. Raises `UsageError` if
-        the options do not fit the partitions, `StorageError` if a file cannot be read, and `FormatError` with FAILFAST
-        if damage may hide the start timestamp.
+        the options do not fit the partitions, `StorageError` if a file cannot be read. With FAILFAST, raises
+        `StorageError` also for a link or other entry in place of data, and `FormatError` if damage may hide the start
+        timestamp.
         """
         if self._initial is None:
             views = self._logs.look(all_there=True)
@@ -82,8 +83,8 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._initial
 
     def latestOffset(self, start: Any = None, limit: ReadLimit | None = None) -> dict[str, dict[str, int]]:  # noqa: N802
-        """Return the offsets (exclusive) at which the next batch ends. They are equal to `start` if there is nothing
-        new. If `start` is None, the last result is the start.
+        """Return the offsets (exclusive) at which the next batch ends. They are equal to `start` if there is
+        nothing new. If `start` is None, the batch starts at the result of the last call.
 
         If `limit` is None or `ReadAllAvailable`, everything new is included. With any other `limit`, the options
         maxOffsetsPerTrigger and maxBytesPerTrigger apply; the number in `limit` is ignored. After the first batch,
@@ -91,8 +92,8 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         maximum delay has not passed.
 
         If a query begins at the latest offset, its first batch is empty, so that Spark stores its start. With the
-        trigger AvailableNow no offset is beyond the ends of the logs when the query began, and minOffsetsPerTrigger has
-        no effect.
+        trigger AvailableNow no result is beyond the ends that the logs had when the query began, and
+        minOffsetsPerTrigger has no effect.
 
         Lists the directories again. Data from `start` on that no longer exists raises `StorageError`, or is a warning
         with failOnDataLoss=false. Raises `UsageError` if `start` is not of a kafkalog stream or a path no longer

@@ -114,9 +114,10 @@ def consequences(
     or older values, segments that retention deletes soon, and deleted records that return. Raises `StorageError` if a
     file in `before` or `after` cannot be read, `UsageError` as `_of_retention` does.
 
-    Groups are examined only if the partition loses something, or if `__consumer_offsets` is small. Older values return
-    if a partition of a compacted topic or of `__share_group_state` loses something and keeps records. State is lost if
-    a partition of `__consumer_offsets` or `__share_group_state` loses something and keeps no record.
+    Groups are examined only if the partition loses something, or if `__consumer_offsets` is small. State is
+    lost if a partition of `__consumer_offsets` or `__share_group_state` loses something and keeps no record. Older
+    values return if a partition of a compacted topic or of `__share_group_state` loses something and keeps records, or
+    if the number that it keeps is unknown.
 
     `results` are the partition directories as a start loads them; directories that are not live or become stray are
     skipped. `measured` are the losses by partition directory. `coordinators` know the committed offsets and the

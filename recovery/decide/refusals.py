@@ -188,9 +188,9 @@ def refusal_of(decision: Decision) -> tuple[str, str] | None:
 
 
 def refusal_in_every_mode(survey: Survey, actions: Sequence[RecoveryAction], facts: TopicFacts) -> str | None:
-    """Return the sentence with which recovery is declined in every mode, as far as `actions` are those of every mode;
-    None if there is no such reason. Reasons that depend on the mode, and dangling links through which a broker would
-    write, are not considered.
+    """Return the sentence with which recovery is declined in every mode; None if there is no reason for that. `actions`
+    are the actions that every mode has. Reasons that depend on the mode, and dangling links through which a broker
+    would write, are not considered.
     """
     return (
         refusal_of_unreadable(survey, Mode.SAFE)

@@ -356,8 +356,8 @@ def _sum(first: int | None, second: int | None) -> int | None:
 
 def logs_of(tree: Tree, directories: Iterable[str]) -> list[Content]:
     """Return the content of each log file that `live_segments` returns, `.swap` files included: directory by directory
-    as given, within a directory by base offset. `directories` are names from before `tree` renamed them; removed
-    directories are skipped. Raises `StorageError` if a `.swap` file cannot be read.
+    in the given order, within a directory by base offset. `directories` are the names that they had before `tree`
+    renamed any; removed directories are skipped. Raises `StorageError` if a `.swap` file cannot be read.
     """
     now = dict(tree.renamed_directories)
     return [
@@ -652,8 +652,9 @@ class _Measurement:
 
 
 def _before(behind: int, first: int, last: int) -> tuple[int, int]:
-    """First and last offset to count for a batch that a batch with first offset `behind` follows: its own offsets if
-    they are below `behind`; else, as its own are wrong, the same number of offsets directly below `behind`.
+    """First and last offset to count for a batch before another one, whose first offset is `behind`. They are the
+    batch's own offsets if these are below `behind`. Otherwise these are wrong, and as many offsets directly below
+    `behind` are counted.
     """
     return (first, last) if last < behind else (max(behind - 1 - (last - first), 0), behind - 1)
 

@@ -60,14 +60,16 @@ def explain(
     the entries before and after it. In an index it is the entry at `position`; without a position, it begins shortly
     before the first wrong entry, or at the start.
 
-    Raises `UsageError` if the file is a directory or not Kafka's by its name. Also raises it if the position is
-    negative, if the place is not in the file or does not suit the kind of file, or for `records` of a file without
-    batches. In a text file any other position is accepted and ignored, in a producer snapshot any in the file. Raises
-    `StorageError` if a file with a name of Kafka's is missing or cannot be read, `LimitExceeded` if a text file is
-    larger than `limits.checkpoint_bytes`.
+    The explanation of an empty log has no parts.
+
+    Raises `UsageError` if the file is a directory or its name is not one of Kafka's, if both `position` and `offset`
+    are given, or if the place is not in the file. Also raises it if an offset or `records` is given for a file without
+    batches. A text file is shown as a whole at any position from 0 on, a producer snapshot at any position in the
+    file. Raises `StorageError` if a file with a name of Kafka's is missing or cannot be read, `LimitExceeded` if a
+    text file is larger than `limits.checkpoint_bytes`.
 
     * `path`: the file
-    * `position`: byte in the file, from 0; not together with `offset`
+    * `position`: byte in the file, from 0
     * `offset`: offset of a record; only for a log or a KRaft snapshot
     * `max_fields`: about how many fields are shown at most
     * `records`: give the records of a batch too, those before the damage if it is damaged
@@ -158,8 +160,8 @@ def _snapshot(source: FileSource, most: int, limits: Limits) -> tuple[ExplainedP
 
 
 def _flipped(data: bytes) -> tuple[int, int] | None:
-    """Find the one flipped bit that explains the wrong checksum of a producer snapshot, in the bytes after the
-    checksum: return its byte position in `data` and its number in the byte (0 is the lowest). None if no single bit
+    """Find the one flipped bit, in the bytes after the checksum, that explains the wrong checksum of a producer
+    snapshot. Return its byte position in `data` and its number in the byte (0 is the lowest); None if no single bit
     does, or the header is incomplete.
     """
     if len(data) < SNAPSHOT_HEADER.size:

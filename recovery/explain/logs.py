@@ -106,7 +106,7 @@ def explain_log(
     """Explain the entry at the place `wanted`; if it is damaged, also the entries before and after it. If no place is
     given, explain the first damage, or the start of a sound log. If no entry contains the wanted offset, the damaged
     range that may have contained it is explained, or else the next entry. The result is empty if the place is not in
-    the log.
+    the log, or the log is empty.
 
     The parts are in the order of the file and have at most about `most` fields. `base_offset` is the one in the
     segment's name, None if it is unknown. `topic` decides how keys and values of Kafka's own topics are read. Raises

@@ -84,10 +84,10 @@ def facts_of_each(roots: Sequence[str], lost: Sequence[str] = ()) -> Mapping[str
 def _with_registered(
     brokers: Sequence[list[str]], known: Sequence[TopicFacts]
 ) -> tuple[list[list[str]], list[TopicFacts]]:
-    """Regroup log directories so that each is with the broker whose metadata registers its directory id, even if its
-    `meta.properties` names another one. Return the groups that are not empty, and the facts of each, which are read
-    again if its directories changed. `known` has the facts of `brokers`, in their order. Raises `StorageError` if a
-    file cannot be read.
+    """Move each log directory to the group of the broker whose metadata registers its directory id, even if its
+    `meta.properties` names another broker; a directory that no metadata registers stays in its group. Return the groups
+    that are not empty, and the facts of each, in the order of `brokers`. The facts are read again if the directories of
+    a group changed. `known` has the facts of `brokers`, in their order. Raises `StorageError` if a file cannot be read.
     """
     ids = {root: directory_id_of(root) for broker in brokers for root in broker}
     owners = {root: number for number, facts in enumerate(known)

@@ -97,8 +97,8 @@ class Coordinators:
         return commits
 
     def commits_in(self, number: int) -> list[tuple[int, str, int]]:
-        """Return (offset, group, timestamp in ms) of the commits in this partition of `__consumer_offsets`, those
-        behind damage too, up to a place that cannot be read; empty if the topic is too large (256 MiB). Read once and
+        """Return (offset, group, timestamp in ms) of the commits in this partition of `__consumer_offsets`, including
+        those behind damage, up to a place that cannot be read. Empty if the topic is too large (256 MiB). Read once and
         cached.
         """
         if number not in self._commits_in:
@@ -111,8 +111,8 @@ class Coordinators:
 
     def epochs_in(self, number: int) -> list[tuple[int, str, tuple[int, int]]]:
         """Return (offset, transactional id, (producer id, epoch)) of the records in this partition of
-        `__transaction_state` in offset order, those behind damage too, without tombstones, up to a place that cannot
-        be read; empty if the topic is too large (256 MiB). Read once and cached.
+        `__transaction_state` in offset order, without tombstones. Records behind damage are included, up to a place
+        that cannot be read. Empty if the topic is too large (256 MiB). Read once and cached.
         """
         if number not in self._epochs_in:
             self._epochs_in[number] = [
@@ -153,9 +153,9 @@ class Coordinators:
             return None
 
     def endings(self, directory: str, firsts: Mapping[int, int]) -> Mapping[int, Ending]:
-        """Return, by producer id, how the transactions that are open in a partition directory ended; empty if it or
-        `__transaction_state` is missing, unreadable or too large. `firsts` has their first offsets. The first log
-        directory that has the partition counts.
+        """Return, by producer id, how the transactions that are open in the partition directory `directory` ended.
+        `firsts` has their first offsets by producer id. The first log directory in which the partition can be read
+        decides. Empty if there is none, or if `__transaction_state` is missing, unreadable or too large (256 MiB).
         """
         from kafkalog.cluster.transactions.transactions import Endings
         from kafkalog.log.directories.partition import open_live
@@ -176,15 +176,15 @@ class Coordinators:
     def id_without_transaction(
         self, number: int, epoch: int | None, partition: PartitionName, facts: TopicFacts, *, resumes: bool = False
     ) -> str | None:
-        """Return the transactional id of a transaction that is open at the end of `partition` and that its coordinator
-        will not end, because its log does not have it; empty if no id has this producer id now. None if the coordinator
-        will end it, if another broker or a partition that is not here may know more, or if `__transaction_state` is
-        missing, unreadable or too large. `number` is the producer id, `epoch` its epoch, None if unknown. With
-        `resumes`, logs keep the records behind their damage, and the result is None if a later one has this producer
-        id.
+        """Return the transactional id of a transaction that is open at the end of `partition`, if its coordinator will
+        not end it, because the coordinator's log does not have the transaction; empty if no id has this producer id
+        now. Return None if the coordinator will end it, if another broker or a partition that is not here may know
+        more, or if `__transaction_state` is missing, unreadable or too large.
 
-        A coordinator ends what it loads as ongoing or prepared, up to the first damage. Its marker is refused if the
-        partition has a newer epoch; an abort after the timeout raises the epoch by one (`TransactionCoordinator`).
+        `number` is the producer id, `epoch` its epoch, None if unknown. With `resumes`, logs keep the records behind
+        their damage, and the result is None if a later one has this producer id. A coordinator ends what it loads as
+        ongoing or prepared, up to the first damage. Its marker is refused if the partition has a newer epoch; an abort
+        after the timeout raises the epoch by one (`TransactionCoordinator`).
         """
         known = self.transactions
         if known is None:

@@ -32,15 +32,17 @@ BY_HAND: Final = (
 
 
 def lost_identity(root: str, roots: Sequence[str], facts: TopicFacts) -> bytes | None:
-    """Return the content of a new `meta.properties` for the log directory `root`. Return None if the present file names
-    the node and no better directory id is known: its directory id is one that Kafka accepts, or it has none and its
-    version is 0 or the id is not certain. Writes nothing. `roots` are all log directories that the caller has; other
-    brokers' directories are ignored.
+    """Return the content of a new `meta.properties` for the log directory `root`, or None if the present file can stay.
+    Writes nothing. `roots` are all log directories that the caller has; other brokers' directories are ignored.
 
-    Cluster and node id are those in the present file if it names the node. Otherwise they are taken from the broker's
-    other directories, or else from a present file that only lacks `version`. The directory id comes from the metadata
-    (`facts`) or the damaged file. It is left out if it is not certain or Kafka would refuse it; the broker then makes a
-    new one. Raises `RecoveryRefused` if nothing identifies the broker, `StorageError` if `root` cannot be listed.
+    A present file that names the node is replaced only if Kafka refuses its directory id, or if its version is 1, it
+    has no directory id, and the right id is certain. The new file has the same cluster and node id. Any other file is
+    replaced, also a missing one: cluster and node id are those in the broker's other directories, or else those in a
+    present file that only lacks `version`.
+
+    The directory id comes from the metadata (`facts`) or the damaged file. It is left out if it is not certain or Kafka
+    would refuse it; the broker then makes a new one. Raises `RecoveryRefused` if nothing identifies the broker,
+    `StorageError` if `root` cannot be listed.
     """
     others = [other for other in brothers_of(root, roots) if other != root]
     known = [meta for other in others if (meta := meta_properties_of(other)) is not None and meta.node_id is not None]
@@ -77,8 +79,9 @@ def _encoded(root: str, meta: MetaProperties, own: str | None) -> bytes:
 
 
 def directories_that_name(root: str, facts: TopicFacts) -> tuple[str, ...]:
-    """Return the sorted log directories of the broker, `root` included, if `root` has lost its `meta.properties` or an
-    id in it, and the file can be reconstructed; else an empty tuple. Raises `StorageError` if `root` cannot be listed.
+    """Return the sorted log directories of the broker, `root` included, if `lost_identity` returns a new
+    `meta.properties` for `root` from them; an empty tuple if the present file can stay or nothing identifies the
+    broker. Raises `StorageError` if `root` cannot be listed.
     """
     roots = brothers_of(root, facts.roots)
     try:

@@ -108,9 +108,9 @@ def _newest(paths: Iterable[str]) -> dict[str, int]:
 
 
 def _is_opened_late(path: str, newest: Mapping[str, int]) -> bool:
-    """Whether a start after a clean shutdown does not open this file (`LazyIndex`): an offset or time index that does
-    not belong to the newest segment. False in the metadata log, which is always recovered. `newest` has the base offset
-    of the newest segment by partition directory.
+    """Whether a start after a clean shutdown does not open this file (`LazyIndex`): an offset or time index of a
+    segment that is older than the newest one. False in the metadata log, which is always recovered. `newest` has the
+    base offset of the newest segment by partition directory.
     """
     directory, name = os.path.split(path)
     parsed = parse_segment_file(name)

@@ -22,8 +22,8 @@ def root_of(path: PathLike) -> tuple[str, frozenset[str] | None]:
     """Return the log directory of `path` as a real path, and the partitions that are meant. If `path` is a partition
     directory, they are a set with its name. If it is a log directory, they are None (all).
 
-    Raises `UsageError` if `path` does not exist or is neither of these, `RecoveryRefused` if it is a symbolic link to a
-    partition directory. Raises `StorageError` if a directory cannot be listed.
+    Raises `UsageError` if `path` contains a NUL, does not exist or is neither of these, `RecoveryRefused` if it is a
+    symbolic link to a partition directory. Raises `StorageError` if a directory cannot be listed.
     """
     given = os.fspath(path)
     if "\0" in given:
@@ -113,9 +113,9 @@ def _partitions_at(path: PathLike) -> list[tuple[str, int]] | None:
 
 def holding(given: Sequence[PathLike], select: Selection) -> list[str]:
     """Return those of `log_directories(given)`, log or partition directories, that have a selected partition, or all if
-    `select` selects everything. Paths that cannot be read are included. Raises `UnknownName` if all can be read and a
-    selected topic or partition is in none of them, `UsageError` if there are no paths, or if everything that was
-    selected is excluded.
+    `select` selects everything. Paths that cannot be read are included. If all can be read, `UnknownName` is raised for
+    a selected or excluded name that is in none of them, `UsageError` if everything that was selected is excluded.
+    Raises `UsageError` also if there are no paths.
     """
     paths = log_directories(given)
     if select == ALL:
@@ -131,9 +131,9 @@ def holding(given: Sequence[PathLike], select: Selection) -> list[str]:
 
 
 def by_log_directory(paths: Sequence[Path]) -> list[list[Path]]:
-    """Group paths by log directory. A path is either the log directory itself or in it. Groups are in the order of
-    their first paths; a path that occurs twice is listed twice. A path that is invalid or missing gets a group with
-    paths of the same text alone.
+    """Group paths by log directory. A path is either the log directory itself or a partition directory in it. Groups
+    are in the order of their first paths; a path that occurs twice is listed twice. A path for which `root_of` fails is
+    grouped only with paths of the same text.
     """
     groups: dict[str, list[Path]] = {}
     for path in paths:

@@ -369,8 +369,9 @@ class _Listing:
 
     def take(self, entry: Entry, path: str) -> None:
         """Add one entry to the collection of its kind; `path` is relative to the log directory. A live symbolic link
-        counts as its target if links are followed, else as special. Skipped are directories, and links to directories,
-        that are not selected, and entries that no longer exist. Raises `StorageError` if an entry cannot be examined.
+        counts as its target if links are followed, else as special. Three kinds of entries are skipped: directories
+        that are not selected, links to such directories, and entries that no longer exist. Raises `StorageError` if an
+        entry cannot be examined.
         """
         is_meant = self._only is None or entry.name in self._only
         try:

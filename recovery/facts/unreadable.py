@@ -107,7 +107,7 @@ def around_unreadable(survey: Survey, make: Callable[[Survey, Workers], Made], w
     """Return the result of `make(survey, workers)` on a survey without the directories and root files that cannot be
     read; these files count as missing. Directories that are known to be unreadable, or quickly recognized as such, are
     left out before the first call. If `make` raises a `StorageError` about another directory, it is called for each
-    topic-partition alone, to find all unreadable directories, and then again without them.
+    topic-partition alone, which finds all unreadable directories. It is then called again without these.
 
     If one directory of a topic-partition is unreadable, all its directories are left out. Raises `StorageError` if
     something outside the surveyed directories cannot be read.

@@ -27,10 +27,13 @@ _PROOF = 2
 
 
 def true_epochs(tree: Tree, directory: str, log_start: int) -> list[LeaderEpoch] | None:
-    """Return the leader epochs that the batches of a log have, from the log start offset on, if at least two batches
-    contradict the epoch checkpoint. Return None if fewer do, or if the checkpoint is missing, empty or invalid. None
-    also if the batches prove nothing, because a log is damaged or their epochs decrease. Only segments in which an
-    epoch begins, and the last one, are compared. Raises `StorageError` if a file cannot be read.
+    """Return the leader epochs that the batches of a log have, from the log start offset on, if the epoch checkpoint is
+    wrong: at least two batches have another leader epoch than it lists for their base offsets. Only batches of the last
+    segment, and of those in which an epoch begins by the checkpoint, are compared.
+
+    Return None if fewer batches differ, or if the checkpoint is missing, empty or invalid. Return None too if the log
+    is damaged or the epochs of its batches decrease, because they prove nothing then. Raises `StorageError` if a file
+    cannot be read.
     """
     path = f"{directory}/{LEADER_EPOCH_CHECKPOINT}"
     try:

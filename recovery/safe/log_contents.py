@@ -55,10 +55,10 @@ def sound_logs(before: Tree, sound: SoundLog) -> Content:
 
 
 def hiding(tree: Tree, directory: str) -> Iterator[Cut]:
-    """Yield the batches that make the offset index hide earlier batches, as places to cut. Such a batch ends below an
-    earlier batch of its segment, and the index has an entry for it: a reader that seeks by the index skips the earlier
-    batches. Checksums are not verified. Logs with an empty or missing index are not read. Raises `StorageError` if a
-    file cannot be read.
+    """Yield the batches that make the offset index hide earlier batches, as places to cut, in the order of the log.
+    Such a batch ends below an earlier batch of its segment, and the index has an entry for it: a reader that seeks by
+    the index skips the earlier batches. Checksums are not verified; each segment is read up to its first other damage.
+    Segments with an empty or missing index are not read. Raises `StorageError` if a file cannot be read.
     """
     for base, path in tree.logs(directory):
         index = f"{directory}/{segment_file(base, FileKind.OFFSET_INDEX)}"

@@ -167,8 +167,8 @@ class Checkpoints(Struct, frozen=True):
 
 def read_high_watermarks(tree: Tree) -> dict[tuple[str, int], int]:
     """Return the high watermarks in `replication-offset-checkpoint` by topic and partition, from all lines that can be
-    parsed, without those that may be of a deleted topic of the same name; empty if the file is missing. No decision
-    depends on them.
+    parsed. Those that may be of a deleted topic of the same name are left out. Empty if the file is missing or too
+    large. No decision depends on them. Raises `StorageError` if the file cannot be read.
     """
     return dict(of_topics_not_recreated(_read_offsets(tree, REPLICATION_OFFSET_CHECKPOINT), tree.directories))
 
@@ -362,8 +362,8 @@ class _Partition:
 
     def metadata(self, donor: Callable[[], str | None], *, has_metadata: bool) -> None:
         """Write the topic id that `donor` returns, if the stored id is invalid or missing, and add the change to
-        `changes`. A directory in place of the file is removed. A missing id is written only for a live partition,
-        except the metadata log, of a KRaft broker, which would rename the directory to `-stray`.
+        `changes`. A directory in place of the file is removed. A missing id is written only for a live partition of a
+        KRaft broker, which would otherwise rename the directory to `-stray`; never for the metadata log.
 
         `donor` is called only if an id is needed; if it returns None, nothing is changed. `has_metadata` is as for
         `is_kraft`.

@@ -175,9 +175,9 @@ class PartitionRecovery:
         the result, and scans only the last segment (`as_written`). The two differ if the short start finds an epoch
         that the full scan had dropped, or forgets producers that have expired. A result that neither kind changes is
         returned at once. If short starts do not apply, only `result` itself is tried, with a full start. Otherwise the
-        first result that short starts leave unchanged is returned: after the last round, or earlier if a short start
-        fails, if a full start gives the result before it again, or if it would leave transactions open because their
-        end markers are lost.
+        first result that short starts leave unchanged is returned, after the last round. The rounds end early if a
+        short start fails, if a full start gives the result of the round before again, or if it would leave transactions
+        open because their end markers are lost.
         """
         fallback: BrokerResult | None = None
         for _ in range(_STARTS):
@@ -316,9 +316,9 @@ class PartitionRecovery:
         return bool(sizes)
 
     def sound_part_of(self, theirs: BrokerResult, before: Tree, sound: SoundLog) -> SoundLog:
-        """Return the part before the first damage of the logs that a broker's own start leaves. `theirs` is the result
-        of that start, `before` the tree before it, and `sound` the sound part of `before`; `sound` is returned if the
-        start neither renamed the directory nor changed a log. Raises `StorageError` if a log cannot be read.
+        """Return the part before the first damage of the logs in `theirs`, the result of a broker's own start. `before`
+        is the tree before that start, `sound` its sound part, which is returned if the start neither renamed the
+        directory nor changed a log. Raises `StorageError` if a log cannot be read.
         """
         directory = self.directory_of(theirs)
         if directory == self.directory:
@@ -340,9 +340,9 @@ class PartitionRecovery:
         read records below that offset, so their loss does not matter. `sound` is returned unchanged for any other log,
         in mode salvage, and if nothing shows that the log went beyond the log start offset.
 
-        If every sound part after damage begins at or below the log start offset, the salvaged log is returned, and
-        `repairs` is set. Otherwise the result is an empty log with only `cut`. A broker then begins a new log at the
-        log start offset (`LogLoader.load`), so no offset that was read is assigned to another record.
+        If every sound part after damage begins at or below the log start offset, or there is none, the salvaged log is
+        returned, and `repairs` is set. Otherwise the result is an empty log with only `cut`. A broker then begins a new
+        log at the log start offset (`LogLoader.load`), so no offset that was read is assigned to another record.
         """
         ends_below = max(sound.end_offset or 0, sound.log_end_offset) < self.log_start
         if sound.cut is None or self.rules.resumes or not ends_below:
@@ -381,8 +381,8 @@ class PartitionRecovery:
         raise CannotSettleError(f"indexes are rebuilt for a log that stays as it is ({where}): recover the log first")
 
     def keepable(self, sound: SoundLog) -> SoundLog:
-        """Return the part of the logs to keep. It is `sound`, or the part that bit repair or mode salvage keeps if the
-        rules ask for it. With bit repair, corrected batches are kept. In mode salvage, batches after damage are kept
+        """Return the part of the logs to keep: `sound`, or what bit repair or mode salvage keeps, if the rules have one
+        of them. With bit repair, corrected batches are kept. In mode salvage, batches after damage are kept
         too, and with `looks_inside`, batches with unreadable records are left out. Without mode salvage, the result is
         never smaller than `sound`. Sets `lost` and `repairs` unless `sound` is returned. Raises `CannotSettleError` if
         a metadata log would get a gap.
@@ -473,8 +473,8 @@ class PartitionRecovery:
 
     def settle(self, sound: SoundLog) -> BrokerResult:
         """Truncate a copy of the logs to `sound`, rebuild all other files, and start the model of the broker until a
-        result is stable (`at_rest`). Return it; if the original files prove how its open transactions ended, they have
-        ended in it (`with_known_ends`). If a batch keeps the broker from starting or from serving all logs, they are
+        result is stable (`at_rest`). Return this result, without open transactions if the original files prove how they
+        ended (`with_known_ends`). If a batch keeps the broker from starting or from serving all logs, the logs are
         truncated further. Sets `cut`, `repeat` and `shortened`, and may lower `log_start` and `start`.
 
         Raises `CannotSettleError` if no stable state is reached in 40 rounds, if the broker fails for another reason,

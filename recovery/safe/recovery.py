@@ -204,10 +204,10 @@ class SafeRecovery:
         )
 
     def _as_it_is(self, own: PartitionRecovery) -> RecoveredPartition | None:
-        """Return a result that leaves the partition unchanged; or None if it must be recovered. It is left unchanged if
+        """Return a result that leaves the partition unchanged, or None if it must be recovered. It is left unchanged if
         a broker closed it cleanly and trusts it, if its recovery would remove nothing, and if no check finds anything.
-        For a full recovery, for the metadata log and for a partition that becomes stray, return None. May read the log
-        for the checks. Raises `StorageError` if a file cannot be read.
+        The result is always None in a full recovery, for the metadata log, and for a partition that becomes stray. May
+        read the log for the checks. Raises `StorageError` if a file cannot be read.
         """
         if own.trusted is None or own.takes_something or self._rules.full or own.is_metadata:
             return None

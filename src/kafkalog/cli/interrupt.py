@@ -29,9 +29,9 @@ class Interrupted(KeyboardInterrupt):
 @contextmanager
 def interruptible(paths: Sequence[str], quarantine: str | None) -> Iterator[None]:
     """Context manager that turns Ctrl-C (`KeyboardInterrupt`, `click.Abort`) into `Interrupted`. Its message names the
-    executions that changed the log directories at `paths` or are unfinished there, and the directories whose executions
-    cannot be read, and says how to continue; if there are neither, that nothing was changed. `quarantine` is another
-    directory in which executions are kept.
+    executions that changed the log directories at `paths` or are unfinished there, and says how to continue. It also
+    names the directories whose executions cannot be read. If there are neither, it says that nothing was changed.
+    `quarantine` is another directory in which executions are kept.
     """
     happened = Happened(paths, quarantine)
     try:

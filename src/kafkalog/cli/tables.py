@@ -87,8 +87,8 @@ def print_table(
     fits: bool = False,
 ) -> None:
     """Print a table with a title on standard output. If this command has already printed a table, a blank line comes
-    first. If there are no rows, print only `TITLE: none`. `totals` is a last row, which is shown only if there are at
-    least two others.
+    first. If there are no rows, print only `TITLE: none`. `totals` is a last row, which is shown only if `rows` has at
+    least two. Columns with `if_any` are left out if they have no value.
 
     On a terminal, or if COLUMNS is set, columns are wrapped or dropped so that the table fits this width; a line names
     the dropped ones. If that is not enough, each row becomes lines of a column name and a value. With `fits`, a table

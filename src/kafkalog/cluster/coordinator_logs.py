@@ -226,13 +226,13 @@ def _identity(root: str) -> tuple[int, str | None]:
 
 def _lost_in(root: str, topic: str, read: set[int], known: _Known, here: set[str]) -> Iterable[tuple[int, Finding]]:
     """Yield (partition number, finding) for each partition of `topic` that is missing in the log directory `root`. A
-    partition is expected there if a checkpoint file or `known.assigned` names it. Partitions in `read` (the numbers
-    that were read anywhere) are never yielded.
+    partition is expected there if a checkpoint file or `known.assigned` names it. `read` has the numbers of the
+    partitions that were read in any directory; these are never yielded. `here` has the names of the directories in
+    `root` that were read.
 
-    `here` has the names of the directories in `root` that were read. Yields nothing if a live partition of the topic in
-    `root` was not read. If `root` has no partition of the topic, all its other partitions must have been read too;
-    otherwise yields nothing. A checkpoint file that cannot be read counts as missing. Raises `StorageError` if `root`
-    cannot be listed.
+    Yields nothing if `root` may not have been read as a whole: if it has a live partition of the topic that is not in
+    `read`; or if it has none of the topic, and a live partition of another topic, except the metadata log, is not in
+    `here`. A checkpoint file that cannot be read counts as missing. Raises `StorageError` if `root` cannot be listed.
     """
     names = [entry.name for entry in scan_directory(root)]
     parsed = {name: directory for name in names if (directory := parse_partition_directory(name)) is not None}

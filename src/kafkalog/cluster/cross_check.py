@@ -74,8 +74,8 @@ def known_from_image(image: MetadataImage) -> dict[str, KnownTopic]:
 def known_from_zookeeper(tree: Tree, chroot: str = "") -> dict[str, KnownTopic]:
     """Read topics and partition states from a ZooKeeper tree below `chroot`; return them by topic name.
 
-    Partitions without a readable `state` node are omitted; a topic that has none is returned without partitions. The
-    topic id is None before 2.8. Returns an empty dict if `brokers/topics` is missing.
+    Partitions without a readable `state` node are omitted; the topic is returned even if none is left. The topic id is
+    None before 2.8. Returns an empty dict if `brokers/topics` is missing.
     """
     topics_by_name: dict[str, KnownTopic] = {}
     base = f"{chroot}/brokers/topics"

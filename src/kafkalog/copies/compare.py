@@ -45,10 +45,11 @@ def compare(
 
     The paths may include parents of log directories, and ZooKeeper's data directory. `jobs` topic-partitions are
     compared at a time, in forked processes if that saves time. `on_read` is called with the number of log bytes after
-    each read; bytes that are read again do not count. Raises `UsageError` for a path without Kafka data, for fewer than
-    two different directories if all can be read, or if everything selected is excluded; `UnknownName` for a topic or
-    partition that does not exist. Anything unreadable is part of the result; `StorageError` is raised only if a copy
-    that was read cannot be read again.
+    each read; bytes that are read again do not count.
+
+    Raises `UsageError` for a path without Kafka data, for fewer than two different directories if all can be read, or
+    if everything selected is excluded. Raises `UnknownName` for a topic or partition that does not exist. Anything
+    unreadable is part of the result; `StorageError` is raised only if a copy that was read cannot be read again.
 
     * `paths`: log directories, or partition directories, two or more
     * `select`: the topic-partitions to compare; all of them without it
@@ -284,8 +285,9 @@ class _Partition:
 
     def _why(self, ranked: Sequence[_Facts]) -> str:
         """Return the reason for the choice of the best copy, as a clause to follow "because". `ranked` are the readable
-        copies, best first. The reason is the first rank in which the first two copies differ. If they differ in none,
-        the clause says that no copy is better. If there is no readable copy or only one, the clause says that.
+        copies, best first. The reason is the first part of the rank in which the best copy differs from the second. If
+        they differ in none, the clause says that no copy is better. If no copy or only one can be read, the clause says
+        so.
         """
         if not ranked:
             return "no copy can be read"

@@ -147,10 +147,10 @@ def without_disproved(
 
 
 def _seen(walk: Iterable[Stretch], wanted: Mapping[_Key, Sequence[Jump]]) -> dict[_Key, list[int]]:
-    """Read a walk over a copy to its end. Return a dict: each wanted batch that the copy has -> its first offsets
-    there, in the order of the walk. A batch is identified by checksum, size and number of offsets minus one. All
-    offsets of jumps are included; any other offset only if the batch has fewer than two so far. Raises `StorageError`
-    if the copy cannot be read.
+    """Read a walk over a copy to its end. Return, for each wanted batch that the copy has, its first offsets there, in
+    the order of the walk; batches that it does not have are left out. A batch is identified by checksum, size and
+    number of offsets minus one. All offsets of jumps are included; any other offset only if fewer than two of the batch
+    were found before it. Raises `StorageError` if the copy cannot be read.
     """
     checksums = frozenset(crc for crc, _, _ in wanted)
     jumped = {(key, jump.row.first) for key, jumps in wanted.items() for jump in jumps}

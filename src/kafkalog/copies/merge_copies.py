@@ -51,9 +51,9 @@ class MergedLog(Struct, kw_only=True):
 
     @property
     def start_entry(self) -> OffsetCheckpointEntry | None:
-        """Entry for log-start-offset-checkpoint; None if no entry is needed. It has the log start offset if this is
-        above the first segment's base offset. Otherwise it has the highest log start offset in the copies' checkpoints,
-        if they have one, because a tiered log starts below its first local segment.
+        """Entry for log-start-offset-checkpoint. It has the log start offset if this is above the first segment's base
+        offset. Otherwise it has the highest log start offset in the copies' checkpoints, because a tiered log starts
+        below its first local segment; None if they have none.
         """
         start = self.log_start_offset
         if start <= self.segments[0].base_offset:

@@ -221,7 +221,8 @@ class MergedStretches:
     def _pass(self, lead: _Cursor) -> None:
         """Skip the next batch of a copy, and batches after it that end below `end_offset`, because another copy
         contributed these offsets. They count as cleaned in the copy's tally if compaction may have changed them,
-        otherwise as passed. A batch with another leader epoch, or that counts differently, is left for the next call.
+        otherwise as passed. The skipped batches have one leader epoch and count in one way; the first other one is left
+        for the next call.
         Raises `StorageError` if the copy can no longer be read.
         """
         count = min(max(lead.here.ending_below(self.end_offset) - lead.number, 1), self._belonging(lead))

@@ -72,6 +72,14 @@ def test_either_kind_of_metadata_has_a_history(data: Path, zookeeper: Path) -> N
     assert {each.topic for each in only.changes} == {"invoices-20"}
 
 
+def test_metadata_of_both_kinds_is_not_read_as_that_of_zookeeper_alone(data: Path, zookeeper: Path) -> None:
+    for call in (
+        kafkalog.effective_settings, kafkalog.elections, lambda *paths: kafkalog.departures(*paths, brokers=[5])
+    ):  # fmt: skip
+        with pytest.raises(UsageError, match="holds a metadata log, and another path is ZooKeeper's"):
+            call(data, zookeeper)
+
+
 def test_errors_name_arguments_and_no_options(data: Path, zookeeper: Path) -> None:
     for call, words in (
         (lambda: kafkalog.offsets(zookeeper, replica="longest"), "replica is about __consumer_offsets"),

@@ -31,9 +31,10 @@ _WORDS = {True: "hanging", False: "ongoing", None: "coordinator not seen"}
 
 
 def _state_of(opened: OpenTransaction) -> str:
-    """Return the state of an open transaction for the table: how it was decided if its marker is lost, and what will
-    end it if that is the marker of a later one; else what its coordinator will write at its next start, else whether
-    it hangs.
+    """Return the state of an open transaction for the table. If its marker is lost, the text says so, and how the
+    transaction was decided if that is known. If a later transaction of its producer will end it, the text adds how, or
+    that the later one is ongoing. If no marker is lost, the state is what the coordinator will write at its next start;
+    if that is nothing, it is `hanging`, `ongoing` or `coordinator not seen`.
     """
     will = None if opened.hanging is not False else _AT_START.get(opened.coordinator_state or "")
     if opened.decision is not None:
@@ -106,8 +107,8 @@ def _print(cluster_transactions: ClusterTransactions) -> None:
 
 def _print_commands(opened: Sequence[OpenTransaction], server: str | None) -> None:
     """Print the commands that abort each hanging transaction: one for brokers of 3.0 and later, and one for older
-    brokers. Transactions that must not be aborted are skipped: those that do not hang, and those that their coordinator
-    committed. `server` is the bootstrap server in the commands; if it is None, they have a placeholder.
+    brokers. Transactions that must not be aborted are skipped: those that do not hang, and those that were or may have
+    been committed. `server` is the bootstrap server in the commands; if it is None, they have a placeholder.
     """
     with SentenceWriter() as writer:
         for open_transaction in opened:

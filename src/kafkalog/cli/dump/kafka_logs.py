@@ -146,10 +146,10 @@ class KafkaLogs:
 
     @staticmethod
     def _checksums(batch: RecordBatch, records: Sequence[Record], *, is_valid: bool) -> Sequence[Checksum | None]:
-        """Return one checksum for each of `records`, which `decode_batch` has returned for the batch. Records of magic
-        2 have no checksum: for them the result has only None. In an uncompressed batch of magic 0 or 1, the checksum is
-        the stored CRC of the batch, and `is_valid` says whether it is right. In a compressed one, it is the stored CRC
-        of the record's inner message, which is verified here.
+        """Return the checksum of each record of a batch, in order. `records` are those that `decode_batch` returned for
+        the batch. Records of magic 2 have no checksum, and get None. In an uncompressed batch of magic 0 or 1, the
+        checksum is the stored CRC of the batch, and `is_valid` says whether it is right. In a compressed one, it is the
+        stored CRC of the record's inner message, which is verified here.
         """
         header = batch.header
         if not isinstance(header, LegacyHeader):

@@ -126,8 +126,8 @@ def _standing(partition: PartitionComparison, copy: CopyReport) -> str:
 
 
 def _paragraphs(label: str, sentences: Iterable[str]) -> Iterator[str]:
-    """Yield the sentences as text after `label`, in paragraphs: a sentence that ends in a command ends a paragraph,
-    without a final period.
+    """Yield the text `label` and the sentences after it, in paragraphs. A sentence that ends in a command ends its
+    paragraph, and loses its final period.
     """
     text = label
     for sentence in sentences:

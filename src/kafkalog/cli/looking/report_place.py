@@ -16,10 +16,10 @@ STANDARD_OUTPUT = "-"
 
 
 def check_place(target: str, examined: Sequence[str], *, overwrite: bool) -> None:
-    """Check that a report can be written to `target`; `-` (standard output) always can. Raises `UsageError` if it is
-    empty, a directory, another file that is not regular, or an existing file and `overwrite` is False. Raises
-    `UsageError` also if its directory does not exist, if its path has a NUL, or if it is inside an examined directory,
-    a log directory or a partition directory. Creates nothing.
+    """Check that a report can be written to `target`; `-` (standard output) always can. Raises `UsageError` if `target`
+    is empty, a directory, another file that is not regular, or an existing file and `overwrite` is False. Raises
+    `UsageError` also if the directory of `target` does not exist, if `target` has a NUL, or if it is inside an examined
+    directory, a log directory or a partition directory. Creates nothing.
     """
     if target == STANDARD_OUTPUT:
         return
@@ -34,9 +34,9 @@ def check_place(target: str, examined: Sequence[str], *, overwrite: bool) -> Non
 
 
 def place(target: str, text: str, *, overwrite: bool) -> None:
-    """Write a report to standard output (`target` `-`), or to a file, which is then complete or is not made. Raises
-    `UsageError` if `target` exists, unless `overwrite` is True and it is a regular file; `StorageError` if it cannot be
-    written.
+    """Write a report to standard output (`target` `-`) or to a file. If this fails, no new file is made, and a file
+    that was there is unchanged. Raises `UsageError` if `target` exists, unless `overwrite` is True and it is a regular
+    file; `StorageError` if it cannot be written.
     """
     if target == STANDARD_OUTPUT:
         with LineWriter() as writer:

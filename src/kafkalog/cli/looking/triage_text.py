@@ -87,7 +87,8 @@ def print_triage(triage: Triage) -> None:
 
 def _of_unknown(triage: Triage) -> list[str]:
     """Return sentences about partitions that are in brokers' directories but not in the metadata, and so get no leader:
-    their number, what a broker does to them, and which other copies of the metadata have them. Empty if there are none.
+    their number, what a broker does to them, and the other copies of the metadata that know them, if any. Empty if
+    there are no such partitions.
     """
     if not triage.unknown:
         return []

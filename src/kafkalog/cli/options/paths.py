@@ -28,7 +28,7 @@ _COMMAS = re.compile(r"\s*,\s*")
 
 def settings_in(path: str | None) -> dict[str, str]:
     """Return the settings in the properties file of a broker or controller, by name; empty if `path` is None. Raises
-    `UsageError` if it is not a properties file, `StorageError` if it cannot be read.
+    `UsageError` if it is not a properties file or too large, `StorageError` if it cannot be read.
     """
     from kafkalog.codec.common.errors import FormatError, UsageError
     from kafkalog.codec.common.limits import DEFAULT_LIMITS

@@ -87,7 +87,7 @@ def make_all(paths: Sequence[str], request: Recovery, jobs: int) -> list[Plan | 
 def _lost(failed: Mapping[str, KafkaLogError], usable: Sequence[str]) -> dict[str, Finding]:
     """Return a finding, by path, for each directory in `failed` that is missing or cannot be read. It says which
     partitions were there according to the metadata in the directories `usable`. Directories that failed for other
-    reasons are omitted; so are missing ones if `usable` is empty.
+    reasons are omitted, and missing directories too if `usable` is empty.
     """
     found = {}
     for path, error in failed.items():
@@ -108,10 +108,10 @@ def show(
     every: bool = False,
 ) -> int:
     """Make plans and print them, first a verdict on all of them; with `as_json` print one JSON line per directory.
-    Return the exit code: USAGE if one of several paths is not a log directory, and not missing or empty, else 4 if
-    something cannot be read, 3 if a directory is refused as a whole, 1 if there are findings, changes or executions to
-    complete, or if groups stand beyond a log's end or transactions lack a marker, else 0. The reason why a directory
-    has no plan also goes to standard error.
+    Return the exit code, the first that applies: USAGE if one of several paths is not a log directory, and not missing
+    or empty; 4 if something cannot be read; 3 if a directory is refused as a whole; 1 if there are findings, changes or
+    executions to complete, or if groups stand beyond a log's end or transactions lack a marker; else 0. The reason why
+    a directory has no plan also goes to standard error.
 
     `words` are options that recommended commands repeat. With `every` the tables have all partitions that change.
     Changes no files. Raises the errors of `make_all`, and `StorageError` if a metadata log that is needed for advice

@@ -50,10 +50,10 @@ _SHOWN = 20
 
 
 def _lost(partition: PartitionPlan, counted_lost: Mapping[str, Measured]) -> str:
-    """Return text about the offsets that a partition loses. `counted_lost` has measured losses by partition name. If it
-    has a number of lost records for this partition, the text is `ranges_text` of the measured ranges; otherwise it is
-    `first-last` (both inclusive) for each range of the plan. It is `none` if nothing is lost, and `unknown` if no lost
-    offset is known, but the loss could not be measured exactly or bytes are cut.
+    """Return text about the offsets that a partition loses. If `counted_lost` (measured losses by partition name) has a
+    number of lost records for it, the text is `ranges_text` of the measured ranges; without ranges it is `none`, or
+    `unknown` if they were not measured exactly. Otherwise the text has `first-last` (both inclusive) for each range of
+    the plan; without ranges it is `unknown` if bytes are cut, else `none`.
     """
     measured = counted_lost.get(partition.name)
     if measured is not None and measured.records_lost is not None:
@@ -100,10 +100,10 @@ def _print_partitions(title: str, partitions: Sequence[PartitionPlan], lost: Map
 
 
 def _print_changing(plan: Plan, changing: Sequence[PartitionPlan], *, every: bool) -> None:
-    """Print a table of the partitions in `changing` that lose a part of their log or are renamed, or with `every` of
-    all in `changing`; none if there are no such partitions. If there are others, print a sentence with their number and
-    the numbers of files that are rebuilt or set aside in them. Print `no partition changes` if `changing` is empty and
-    the plan moves no directories.
+    """Print a table of the partitions in `changing` that lose a part of their log or are renamed; with `every`, of all
+    partitions in `changing`. If there is none for the table, it is omitted. If `changing` has partitions that are not
+    in the table, print a sentence with their number and the numbers of files that are rebuilt or set aside in them.
+    Print `no partition changes` if `changing` is empty and the plan moves no directories.
     """
     lost = plan.choice.own_by_partition
     listed = [each for each in changing

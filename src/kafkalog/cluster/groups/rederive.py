@@ -67,8 +67,8 @@ def assignment_of(
 
     `without` names a member that leaves. `joining` names one that joins and subscribes to all of the group's topics.
     `matching` are topics to which all members also subscribe. `rebalance` simulates a rebalance without any of these
-    changes. In all four cases the members own their present assignment before the rebalance. With `early` the sticky
-    assignor computes as clients up to 2.8 did.
+    changes. With any of these four arguments, the members own their present assignment before the rebalance. With
+    `early` the sticky assignor computes as clients up to 2.8 did.
 
     Returns None if the assignment cannot be derived. The reason may be that the group is not a classic consumer group,
     that a subscription is unreadable or unknown, that the sticky assignor is from a client up to 2.3, or that `assign`
@@ -122,10 +122,12 @@ def verdict(group: Group, counts: Mapping[str, int]) -> Verdict:
     result, `same` says whether both are equal, `derived` is the computed assignment, and `problems` has a sentence for
     each contradiction in the stored one (`violations`; unknown subscriptions are no contradiction).
 
-    `same` and `derived` are None if the assignment cannot be derived. If a stored assignment of a sticky assignor
-    differs, an older client may have computed it. Both are None if members subscribe to different topics and a client
-    may be older than the algorithm used here. Otherwise an assignment that clients up to 2.8 would compute counts as
-    the same. `problems` is empty unless the group is a classic consumer group.
+    `same` and `derived` are None if the assignment cannot be derived. If the stored assignment of a sticky assignor
+    differs, an older client may have computed it. Then `same` and `derived` are None if members subscribe to different
+    topics and a client may be older than the algorithm used here. Otherwise, if clients up to 2.8 would have computed
+    the stored one, `same` is True and `derived` is this one.
+
+    `problems` is empty unless the group is a classic consumer group.
     """
     derived = assignment_of(group, counts)
     stored = {member.member_id: member.assignment or frozenset() for member in group.members}

@@ -87,8 +87,8 @@ def partition_changes(
 ) -> Iterator[PartitionChange]:
     """Yield every change of partitions that is still in the metadata log, in offset order. `topic` and `partition`
     restrict them; None means all. If the log does not begin at offset 0, the initial state comes from the oldest
-    snapshot that ends at or above the log's start, if there is one. The state is not yielded, nor are changes below the
-    snapshot's end.
+    snapshot that ends at or above the log's start, if there is one. Its state is not yielded, and neither are changes
+    below its end.
 
     Reading stops at damage, and findings about it are appended to `findings`. Raises `StorageError` if files cannot be
     read.

@@ -198,8 +198,8 @@ class MetadataLog:
 
     def offset_at(self, time: int) -> int | None:
         """Return the offset of the first record in the log that is later than `time` (ms since 1970); None if there is
-        none before the first damage. Raises `UsageError` if that is the first record of the log and its offset is not
-        0, because earlier records are unknown. Raises `StorageError` if files cannot be read.
+        none before the first damage. Raises `UsageError` if even the first record of the log is later and its offset is
+        not 0, because earlier records are unknown. Raises `StorageError` if files cannot be read.
         """
         first = True
         for event in self.events([]):

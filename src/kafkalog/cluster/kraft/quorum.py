@@ -375,10 +375,12 @@ def read_quorum(*paths: PathLike, limits: Limits = DEFAULT_LIMITS) -> list[Quoru
 
 def read_what_is_left(paths: Sequence[PathLike], limits: Limits = DEFAULT_LIMITS) -> tuple[list[Quorum], list[LeftOut]]:
     """Read the metadata logs at `paths`, one per node. Return a `Quorum` for each cluster, and the paths that have no
-    readable log, with the reason; both in the order of the paths. A further log directory of one of these nodes is not
-    among them, but in `beside` of its quorum. Logs without a cluster id count as one cluster. If no path has a readable
-    log, raises the `UsageError` or `StorageError` of the first path. Raises `StorageError` if a log cannot be read any
-    more when the copies are compared.
+    readable log, each with the reason; both in the order of the paths. A path that is a further log directory of a node
+    whose metadata log was read is in `beside` of the node's quorum instead. Logs without a cluster id count as one
+    cluster.
+
+    If no path has a readable log, raises the `UsageError` or `StorageError` of the first path. Raises `StorageError` if
+    a log cannot be read any more when the copies are compared.
     """
     logs: list[QuorumLog] = []
     left_out: list[LeftOut] = []

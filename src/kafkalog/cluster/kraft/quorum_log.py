@@ -362,8 +362,8 @@ def _read_log(quorum_log: QuorumLog, partition: Partition, limits: Limits) -> No
     them.
 
     If the log has no gap and ends before the newest fitting snapshot, its batches are dropped from `quorum_log`,
-    because a start would delete them. Raises `UsageError` if the records are not metadata, `StorageError` if a file
-    cannot be read.
+    because a start would delete them. Raises `UsageError` if the first records are not metadata, `StorageError` if a
+    file cannot be read.
     """
     before = list(quorum_log.findings)
     while True:
@@ -427,7 +427,7 @@ def _walk(quorum_log: QuorumLog, partition: Partition, limits: Limits) -> None:
     """Read the batches and set the fields of `quorum_log` from them. The state begins with the newest valid snapshot.
     Batches of old formats are skipped. Reading stops at the first damage or gap, which is added to
     `quorum_log.findings`; a wrong base offset alone does not stop it. Records behind damage are counted. A log that
-    begins above the snapshot's end is not searched for gaps. Raises `UsageError` if the records are not metadata,
+    begins above the snapshot's end is not searched for gaps. Raises `UsageError` if the first records are not metadata,
     `StorageError` if a file cannot be read.
     """
     newest = quorum_log.newest_snapshot
@@ -491,8 +491,8 @@ def _past_displaced(
 
 def _is_of_metadata(batch: RecordBatch, partition: Partition, limits: Limits) -> bool:
     """Return whether a batch has metadata records; False for control batches, batches of old formats and empty batches.
-    Raises `UsageError` if the batch cannot be of the metadata topic. It cannot if it has a producer id (this applies to
-    control batches too), if a record has a key, or if it has records and none has a framed value.
+    Raises `UsageError` if the batch cannot be of the metadata topic: if it has a producer id (also a control batch), if
+    a record has a key, or if it has records and none of them has a framed value.
     """
     header = batch.header
     if not isinstance(header, BatchHeader):

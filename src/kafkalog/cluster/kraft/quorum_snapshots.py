@@ -150,13 +150,18 @@ def _read(path: str, end: int, epoch: int, limits: Limits) -> MetadataSnapshot:
 
 
 def why_impossible(snapshot: MetadataSnapshot, log: LogEnd) -> str | None:
-    """Return the reason why the snapshot cannot belong to this log, as text; None if nothing contradicts it. The
-    snapshot's epoch must equal the epoch of its own batches. It must not be above both the epoch in `quorum-state` and
-    the last epoch of the log; without `quorum-state` this is not checked.
+    """Return the reason why the snapshot cannot belong to this log, as text; None if nothing contradicts it. Checked in
+    this order:
 
-    The epoch must also equal the one that the log has at the snapshot's last offset. If the log has no batch there, or
-    is empty, this is not checked. If the snapshot ends beyond the last batch of the log, it is compared with the epoch
-    and the time of the log's last record instead.
+    * The snapshot's epoch must equal the epoch of its own batches, if they have one.
+    * It must not be above both the epoch in `quorum-state` and the last epoch of the log. Without `quorum-state` this
+      is not checked.
+    * If the snapshot ends beyond the last batch of the log, it must fit the epoch and the time of the log's last
+      record.
+    * Otherwise its epoch must equal the one that the log has at the snapshot's last offset, if the log has a batch
+      there.
+
+    An empty log is not compared with the snapshot (the last two points).
     """
     if snapshot.written_in is not None and snapshot.written_in != snapshot.epoch:
         return f"its name says epoch {snapshot.epoch}, and it was written in epoch {snapshot.written_in}"

@@ -51,11 +51,10 @@ class FirstBatches:
         self._has_records = False
 
     def note(self, batch: RecordBatch, *, is_change_of_leader: bool, limits: Limits) -> None:
-        """Process the next batch of the log. If it has bootstrap records right after a change of leader, append
-        (offset, epoch) of the batch with that change to `self.found`.
-
-        `is_change_of_leader` tells whether this batch has a `LeaderChange` record. Bootstrap records in an empty log
-        are not added. Batches before format 2 are ignored.
+        """Process the next batch of the log. `is_change_of_leader` tells whether it has a `LeaderChange` record. If it
+        has bootstrap records and is the first batch with metadata records after a change of leader, append (offset,
+        epoch) of the batch with that change to `self.found`; nothing is appended if these are the first metadata
+        records of the log. Batches before format 2 are ignored.
         """
         header = batch.header
         if not isinstance(header, BatchHeader):

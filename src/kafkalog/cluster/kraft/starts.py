@@ -121,8 +121,8 @@ class _Walk:
         return self.involved & self._starts.running & frozenset(partition.replicas) - self._online
 
     def _with_directory(self, partition: PartitionImage) -> frozenset[int]:
-        """Return the ids of the brokers in `involved` that are registered and whose log directory with the partition is
-        online (`LeaderAcceptor`). A broker that is not a replica has no such directory and counts as online.
+        """Return the ids of the brokers in `involved` that are registered and have the partition in a log directory
+        that is online (`LeaderAcceptor`). A broker that is not a replica counts as if it had.
         """
         place = dict(zip(partition.replicas, partition.directories, strict=False))
         brokers = self._starts.image.brokers
@@ -172,8 +172,8 @@ class _Walk:
     def _next(self, state: _State, racing: frozenset[int]) -> Iterator[_State]:
         """Yield the state after each event that can happen next; nothing if no event is possible. In an event, the
         controller fences a broker, or a broker in `racing` assigns its replica to another directory, registers or is
-        unfenced. The groups of `Starts.fencing` are
-        fenced one after another. Within a group the order is unknown, so each broker may be next.
+        unfenced. The groups of `Starts.fencing` are fenced one after another. Within a group the order is unknown, so
+        each broker may be next.
         """
         for group in self._fencing:
             waiting = group & state.sessions

@@ -69,12 +69,13 @@ def elections(
     chroot: str | None = None,
     replica: PathLike | None = None,
 ) -> KRaftElections | ZooKeeperElections:
-    """Return controllers, broker registrations and changes of leaders in order, from a KRaft metadata log or
-    ZooKeeper's directory, as far back as they go. Reads only; damage becomes findings.
+    """Return controllers, broker registrations and changes of partitions in order, from a KRaft metadata log or
+    ZooKeeper's directory, as far back as these go. Broker registrations are known only from ZooKeeper. Reads only;
+    damage becomes findings.
 
-    Broker registrations are known only from ZooKeeper. Raises `UsageError` if the paths hold neither or several of
-    these, if an option does not apply to them, if a path in `against` has no Kafka data, or if everything selected is
-    excluded; `UnknownName` for a topic, partition or cluster that does not exist; `StorageError` for I/O.
+    Raises `UsageError` if the paths hold neither a metadata log nor ZooKeeper's directory, or several of them, if an
+    option does not apply to them, if a path in `against` has no Kafka data, or if everything selected is excluded.
+    Raises `UnknownName` for a topic, partition or cluster that does not exist, `StorageError` for I/O errors.
 
     * `paths`: log directories, or ZooKeeper's dataDir and dataLogDir
     * `select`: the partitions whose changes are returned
@@ -159,10 +160,11 @@ def departures(
     """Return the changes that the controller would make to partitions if brokers left, one after another. Reads only.
 
     There is one for each partition that the leaving broker leads or is in sync for, by broker, topic and partition. A
-    partition that would have no leader is not a finding. Raises `UsageError` if the paths have the metadata of no
-    cluster or of several, do not reach `as_of`, if an option does not apply to them, if a broker is listed twice, or if
-    everything selected is excluded; `UnknownName` for a broker, topic, partition or cluster that does not exist;
-    `StorageError` for I/O errors.
+    partition that would have no leader is not a finding.
+
+    Raises `UsageError` if the paths have the metadata of no cluster or of several, if this does not go back to `as_of`,
+    if an option does not apply to it, if a broker is listed twice, or if everything selected is excluded. Raises
+    `UnknownName` for a broker, topic, partition or cluster that does not exist, `StorageError` for I/O errors.
 
     * `paths`: log directories, or ZooKeeper's dataDir and dataLogDir
     * `brokers`: ids of the brokers, in the order in which they leave

@@ -41,15 +41,15 @@ def known_topics(
     findings: list[Finding],
     chroot: str | None = None,
 ) -> Mapping[str, KnownTopic]:
-    """Read the cluster's topics as of `until`; return them by name.
+    """Read the cluster's topics as of `until`; return them by name. Findings are appended to `findings`.
 
     With `path`, a KRaft log directory or ZooKeeper's dataDir, they are read from there. Raises `UsageError` if `path`
     is neither, if it has no cluster or several, or if its metadata does not go back to `until`. `chroot` chooses one of
     several clusters in ZooKeeper; raises `UnknownName` if it is not one of them.
 
     Without `path`, they are read from the metadata log among the partitions `at_hand`. The result is empty if there is
-    none or several, and also, with a finding, if it does not go back to `until`. Findings are appended to `findings`.
-    Raises `StorageError` if a file cannot be read.
+    no metadata log or several; it is also empty, and there is a finding, if the metadata log does not go back to
+    `until`. Raises `StorageError` if a file cannot be read.
     """
     if path is None:
         logs = _metadata_partitions(at_hand)

@@ -70,9 +70,10 @@ def metadata(
     """Return the state of a KRaft cluster's metadata, from the newest complete snapshot of `__cluster_metadata` and the
     log after it. Reads only; damage becomes findings.
 
-    Raises `UsageError` if the paths do not hold exactly one metadata log, `as_of` is an offset beyond its end or a time
-    before what is left of it, a path in `against` has no Kafka data, or everything selected is excluded; `UnknownName`
-    for a topic or partition that does not exist; `StorageError` for I/O.
+    Raises `UsageError` if the paths do not hold exactly one metadata log, if `as_of` is an offset beyond its end, a
+    time before what is left of it or a ZooKeeper transaction, if a path in `against` has no Kafka data, or if
+    everything selected is excluded. Raises `UnknownName` for a topic or partition that does not exist, `StorageError`
+    for I/O errors.
 
     * `paths`: log directories
     * `as_of`: a past moment
@@ -135,8 +136,8 @@ def metadata_history(
     """Return every change of a partition that the metadata log of a KRaft cluster still has. Reads only; damage becomes
     findings.
 
-    Raises `UsageError` if the paths do not hold exactly one metadata log, or if everything selected is excluded;
-    `UnknownName` for a topic or partition that neither has changes nor exists; `StorageError` for I/O.
+    Raises `UsageError` if the paths do not hold exactly one metadata log, or if everything selected is excluded. Raises
+    `UnknownName` for a topic or partition that neither has changes nor exists, `StorageError` for I/O errors.
 
     * `paths`: log directories
     * `select`: the partitions to return

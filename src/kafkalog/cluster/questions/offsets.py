@@ -117,11 +117,14 @@ def offsets(
     the state of share groups. Reads only; damage becomes findings.
 
     All are sorted by group, topic and partition; an offset that is stored in both is returned twice. A commit in a
-    transaction counts from the transaction's COMMIT marker on. Raises `UsageError` if the paths hold no groups, an
-    option does not apply to them, `as_of` is not in ZooKeeper's logs, offsets in ZooKeeper are of several clusters, a
-    partition of the groups' topics is in several directories and `replica` chooses none, the metadata has another
-    number than `offsets_partitions`, or everything selected is excluded; `UnknownName` for a group, topic, partition or
-    cluster that does not exist; `StorageError` for I/O.
+    transaction counts from the transaction's COMMIT marker on.
+
+    Raises `UsageError` if a path has no Kafka data, if no log directory among them has a partition of
+    `__consumer_offsets` or `__share_group_state`, if an option does not apply to them, if ZooKeeper's logs do not go
+    back to `as_of`, if offsets in ZooKeeper are of several clusters, if a partition of the groups' topics is in several
+    directories and `replica` chooses none, if the metadata has another number than `offsets_partitions`, or if
+    everything selected is excluded. Raises `UnknownName` for a group, topic, partition or cluster that does not exist,
+    `StorageError` for I/O errors.
 
     * `paths`: log directories, and ZooKeeper's dataDir and dataLogDir
     * `groups`: names or patterns of groups; empty for all
@@ -190,10 +193,12 @@ def stored_offsets(
 
     `old` are the consumers that were read from ZooKeeper, None without a ZooKeeper directory. Commits in Kafka are
     sorted by group, topic and partition; commits in ZooKeeper are in the order of its groups. Damage becomes findings
-    of the result. Raises `UsageError` if `logs` have no groups, a partition of the groups' topics is in several
-    directories and `replica` chooses none, the metadata has another number than `offsets_partitions`, or everything
-    selected is excluded; `UnknownName` for a group, topic, partition or cluster that does not exist; `StorageError` for
-    I/O errors.
+    of the result.
+
+    Raises `UsageError` if `logs` have no partition of `__consumer_offsets` or `__share_group_state`, if a partition of
+    the groups' topics is in several directories and `replica` chooses none, if the metadata has another number than
+    `offsets_partitions`, or if everything selected is excluded. Raises `UnknownName` for a group, topic, partition or
+    cluster that does not exist, `StorageError` for I/O errors.
     """
     findings = [*old.findings] if old is not None else []
     at_hand = groups_in(logs, replica, findings)
@@ -288,10 +293,11 @@ def offset_history(
     """Return every commit that `__consumer_offsets` still has, and every removal of an offset. Reads only; damage
     becomes findings.
 
-    They are sorted by group, topic and partition, then in the order in which they took effect. Raises `UsageError` if
-    the paths hold no partition of `__consumer_offsets` or are ZooKeeper's, one is in several directories and `replica`
-    chooses none, or everything selected is excluded; `UnknownName` for a group, topic or partition without a change;
-    `StorageError` for I/O.
+    They are sorted by group, topic and partition, then in the order in which they took effect.
+
+    Raises `UsageError` if the paths hold no partition of `__consumer_offsets`, if a path is ZooKeeper's, if a partition
+    is in several directories and `replica` chooses none, or if everything selected is excluded. Raises `UnknownName`
+    for a group, topic or partition without a change, `StorageError` for I/O errors.
 
     * `paths`: log directories
     * `groups`: names or patterns of groups; empty for all

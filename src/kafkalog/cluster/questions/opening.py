@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from msgspec.structs import replace
@@ -13,7 +14,7 @@ from kafkalog.codec.common.advice import Advice, Ask, Sentence
 from kafkalog.codec.common.errors import UsageError
 from kafkalog.codec.common.findings import Finding, FindingCode
 from kafkalog.codec.common.unknown import unknown
-from kafkalog.codec.names import CLUSTER_METADATA_TOPIC
+from kafkalog.codec.names import CLUSTER_METADATA_DIRECTORY, CLUSTER_METADATA_TOPIC
 from kafkalog.log import Partition, open_all
 from kafkalog.log.directories.directory import Wants
 from kafkalog.log.directories.inventory import Inventory
@@ -105,13 +106,18 @@ def split_zookeeper(paths: Sequence[PathLike]) -> tuple[tuple[PathLike, ...], Zo
 
 
 def zookeeper_at(*paths: PathLike) -> ZooKeeperDirectory | None:
-    """Open ZooKeeper's files at the paths; None if the paths are something else. Raises `StorageError` if a directory
-    cannot be listed.
+    """Open ZooKeeper's files at the paths; None if no path has any, or one is not a directory. Raises `UsageError` if
+    one of several paths is ZooKeeper's and one holds a metadata log, `StorageError` if a directory cannot be listed.
     """
     try:
-        return open_zookeeper(*paths)
+        directory = open_zookeeper(*paths)
     except UsageError:
         return None
+    for path in paths if len(paths) > 1 else ():
+        if os.path.isdir(os.path.join(path, CLUSTER_METADATA_DIRECTORY)):
+            name = os.fspath(path)
+            raise UsageError(f"{name} holds a metadata log, and another path is ZooKeeper's: give one of them")
+    return directory
 
 
 def chosen_chroot(places: Collection[str], chroot: str) -> str:

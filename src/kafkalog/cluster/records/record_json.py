@@ -23,8 +23,8 @@ def _base64(data: bytes | None) -> str | None:
 
 
 def _consumer_payloads(field: Field, value: Any) -> Any:
-    """Convert embedded subscriptions and assignments of consumers to JSON; other fields, and bytes that cannot be
-    decoded, are returned unchanged.
+    """Convert embedded subscriptions and assignments of consumers to JSON; other fields, empty bytes, and bytes that
+    cannot be decoded are returned unchanged.
 
     Members of other protocols, such as Connect, must not be passed.
     """

@@ -46,8 +46,8 @@ def departure_result(before: int, after: int, *, unclean: bool) -> str:
 
 
 def refuse_unregistered(brokers: Sequence[int], known: Collection[int]) -> None:
-    """Raise `UsageError` if a broker is listed twice, and `UnknownName` if it is not in `known`, the ids of registered
-    brokers.
+    """Raise `UsageError` if a broker is listed twice, `UnknownName` if a broker is not in `known`, the ids of
+    registered brokers.
     """
     for number, each in enumerate(brokers):
         if each in brokers[:number]:

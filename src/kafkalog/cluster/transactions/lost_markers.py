@@ -139,12 +139,14 @@ class Opened(Struct, frozen=True, kw_only=True):
 def read_opened(
     partition: Partition, firsts: Mapping[int, int | None], start_offset: int = 0, limits: Limits = DEFAULT_LIMITS
 ) -> dict[int, Opened]:
-    """Return, by producer id, what a partition shows of the transactions of `firsts`, which has their first offsets;
-    None for a producer without one, whose markers are all wanted. Raises `StorageError` if a file cannot be read.
+    """Return, by producer id, what a partition shows of the producer's open transaction and of the markers before it.
+    `firsts` has the first offset of each open transaction, or None for a producer without one, whose markers are all
+    wanted. If no batch of the open transaction can be read, the result for it is an empty `Opened`. Raises
+    `StorageError` if a file cannot be read.
 
-    Markers below `start_offset`, before a gap in the offsets, or before a marker that ends nothing, are left out: one
-    may be missing, or have been written twice. Of more than `2 * _MOST_MARKERS` markers before an open transaction the
-    first are left out too.
+    Markers are left out below `start_offset`, before damage or a gap in the offsets, and before a marker that ends
+    nothing, because one may be missing there or have been written twice. If there are more than `2 * _MOST_MARKERS`
+    before an open transaction, the first are left out too.
     """
     opened = {producer_id: Opened(is_from_start=True) for producer_id in firsts}
     since_gap = set(firsts)  # only these can have anything that the next gap makes doubtful
@@ -197,8 +199,9 @@ def read_opened(
 
 def decision_of(history: History, place: TopicPartition, opened: Opened) -> Decision | None:
     """Return how the open transaction of a producer in partition `place` ended, by the coordinator's log. Return None
-    if the coordinator surely has no such transaction: it began after all of them. The decision is not known if the log
-    may have lost what it had of the transaction, or if transactions that fit were decided differently.
+    if it certainly began after all transactions in that log, so that the coordinator has no such transaction. `decided`
+    of the result is None if no transaction fits, if those that fit ended differently or have not ended, or if the log
+    may have lost the transaction.
     """
     ours = [each for each in history.transactions if each.partitions is None or place in each.partitions]
     fitting = [number for number in range(-1, len(ours) + 1) if _fits(number, ours, history, opened)]
@@ -213,12 +216,13 @@ def decision_of(history: History, place: TopicPartition, opened: Opened) -> Deci
 
 
 def _fits(number: int, ours: Sequence[Listed], history: History, opened: Opened) -> bool:
-    """Whether the open transaction can be `ours[number]`, the transactions of `history` that may have the partition; -1
-    for one before them that the log no longer has, and `len(ours)` for one after all of them.
+    """Whether the open transaction can be `ours[number]`. `ours` are the transactions of `history` that may have the
+    partition. The number -1 is for a transaction before them that the log no longer has, and `len(ours)` for one after
+    all of them.
 
-    Each marker before it must then be that of a transaction before this one, with its decision and epochs, and one
-    difference of the two clocks must explain their times. Not every marker may have been written long after its
-    decision.
+    Each marker before the open transaction must then belong to a transaction before it, in `ours` or no longer in the
+    log. A marker must have the decision and the epochs of its transaction. One difference of the two clocks must
+    explain the times of all markers, and at least one of them must have been written soon after its decision.
     """
     low, high = float(-_MOST_SKEW), float(_MOST_SKEW)
     delays: list[int] = []
@@ -277,12 +281,14 @@ def by_markers(
     *,
     has_own_epoch: bool,
 ) -> Decision | None:
-    """Return the decision that markers of the same producer in other partitions show if each of its transactions has an
-    epoch of its own (KIP-890); `decision` if there are none of the transaction's epoch. Not known if they contradict
-    each other, or if several transactions may have that epoch.
+    """Return the decision about the open transaction that the producer's markers in other partitions (`elsewhere`)
+    show. Only markers of the same epoch count, and of these only ones that are not older than the last marker in this
+    partition. If there are none, return `decision`.
 
-    A COMMIT marker above the epoch of its batches shows that they have their own. An ABORT marker shows it only with
-    `has_own_epoch`, because a coordinator raises the epoch to abort after a timeout.
+    An epoch identifies the transaction only if each transaction of the producer has an epoch of its own (KIP-890). A
+    COMMIT marker above the epoch of its batches proves this. An ABORT marker above it proves this only with
+    `has_own_epoch`, because a coordinator also raises the epoch to abort after a timeout. `decided` of the result is
+    None if a marker that counts does not prove it, or if the markers contradict each other.
     """
     since = opened.markers[-1].timestamp - _MOST_SKEW if opened.markers else -1
     found = {

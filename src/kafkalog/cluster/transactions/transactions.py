@@ -125,8 +125,8 @@ class TransactionalIds(Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def histories(self) -> Mapping[int, History]:
-        """By producer id its transactions, from `__transaction_state`, which is read again, once. Raises `StorageError`
-        if files cannot be read.
+        """Transactions of each producer, by producer id. `__transaction_state` is read again for them, only once.
+        Raises `StorageError` if files cannot be read.
         """
         builders: dict[int, _HistoryBuilder] = {}
         known: dict[frozenset[TopicPartition], frozenset[TopicPartition]] = {}
@@ -152,9 +152,9 @@ class TransactionalIds(Struct, frozen=True, kw_only=True, dict=True):
     def are_all(self) -> bool:
         """Return whether every partition of `__transaction_state` was read completely; False if none was read.
 
-        If no metadata states the number of partitions, those that were read must be consecutive from 0, and each id
-        must be in the partition that this number gives. They then count as all if they are as many as Kafka creates by
-        default, or if no larger number below 1,000 fits all ids.
+        If no metadata states the number of partitions, those that were read count as all under three conditions: they
+        are consecutive from 0; each id is in the partition that this number gives; and they are as many as Kafka
+        creates by default, or no larger number below 1,000 fits all ids.
         """
         logs = self.logs
         if logs.count is not None or not logs.are_whole or not logs.read:
@@ -266,7 +266,7 @@ class _HistoryBuilder:
             self._begins = None
 
     def add(self, offset: int, values: Mapping[str, Any], partitions: frozenset[TopicPartition]) -> None:
-        """Add the next record, which is at `offset` and lists `partitions`."""
+        """Add the next record about the producer: its offset, its decoded fields, and the partitions that it lists."""
         self._offsets = [*self._offsets, offset][:2]
         status, epoch, updated = (
             values["transaction_status"], values["producer_epoch"], values["transaction_last_update_timestamp_ms"]
@@ -320,7 +320,8 @@ class OpenTransaction(Struct, frozen=True, kw_only=True):
     age_ms: int | None
     """ms from its last batch until now"""
     decision: Decision | None = None
-    """its decision, if the marker was lost; None if it was not, or if the coordinator has no such transaction"""
+    """its decision, if the marker was lost; None if it was not, if `hanging` is None, or if the coordinator has no such
+    transaction"""
     coordinator_state: str | None = None
     """Kafka's name of the coordinator's last state; None if unknown"""
 
@@ -353,8 +354,8 @@ def sentence_about(
     """Return a sentence about an open transaction: where it begins, whether it was committed or aborted, which marker
     is missing, and what ends it. `hanging` and `decision` are as in `Ending`, `state` is the coordinator's last one.
 
-    If the decision is unknown, the text says so, or that the coordinator has no such transaction. If it was committed,
-    the text warns not to abort it.
+    If `decision` is None, the text says that the coordinator has no such transaction; if the decision is not known, it
+    says so. If the transaction was committed and hangs, the text warns not to abort it.
     """
     text = f"producer {producer_id} holds a transaction open from offset {first_offset} on"
     if decision is None:
@@ -407,7 +408,8 @@ class Endings:
 
     def of(self, partition: Partition, firsts: Mapping[int, int]) -> dict[int, Ending]:
         """Return, by producer id, how the transactions that are open in `partition` ended; `firsts` has their first
-        offsets.
+        offsets. If the part of `__transaction_state` with a producer's transactions was not read completely, both
+        fields of its `Ending` are None.
         """
         place, logs = (partition.topic or "", partition.partition or 0), self._coordinator.logs
         owners = {producer_id: self._coordinator.by_producer.get(producer_id) for producer_id in firsts}

@@ -131,8 +131,8 @@ def broker_registration(path: str, data: bytes | None) -> BrokerRegistration | N
     """Parse the broker registration at `path`; None if it is not the path of a broker's node, the data cannot be
     parsed, or version or port is not an integer.
 
-    Endpoints that cannot be parsed are omitted. A registration with a host and without a list of endpoints gets one
-    with PLAINTEXT; other missing fields are None.
+    Endpoints that cannot be parsed are omitted. A registration without a list of endpoints gets one with PLAINTEXT if
+    it has a host, else none. Other missing fields are None.
     """
     place = _BROKER.fullmatch(path)
     fields = json_object(data) if place is not None else None

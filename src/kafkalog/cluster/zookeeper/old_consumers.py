@@ -62,10 +62,12 @@ class OldGroup(Struct, frozen=True, kw_only=True):
     """whether the topics of every consumer are known"""
 
     def assigned(self, assignor: str, consumers: Iterable[OldConsumer] | None = None) -> Owners | None:
-        """Compute which threads own the group's partitions: by range if `assignor` is `range`, else by round robin;
-        `consumers` None stands for the group's own. Return the thread by (topic, partition). Return None if the
-        topics of any consumer of the group are unknown (not `resolved`), or if there are more than a million threads.
-        Up to 0.9, Kafka refused round robin for some groups; this is not checked (see `conditions`).
+        """Compute which threads own the group's partitions, and return the thread by (topic, partition). The assignor
+        is range if `assignor` is `range`, and round robin for any other name. `consumers` replace the group's own
+        consumers; None uses those of the group.
+
+        Return None if the topics of any consumer of the group are unknown (not `resolved`), or if there are more than a
+        million threads. Up to 0.9, Kafka refused round robin for some groups; this is not checked (see `conditions`).
         """
         if not self.resolved:
             return None
@@ -93,10 +95,10 @@ class OldGroup(Struct, frozen=True, kw_only=True):
         return self.assigned(self.assignor or RANGE, [each for each in self.streams if each.consumer_id != consumer])
 
     def joined_by(self, consumer: str) -> Owners | None:
-        """Return the owners after `consumer` joins. For each topic it gets the largest number of streams that any
-        member has for it. A registered consumer with this id is replaced. The owners are computed by the group's
-        assignor, or by range if that is unknown. Return None if the topics of some consumer are unknown, or if the
-        group has too many threads.
+        """Return the owners after `consumer` joins. It subscribes to all topics of the members, and has for each topic
+        as many streams as the member with the most. A registered consumer with this id is replaced. The owners are
+        computed by the group's assignor, or by range if that is unknown. Return None if the topics of some consumer are
+        unknown, or if the group has too many threads.
         """
         streams: dict[str, int] = {}
         for stream in self.streams:
@@ -118,9 +120,9 @@ class OldGroup(Struct, frozen=True, kw_only=True):
         return None
 
     def violations(self) -> list[str]:
-        """Return a sentence for each partition with an owner that no assignor chooses: one that is not registered, or
-        one that does not subscribe to the topic. Unregistered owners come first; both kinds are sorted by partition.
-        Return an empty list if the topics of some consumer are unknown.
+        """Return a sentence for each partition whose owner is not registered, then one for each partition whose owner
+        does not subscribe to its topic; each kind is sorted by partition. No assignor chooses such owners. Return an
+        empty list if the topics of some consumer are unknown.
         """
         known = {stream.consumer_id: stream.streams for stream in self.streams}
         sentences = self.unregistered_owners()

@@ -145,7 +145,7 @@ class _Watcher:
     def _look(self, zxid: int, time: int, reason: str | None) -> None:
         """Compare the controllers and broker registrations of all clusters with their state at the previous call. New
         ones are appended to `self.found`, and ended ones get the end of their span there. `zxid` and `time` (ms since
-        1970) belong to the present transaction. `reason` is why a node was removed, or None: "replaced" is noted then.
+        1970) belong to the present transaction. `reason` is why a node was removed; if it is None, "replaced" is noted.
         """
         followed = {*self.terms, *(chroot for chroot, _broker in self.lives)}  # their nodes may be gone
         for chroot in sorted(followed.union(chroots(self.tree.nodes))):

@@ -76,10 +76,11 @@ class MissingOffsets:
 
     @property
     def found_if_uncleaned(self) -> list[tuple[int, int]]:
-        """Ranges between two segments, whatever other gaps there are, and those of the first batches of a segment, for
-        a log that the cleaner never reached: it alone removes batches from a segment. Sorted. If a batch or the number
-        of gaps shows that it was there, only those of `found`. A gap before the last batch of the log is left out: its
-        offset, which no checksum covers, may be wrong.
+        """Missing ranges (first and last offset, inclusive), sorted, for a log that the log cleaner never reached; only
+        the cleaner removes batches from a segment. The ranges are those between two segments, whatever other gaps there
+        are, and those before the first batch of a segment. If a batch or the number of gaps shows that the cleaner
+        reached the log, they are the ranges of `found`. A range before the first batch of a segment is left out if this
+        batch is the last one of the log: its offset, which no checksum covers, may be wrong.
         """
         if self._was_cleaned:
             return self.found
@@ -88,9 +89,10 @@ class MissingOffsets:
 
     @property
     def inside_if_uncleaned(self) -> list[tuple[int, int]]:
-        """Ranges between two batches of one segment, sorted, for a log that the cleaner never reached. Salvage leaves
-        them; no crash does. Empty if a batch or the number of gaps shows that it was there. A gap before the last batch
-        of the log is left out.
+        """Missing ranges (first and last offset, inclusive) between two batches of one segment, sorted, for a log that
+        the log cleaner never reached. Salvage leaves such gaps; a crash does not. Empty if a batch or the number of
+        gaps shows that the cleaner reached the log. A gap before the last batch of the log is left out, because the
+        offset of this batch may be wrong.
         """
         inside = [gap for gap in self._inside if gap[0] not in self._bases and gap[1] + 1 != self._final]
         return [] if self._was_cleaned else self._absent(inside)

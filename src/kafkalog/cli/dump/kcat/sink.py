@@ -62,9 +62,9 @@ class KcatSink:
 
 
 def kcat_format_of(request: Dump) -> KcatFormat:
-    """Return the format in which to print records. It is the format of `-f`; without it, one is made from the
-    delimiters of `-D` and `-K`; with `-J` it is the delimiter of `-D` alone. Binary data is made printable if standard
-    output is a terminal. Raises `UsageError` for an invalid format, delimiter or `-s`.
+    """Return the format in which to print records: the format of `-f`, or else one that is made from the delimiters of
+    `-D` and `-K`. With `-J` and without `-f`, it has only the delimiter of `-D`, to follow each record. Binary data is
+    made printable if standard output is a terminal. Raises `UsageError` for an invalid format, delimiter or `-s`.
     """
     key_serdes, value_serdes = serdes(request.serdes)
     text = request.kcat_format
