@@ -46,9 +46,9 @@ def _as_column(value: object, kind: DataType) -> object:
 
 
 def _clean(value: object, kind: DataType) -> object:
-    """Return a copy of the value that Arrow accepts: surrogates (Python's form of bytes that are not UTF-8) become
-    escapes, and integers that do not fit the type become None, also inside dicts and lists. Tuples become lists. A dict
-    for a struct type gets exactly its fields: missing ones become None, others are dropped.
+    """Return a copy of the value that Arrow accepts, also inside dicts and lists. Surrogates (Python's form of bytes
+    that are not UTF-8) become escapes. Integers that do not fit the type become None. Tuples become lists. A dict for a
+    struct type gets exactly its fields: missing ones become None, others are dropped.
     """
     if isinstance(value, str):
         return without_surrogates(value)

@@ -247,8 +247,8 @@ def _by_records(cut: Cut, most: int) -> Iterator[tuple[Piece, int]]:
 
 def _claimed(spans: Sequence[Span], start: int, end: int) -> Iterator[tuple[int, int]]:
     """Yield (first counted offset, number of counted offsets) for each span, in order. Offsets of a span from `start`
-    to `end` (exclusive) are counted if no earlier span claims them, but no more than the records that the span's bytes
-    can hold, and no more than `Limits.records_per_batch`. The number is 0 if there is no such offset.
+    to `end` (exclusive) are counted if no earlier span claims them. At most as many are counted as the span's bytes can
+    hold records, and at most `Limits.records_per_batch`. The number is 0 if there is no such offset.
     """
     for span in spans:
         first, span_end = max(start, span.first_offset), min(end, span.next_offset)

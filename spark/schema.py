@@ -79,9 +79,9 @@ def full_schema(options: ReadOptions, decoded: DecodedParts = NOTHING_DECODED) -
 
 
 def layout_of(schema: StructType, options: ReadOptions, decoded: DecodedParts = NOTHING_DECODED) -> Layout:
-    """Return the layout of the columns that a schema requests, in its order. Raises `UsageError` if a column is
-    unknown, has another type or is NOT NULL, if the corrupt column is used without mode PERMISSIVE, or if there is no
-    column.
+    """Return the layout of the columns that a schema requests, in its order. Raises `UsageError` if there is no column,
+    and for a column that is unknown, has another type or is NOT NULL. It is raised too if the corrupt column is used
+    without mode PERMISSIVE.
     """
     corrupt = None
     is_binary = False

@@ -106,8 +106,8 @@ class ArrowAssembler:
         """whether `add_run` may be called: compiled code saves time"""
 
     def add_run(self, run: BatchRun | MessageRun, low: npt.NDArray[np.int64], high: int = NO_END) -> Iterator[Piece]:
-        """Add the batches of a run (consecutive log batches in one window); yield each Arrow batch that becomes
-        complete, and a `Fault` for each log batch that cannot be decompressed or has a record that cannot be decoded.
+        """Add the batches of a run: consecutive log batches in one window. Yield each Arrow batch that becomes
+        complete. Yield a `Fault` for each log batch that cannot be decompressed or has a record that cannot be decoded.
         Records with offsets from `low` (one bound for each batch) to `high` (exclusive) are kept; those that do not
         fill an Arrow batch stay collected for the next call or `flush`. Raises `TypeError` on the first step of the
         iterator if `takes_runs` is False, `StorageError` if compiled code cannot be loaded.
@@ -136,11 +136,11 @@ class ArrowAssembler:
 
     def add_window(self, window: bytes | memoryview, order: Order) -> tuple[int, bool, list[Piece]]:
         """Decode v2 batches from the start of a window. `order` names the wanted offsets and the conditions for
-        batches. Return the number of bytes decoded (0 if the window does not begin with a v2 batch that compiled code
-        can decode), a flag, and the pieces completed so far. The pieces are Arrow batches, also with the records of
-        earlier calls, and a `Fault` for each faulty batch that `add` collected. The flag is True if decoding paused
-        because `_MOST_HELD` record bytes were completed in this call. Otherwise it is False: the window or `order`
-        ended, or the next batch must be examined in Python.
+        batches. Return the number of bytes decoded, a flag, and the pieces completed so far. The number is 0 if the
+        window does not begin with a v2 batch that compiled code can decode. The pieces are Arrow batches, also with the
+        records of earlier calls, and a `Fault` for each faulty batch that `add` collected. The flag is True if decoding
+        paused because `_MOST_HELD` record bytes were completed in this call. Otherwise it is False: the window or
+        `order` ended, or the next batch must be examined in Python.
 
         Sets `order.next_offset` to the offset after the decoded batches, and `order.leader_epoch` to the epoch of the
         last. Records that do not fill an Arrow batch stay collected for the next call or `flush`. Arrow batches contain
@@ -179,9 +179,9 @@ class ArrowAssembler:
     def add(self, batch: RecordBatch, low: int, high: int = NO_END) -> Iterator[Piece]:
         """Add one log batch and keep its records with offsets from `low` to `high` (exclusive). Yield each Arrow batch
         that becomes complete. Yield a `Fault` for a v2 batch that cannot be decompressed, exceeds the limits or has a
-        negative number of records; a record that cannot be decoded gives a `Fault` when its batch is decoded. The
+        negative number of records. A record that cannot be decoded gives a `Fault` when its batch is decoded. The
         records of a v2 batch are yielded at once if `takes_runs` is True, or if the batch is large and compiled code is
-        worth loading for it; others stay collected for a later call or `flush`. Before a large compressed v2 batch is
+        worth loading for it. Others stay collected for a later call or `flush`. Before a large compressed v2 batch is
         decompressed, all collected records are yielded and the function `await_turn`, if set, is called. Raises
         `StorageError` if compiled code cannot be loaded.
         """

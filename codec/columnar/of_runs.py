@@ -47,9 +47,9 @@ class OfRuns(ABC, Generic[Piece]):
 
     def pieces(self, run: BatchRun, low: npt.NDArray[np.int64], high: int) -> Iterator[Piece | HandedBack]:
         """Yield the pieces with the wanted records of a run in order. Records with offsets from `low` (one bound for
-        each batch) to `high` (exclusive) are wanted. For batches that compiled code did not decode, that have a
-        timestamp beyond Arrow's range, or for which `make` returned None, yield a `HandedBack` (range of batch numbers)
-        at their place.
+        each batch) to `high` (exclusive) are wanted. Yield a `HandedBack` (range of batch numbers) in place of batches
+        that compiled code did not decode, or that have a timestamp beyond Arrow's range. The same is done if `make`
+        returned None.
         """
         begin = 0
         for handed in self.decoder.decode_run(run, low, high):

@@ -223,8 +223,8 @@ def empty_batch(
 ) -> bytes:
     """Build a batch without records. The cleaner keeps such a batch if its last offset or sequence number is still
     needed. Both offsets are inclusive; `max_timestamp` is in ms. Raises `UsageError` if the last offset is before the
-    base offset or too far from it, if a field does not fit its type, or for a header that readers would report
-    (`check_header`). The producer fields are not checked otherwise.
+    base offset or too far from it, or if a field does not fit its type. It is raised too for a header that readers
+    would report (`check_header`). The producer fields are not checked otherwise.
     """
     if not 0 <= last_offset - base_offset <= MAX_DELTA:
         raise UsageError(f"an empty batch from {base_offset} to {last_offset}")

@@ -90,7 +90,8 @@ def record_columns(records: pa.RecordBatch) -> pa.RecordBatch:
     """Return a record batch with only those of the columns `key`, `value`, `timestamp`, `headers` and `offset` that
     `records` has, in this order. The columns are converted to the types from which log batches are built. Timestamps
     become ms since 1970, with -1 for null. Raises `UsageError` if `value` is missing, one of these columns occurs
-    twice, a column cannot be converted (also seconds whose ms need more than 64 bits), or a header or its key is null.
+    twice, or a header or its key is null. It is raised too for a column that cannot be converted, also for seconds
+    whose ms need more than 64 bits.
     """
     if "value" not in records.schema.names:
         raise UsageError(f"there is no column value, only {', '.join(records.schema.names)}")
@@ -127,12 +128,12 @@ def build_batches(
     work_bytes: int | None = None,
 ) -> Iterator[bytes]:
     """Yield batches of magic 2 as bytes from the columns `key`, `value`, `timestamp` (ms or an Arrow timestamp) and
-    `headers`; nothing for no rows. Offsets count from `base_offset`, or with `keep_offsets` are those of the column
-    `offset`. Sequence numbers continue from batch to batch. A batch has at most `batch_bytes` bytes before compression,
-    unless a single record is larger. If these rows are part of a larger job, `work_bytes` is the size of all its rows:
-    it decides whether compiled code is loaded. Raises `UsageError` on the first step of the iterator if a needed column
-    is missing or cannot be converted, or if `build_batch` would refuse the records; `StorageError` if compiled code
-    cannot be loaded.
+    `headers`. Yield nothing if there are no rows. Offsets count from `base_offset`. With `keep_offsets` they are those
+    of the column `offset`. Sequence numbers continue from batch to batch. A batch has at most `batch_bytes` bytes
+    before compression, unless a single record is larger. If these rows are part of a larger job, `work_bytes` is the
+    size of all its rows: it decides whether compiled code is loaded. Errors are raised on the first step of the
+    iterator. They are `UsageError` if a needed column is missing or cannot be converted, or if `build_batch` would
+    refuse the records, and `StorageError` if compiled code cannot be loaded.
     """
     columns = record_columns(records)
     rows = columns.num_rows

@@ -218,10 +218,10 @@ def decode_producer_snapshot(
 def read_producer_snapshot(
     file: Source, *, source: str | None = None, limits: Limits = DEFAULT_LIMITS
 ) -> Iterator[ProducerEntry]:
-    """Check a producer snapshot; return an iterator over its entries in file order, which keeps only a piece of the
-    file in memory. `source` is a file name for messages only. Before it returns, it raises `LimitExceeded` if the file
-    is larger than `limits.snapshot_bytes`, and `FormatError` for a short file, an unknown version, a wrong checksum or
-    an impossible count. Raises `StorageError` if a file cannot be read.
+    """Check a producer snapshot. Return an iterator over its entries in file order, which keeps only a piece of the
+    file in memory. `source` is a file name for messages only. These errors are raised before the function returns:
+    `LimitExceeded` if the file is larger than `limits.snapshot_bytes`, and `FormatError` for a short file, an unknown
+    version, a wrong checksum or an impossible count. Raises `StorageError` if a file cannot be read.
     """
     if file.size > limits.snapshot_bytes:
         raise LimitExceeded(

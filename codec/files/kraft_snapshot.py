@@ -101,10 +101,11 @@ def build_kraft_snapshot(
     voters: KRaftVoters | None = None,
 ) -> bytes:
     """Build a KRaft snapshot as bytes: a header batch, one batch of `records` if there are any, and a footer batch. The
-    records get new offsets and the time `timestamp` (ms), which all batches have; all have the leader epoch `epoch`.
-    `last_contained_log_timestamp` (ms) is stored in the header. `kraft_version` and `voters` are written if given; that
-    kraft.version 1 has voters is not checked. Raises `UsageError` for records or fields that `build_batch` refuses or
-    an unknown version of `voters`, and `FormatError` for a value of a control record that does not fit its field.
+    records get new offsets. All batches have the time `timestamp` (ms) and the leader epoch `epoch`.
+    `last_contained_log_timestamp` (ms) is stored in the header. `kraft_version` and `voters` are written if given;
+    whether they fit each other is not checked. Raises `UsageError` for an unknown version of `voters`, and for records
+    or fields that `build_batch` refuses. Raises `FormatError` for a value of a control record that does not fit its
+    field.
     """
     head: list[KRaftRecord] = [SnapshotHeader(0, last_contained_log_timestamp)]
     if kraft_version is not None:

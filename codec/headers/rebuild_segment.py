@@ -83,9 +83,9 @@ class RecoveredRun(Struct, frozen=True, kw_only=True):
 
 def recover_run(run: BatchRun, first: int, end: int, progress: Progress, limits: IndexLimits) -> RecoveredRun:
     """Rebuild index entries and leader epochs from batches `first` to `end` (exclusive) of a run. Stop before a batch
-    that may be invalid, or for which an index has no room. Return the new entries in the format of the index files, the
-    new epochs, the progress after them, and the number of the batch at which it stopped, or `end`. `progress` is not
-    changed.
+    that may be invalid, or for which an index has no room. The result has the new entries in the format of the index
+    files, the new epochs and the progress after them. It also has the number of the batch at which it stopped, which is
+    `end` if it did not stop earlier. `progress` is not changed.
     """
     count = end - first
     state = column_of([*progress, 0])

@@ -248,7 +248,8 @@ class Array(_Sized):
     def count(self, stream: BinaryIO, context: Container, path: str) -> int | None:
         """Read the number of elements; return None for a null array. The number is subtracted from
         `Input.elements_left`, the elements that the whole message may still have. Raises `LayoutError` if the number is
-        above this, if the bytes left are too few for it, if it is incomplete or below -1, or if null is not allowed.
+        above this or the bytes left are too few for it. It is raised too for an incomplete number, one below -1, and a
+        null that is not allowed.
         """
         start = stream.tell()
         count = self._length(stream, context, path)

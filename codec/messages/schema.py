@@ -53,8 +53,8 @@ def snake_case(name: str) -> str:
 
 def message_of(schema: Json, *, written_by: str = "") -> Message:
     """Convert a schema (parsed JSON) to a `Message`. `written_by` is stored unchanged. Raises `ValueError` for an
-    unknown type, a range of versions or a numeric default that cannot be parsed, or a default other than null of an
-    array or struct. Raises `KeyError` if a required member is missing.
+    unknown type, and for a range of versions or a numeric default that cannot be parsed. It is raised too for a default
+    of an array or struct other than null. Raises `KeyError` if a required member is missing.
     """
     common = {struct["name"]: struct["fields"] for struct in schema.get("commonStructs", ())}
     return Message(

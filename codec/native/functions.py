@@ -122,8 +122,8 @@ def _struct(rows: type[Rows], array: Numbers) -> int:
 def _cells(rows: type[Rows], table: AnyTable, columns: int = 0) -> tuple[int, int]:
     """Return the address of a table (`Cells` or a numpy array), and the number of cells from one row to the next.
 
-    Raises TypeError if it is not a table of int64 with the rows `rows` and at least `columns` columns, or if the cells
-    of a row are not adjacent.
+    Raises `TypeError` unless it is a table of int64 with the rows `rows` and at least `columns` columns. The cells of a
+    row must be adjacent.
     """
     if isinstance(table, Cells):
         if table.rows is not rows or table.columns < columns:
@@ -205,9 +205,9 @@ def scan_messages(address: int, size: int, largest: int, check: bool, headers: A
 def consecutive_batches(
     headers: AnyTable, expected: int, highest: int, end: int, flags: int, epoch: int, lows: Int64s
 ) -> int:
-    """Return the number of batches at the start of `headers` that have a sound header, are in order (offsets and leader
-    epochs), have none of the attribute bits `flags`, and begin below offset `end`. A batch after missing offsets counts
-    only if there is a next one, which begins after it.
+    """Return the number of batches at the start of `headers` that are consecutive. Such a batch has a sound header,
+    none of the attribute bits `flags`, and begins below offset `end`; its offsets and leader epoch do not go back. A
+    batch after missing offsets counts only if there is a next one, which begins after it.
 
     `expected` is the offset that should come first, `highest` the last one that the segment can have, `epoch` the
     leader epoch before them. The first wanted offset of each counted batch is written to `lows`.
@@ -409,8 +409,8 @@ def locate_values(address: int, headers: Table, starts: Int64s, sizes: Int64s) -
 
 
 def measure_sets(addresses: Int64s, sizes: Int64s, headers: Table, most: int, sets: Table) -> None:
-    """Write two numbers for each entry of magic 0 or 1 to the table `sets` (rows `MessageSet`): its number of messages,
-    and the number to add to their offsets, which is 0 except for a wrapper of magic 1 with an offset.
+    """Write two numbers for each entry of magic 0 or 1 to the table `sets` (rows `MessageSet`). They are its number of
+    messages, and the number to add to their offsets. The latter is 0 except for a wrapper of magic 1 with an offset.
 
     `addresses` and `sizes` are the address and size of a wrapper's decompressed set, or of the whole entry if it is not
     a wrapper. The number of messages is -1 if the size is -1. It is -1 for a wrapper's set that has no message, more
@@ -684,10 +684,11 @@ def wrong_position(
 def later_batch(
     headers: Cells, before: int, base: int, timestamps: memoryview, offsets: memoryview
 ) -> tuple[int, int] | None:
-    """Return the first batch whose largest timestamp is above that of the time index entry that covers it, as (number
-    of the entry, number of the batch); None if there is none. A batch is covered by the first entry with an offset
-    above those of all batches before it, unless this offset is below the batch's last one. `before` is the highest
-    offset before the run. The entries' offsets are relative to `base` and must increase after the first.
+    """Return (number of the entry, number of the batch) for the first batch whose largest timestamp is above that of
+    the time index entry that covers it. Return None if there is none. The entry that covers a batch is the first with
+    an offset above those of all batches before it. It covers the batch only if that offset is not below the batch's
+    last one. `before` is the highest offset before the run. The entries' offsets are relative to `base` and must
+    increase after the first.
     """
     to, count = _Numbers(), len(offsets)
     number = _call(
