@@ -56,9 +56,9 @@ def _duplicates(roots: Sequence[str]) -> Iterator[_Duplicate]:
 
 
 def holding(plan: Plan, name: str) -> Holding | None:
-    """Return path, log end offset and number of records (None if unknown) that a plan keeps of the partition directory
-    `name`, and whether its topic id contradicts the metadata. Return None if the plan has no counts of it, declines it,
-    or does not contain it. Raises `StorageError` if `partition.metadata` cannot be read.
+    """Return what a plan keeps of the partition directory `name`: its path, log end offset and number of records (None
+    if unknown), and whether its topic id contradicts the metadata. Return None if the plan has no counts of it,
+    declines it, or does not contain it. Raises `StorageError` if `partition.metadata` cannot be read.
     """
     kept = plan.choice.own_by_partition.get(name)
     end = next((partition.log_end_offset for partition in plan.partitions if partition.name == name), None)
@@ -72,7 +72,7 @@ def holding(plan: Plan, name: str) -> Holding | None:
 
 
 def with_better_copies(plan: Plan, holding_of: Callable[[str], Holding | None]) -> Plan:
-    """Compare several directories of one topic-partition in a log directory: one has the usual, shortest name; the
+    """Compare several directories of one topic-partition in a log directory. One has the usual, shortest name. The
     others have zeros before the partition number, and a broker ignores them. Return a copy of the plan with a
     `BetterCopy` for each topic-partition of which another directory holds more (`Holding.rank`) than the one with the
     shortest name. If there is none, the plan itself is returned.

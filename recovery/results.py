@@ -87,8 +87,9 @@ def refuse_declined(plan: Plan, *, accept_loss: bool, earlier: CompletedRuns | N
 
 
 def _why_consent(plan: Plan) -> str:
-    """Return a sentence about the records that the plan would drop, and the partitions that it would take out of
-    service by renaming them to `-stray` or by moving a renamed directory away. Empty if there are none of these.
+    """Return a sentence about the records that the plan would drop, and about the partitions that it would take out of
+    service. It does that by renaming them to `-stray` or by moving a renamed directory away. Empty if there are none of
+    these.
     """
     strays = plan.made_stray
     lost = [sentence_of_loss(plan.choice)] if plan.choice.own.drops_sound else []
@@ -132,9 +133,9 @@ def nothing_done(plan: Plan, earlier: CompletedRuns | None = None) -> RecoveryRe
 
 
 def losses_of(choice: RecoveryChoice) -> list[LossOfRun]:
-    """Return the losses of the plan by partition directory, for the journal: lost records (None if unknown), whether
-    that number is exact, and the lost offset ranges, both ends inclusive (the last offset is None if unknown).
-    Partitions that are known to lose nothing are omitted.
+    """Return the losses of the plan by partition directory, for the journal. They are the number of lost records (None
+    if unknown), whether it is exact, and the lost offset ranges. Both ends of a range are inclusive; the last offset is
+    None if unknown. Partitions that are known to lose nothing are omitted.
     """
     return [
         LossOfRun(

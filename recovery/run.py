@@ -46,11 +46,12 @@ def plan(
     Returns a plan for each log directory, in the order in which they are named first. Partitions that cannot be read
     are left out and named in the plan's `declined`.
 
-    Raises `UsageError` if there is no path, if a path is none of the directories below, or if the request contradicts
-    itself, names an unknown release or has settings that Kafka would refuse. Raises `UnknownName` if a selected topic
-    or partition does not exist, or if one of the log directories has no selected partition; `UsageError` if all
-    selected partitions are excluded. Raises `RecoveryRefused` for a symbolic link to a partition directory, or if lost
-    `meta.properties` cannot be reconstructed. Raises `StorageError` for I/O errors outside the partitions.
+    Raises `UsageError` if there is no path or a path is none of the directories below. It is raised too if the request
+    contradicts itself, names an unknown release or has settings that Kafka would refuse. Raises `UnknownName` if a
+    selected topic or partition does not exist, or if one of the log directories has no selected partition. Raises
+    `UsageError` if all selected partitions are excluded. Raises `RecoveryRefused` for a symbolic link to a partition
+    directory, or if lost `meta.properties` cannot be reconstructed. Raises `StorageError` for I/O errors outside the
+    partitions.
 
     * `request`: how to recover; may be left out for the defaults
     * `paths`: log directories, their parents, or partition directories; beside these, the data directories of
@@ -142,17 +143,17 @@ def recover(
     each log directory, in the order in which they are named first.
 
     All locks are acquired and all directories planned for before the first is changed, so a refused plan changes none.
-    The error names all directories that are declined, and has the reports of all. If changing a later directory
-    fails, those before it stay changed, and the error names them and their executions. If an execution was interrupted
-    on a directory, that execution is completed there and nothing else is done. The metadata log of a broker applies to
-    all of its directories, whichever of them contains it. A partition that cannot be recovered or read is left
-    unchanged and named in the result's `declined`.
+    The error names all directories that are declined, and has the reports of all. If changing a later directory fails,
+    those before it stay changed, and the error names them and their executions. If an execution was interrupted on a
+    directory, that execution is completed there and nothing else is done. The metadata log of a broker applies to all
+    of its directories, whichever of them contains it. A partition that cannot be recovered or read is left unchanged
+    and named in the result's `declined`.
 
-    Raises `RecoveryRefused` if nothing can be done, if records that can be read would be lost without consent, if a
-    directory is locked or has changed, if a partition is live in two log directories of one broker, if the quarantine
-    is not usable, or if permissions or space are missing. Raises `UsageError` if `expected` has another number of
-    entries than there are log directories, or for `mark_clean` if only some partitions are selected; `UsageError`,
-    `UnknownName` and `StorageError` as `plan` does.
+    Raises `RecoveryRefused` if nothing can be done, or if records that can be read would be lost without consent. It is
+    raised too if a directory is locked or has changed, a partition is live in two log directories of one broker, the
+    quarantine is not usable, or permissions or space are missing. Raises `UsageError`, `UnknownName` and `StorageError`
+    as `plan` does. Raises `UsageError` also if `expected` has another number of entries than there are log directories,
+    and for `mark_clean` if only some partitions are selected.
 
     * `request`: how to recover; may be left out for the defaults
     * `paths`: log directories, their parents, or partition directories

@@ -26,9 +26,9 @@ def rules_for_each(request: Recovery, roots: Sequence[str], lost: Sequence[str] 
     and all log directories in the request's `beside`. Lost `meta.properties` are reconstructed in memory if requested.
     Writes nothing.
 
-    Raises `UsageError` if the request contradicts itself or has settings that Kafka would refuse, `RecoveryRefused` if
-    lost `meta.properties` cannot be reconstructed, and `StorageError` if one of `roots` cannot be listed. A directory
-    in `beside` that cannot be listed is ignored.
+    Raises `UsageError` if the request contradicts itself or has settings that Kafka would refuse. Raises
+    `RecoveryRefused` if lost `meta.properties` cannot be reconstructed, and `StorageError` if one of `roots` cannot be
+    listed. A directory in `beside` that cannot be listed is ignored.
     """
     known = [*roots, *filter(_can_be_listed, request.beside)]
     facts = dict.fromkeys(roots, request.topics) if request.topics is not None else facts_of_each(known, lost)

@@ -75,8 +75,8 @@ def runs_to_undo(request: Undo, paths: Sequence[PathLike]) -> list[tuple[PathLik
     with None if there is no such path.
 
     With several paths, reads their quarantines. Raises `RecoveryRefused` if several have executions that can be undone
-    and no id is given, because these may be unrelated; and for an invalid pointer file if ids are given. Raises
-    `UsageError` if a path is not a directory of Kafka, `StorageError` if a quarantine cannot be listed.
+    and no id is given, because these may be unrelated. It is raised too for an invalid pointer file if ids are given.
+    Raises `UsageError` if a path is not a directory of Kafka, `StorageError` if a quarantine cannot be listed.
     """
     if len(paths) == 1:
         return [(paths[0], run_id) for run_id in request.run_ids or (None,)]

@@ -402,8 +402,8 @@ def _marker_begins(script: Script, journal: Journal) -> int | None:
 
 def _verify(disks: Disks, script: Script) -> None:
     """Raise `StorageError` (EIO) if a file of the log directory is missing or does not have the size that the execution
-    gave it, or if a removed file or directory exists. Only sizes are compared. Other directories, and the quarantine,
-    are not checked.
+    gave it. Also raise it if a removed file or directory exists. Only sizes are compared. Other directories, and the
+    quarantine, are not checked.
     """
     timeline = script.timeline
     for place in timeline.places():

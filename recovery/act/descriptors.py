@@ -182,8 +182,8 @@ def set_extended_attributes(descriptor: int, wanted: Mapping[str, str]) -> None:
 
 
 def make_directories(path: str) -> None:
-    """Create the directory `path` (absolute; mode 700) and the missing directories above it, and flush the parent of
-    each new one, so that the new names survive a power failure. Does nothing if the directory exists. Raises `OSError`,
+    """Create the directory `path` (absolute; mode 700) and the missing directories above it. The parent of each new one
+    is flushed, so that the new names survive a power failure. Does nothing if the directory exists. Raises `OSError`,
     also if a file has the name.
     """
     if os.path.isdir(path):

@@ -242,9 +242,9 @@ class FileSystem(Flushing):
         return os.open(name, os.O_RDONLY | _FILE, dir_fd=parent)
 
     def attributes(self, path: str) -> Attributes:
-        """Return modification time, mode (of a file only the bits 0777), owner, and the extended attributes that are
-        copied (`is_kept_attribute`), of a file or directory ('' is the root). Raises `StorageError` if it is missing, a
-        symbolic link, or not readable.
+        """Return the attributes of a file or directory ('' is the root): modification time, mode (of a file only the
+        bits 0777), owner, and the extended attributes that are copied (`is_kept_attribute`). Raises `StorageError` if
+        it is missing, a symbolic link, or not readable.
         """
         with self._wrapped("examine the file", path):
             descriptor = self._open_any(path)

@@ -204,9 +204,9 @@ def execute(
     clean-shutdown marker was withheld. Without actions, the last three are None. The reason is also None if the marker
     was not withheld.
 
-    Raises `RecoveryRefused`, with the files unchanged or changed back, if the directory has changed since the plan's
-    survey (its list of files with sizes and times) or the quarantine is not usable. Raises `StorageError` if the disk
-    fails; the execution may then stay unfinished.
+    Raises `RecoveryRefused` if the directory has changed since the plan's survey (its list of files with sizes and
+    times) or the quarantine is not usable. The files are then unchanged, or changed back. Raises `StorageError` if the
+    disk fails; the execution may then stay unfinished.
 
     * `still`: makes a new survey, to compare it with the plan's
     * `withhold_marker`: called before a clean-shutdown marker is written; returns why it would be untrue, None if it is
@@ -282,9 +282,9 @@ def carry_out(job: Job[Struct, Planned, Result]) -> list[Result]:
 
 
 def _plan(job: Job[Struct, Planned, Result], opened: Transaction) -> Planned | None:
-    """Plan for one directory; None if the job does nothing in it. If planning is refused and the directory has changed
-    since the plan that the caller agreed to, raise a `RecoveryRefused` about that change instead, because it is the
-    better reason. Raises `StorageError` if the directory cannot be surveyed.
+    """Plan for one directory; None if the job does nothing in it. If planning is refused, and the directory has changed
+    since the plan that the caller agreed to, the `RecoveryRefused` is about that change: it is the better reason.
+    Raises `StorageError` if the directory cannot be surveyed.
     """
     try:
         return job.plan(opened)

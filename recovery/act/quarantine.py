@@ -190,10 +190,10 @@ class Runs:
         return trusted[-1] if trusted else self.default
 
     def refuse_place(self) -> None:
-        """Raise `RecoveryRefused` if the path of the quarantine of a new execution has a line break, exists and is not
-        a directory, or is or lies inside a log directory: this one, or another that `log_directory_around` finds (a
-        broker would not start). The quarantine need not exist yet. Unless the caller named it, raises
-        `RecoveryRefused` too if a document in a quarantine is damaged.
+        """Raise `RecoveryRefused` if the path of the quarantine of a new execution has a line break, or exists and is
+        not a directory. Also raise it if the path is or lies inside a log directory, because a broker would not start:
+        this one, or another that `log_directory_around` finds. The quarantine need not exist yet. Unless the caller
+        named it, raises `RecoveryRefused` too if a document in a quarantine is damaged.
         """
         if os.path.lexists(self.place) and not os.path.isdir(self.place):
             raise RecoveryRefused(
@@ -254,9 +254,9 @@ class Runs:
 
     def end(self, root: FileSystem, run_id: str, *, stands: bool) -> None:
         """Remove an execution from the executions in progress in the pointer file. If the file is no longer needed, it
-        is deleted. It is needed as long as an execution is in progress, or one with this directory's id that was not
-        superseded keeps its bytes elsewhere than beside the directory. With `stands` False this execution was undone or
-        removed, and does not count.
+        is deleted. It is needed as long as an execution is in progress. It is needed too if an execution with this
+        directory's id that was not superseded keeps its bytes elsewhere than beside the directory. With `stands` False
+        this execution was undone or removed, and does not count.
 
         A half-written pointer file is removed. Without a pointer file, nothing else is done. Raises `StorageError` if a
         file cannot be read or written, `RecoveryRefused` if a document is damaged.

@@ -14,9 +14,9 @@ __all__ = ["has_no_room_to_start", "why_no_room"]
 
 
 def why_no_room(plan: Plan) -> RecoveryRefused | None:
-    """Return the error with which a recovery would refuse the plan `plan` for lack of space, or because the pointer
-    file or a document in a quarantine is damaged. None if there is enough space, if a file system cannot be examined,
-    or if the plan changes nothing.
+    """Return the error with which a recovery would refuse `plan` for lack of space, or for a damaged pointer file or
+    document in a quarantine. None if there is enough space, if a file system cannot be examined, or if the plan changes
+    nothing.
     """
     if not plan.changes:
         return None

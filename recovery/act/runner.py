@@ -97,9 +97,9 @@ def _quarantine_of(run: KeptRun) -> Iterator[FileSystem]:
 
 
 def refuse_foreign(runs: Runs, allowed: str | None) -> None:
-    """Raise `RecoveryRefused` if another machine began an unfinished execution whose id is not `allowed`, if `allowed`
-    is given and no unfinished execution has this id, or if a document is damaged. Raises `StorageError` if a quarantine
-    cannot be read.
+    """Raise `RecoveryRefused` if another machine began an unfinished execution whose id is not `allowed`, or if a
+    document is damaged. Also raise it if `allowed` is given and no unfinished execution has this id. Raises
+    `StorageError` if a quarantine cannot be read.
     """
     unfinished = runs.unfinished()
     if allowed is not None and allowed not in [run.run_id for run in unfinished]:
@@ -196,8 +196,9 @@ def complete(
 ) -> CompletedRuns:
     """Settle interrupted executions as `settle` does, then complete the executions and undos in `earlier` that fit the
     present files. `withhold_marker` is called before a clean-shutdown marker is written, and returns why it would be
-    untrue, or None. Return the completed ids with the number of operations that were carried out or undone here, the
-    superseded ids with the reasons, and why a marker was withheld (None if none was; the last reason if several were).
+    untrue, or None. The result has the completed ids with the number of operations that were carried out or undone
+    here, and the superseded ids with the reasons. It also says why a marker was withheld: None if none was, the last
+    reason if several were.
 
     Raises `RecoveryRefused` if another process has changed a file: an execution is then rolled back, an undo stays
     unfinished. Raises it too if a document is damaged, and `StorageError` if the disk fails. Executions completed
@@ -263,9 +264,9 @@ def act(
     change the files. The pointer file names the execution until it ends. Return its id, its quarantine, and why the
     clean-shutdown marker was withheld, or None.
 
-    Raises `RecoveryRefused`, with the log directory unchanged or changed back, if it differs from the plan's survey
-    (its list of files with sizes and times) or the quarantine is not usable. Raises `StorageError` if the disk fails;
-    if files were being changed, the execution stays unfinished and can be completed or undone.
+    Raises `RecoveryRefused` if the log directory differs from the plan's survey (its list of files with sizes and
+    times) or the quarantine is not usable. The directory is then unchanged, or changed back. Raises `StorageError` if
+    the disk fails; if files were being changed, the execution stays unfinished and can be completed or undone.
 
     * `still`: called once everything is saved; makes a new survey
     * `withhold_marker`: called before a clean-shutdown marker is written; returns why it would be untrue, or None
@@ -465,10 +466,10 @@ def refuse_out_of_order(runs: Runs, run: KeptRun) -> None:
 
 
 def _found_otherwise(run: KeptRun, later: KeptRun) -> str | None:
-    """Return the first file, in the order of the steps of `later`, which `later` found with another size or content
-    than `run` had left, or which it found although `run` had removed it; None if there is none. Files that `later` did
-    not find or that `run` only renamed to their place are not compared, nor are directories that `run` created. If
-    either step is a truncation, only sizes are compared.
+    """Return the first file, in the order of the steps of `later`, that `later` found otherwise than `run` had left it:
+    with another size or content, or there although `run` had removed it. Return None if there is none. Files that
+    `later` did not find or that `run` only renamed to their place are not compared, nor are directories that `run`
+    created. If either step is a truncation, only sizes are compared.
     """
     left: dict[str, FileState | int | None] = {}
     for step in run.journal.steps:

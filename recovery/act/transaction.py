@@ -88,9 +88,9 @@ class Transaction:
 
     def refuse_unfinished(self) -> None:
         """Raise `RecoveryRefused` if an execution (a journaled change) was interrupted and can still be completed or
-        undone, if another machine began an unfinished one, or if a document is damaged. The advice about an unfinished
-        execution names `recover`, which completes it, and `undo`, which reverses it. Raises `StorageError` if a file
-        cannot be read.
+        undone. Also raise it if another machine began an unfinished one, or if a document is damaged. The advice about
+        an unfinished execution names `recover`, which completes it, and `undo`, which reverses it. Raises
+        `StorageError` if a file cannot be read.
         """
         self.refuse_foreign()
         for run, _located in self.earlier.fitting:
@@ -158,10 +158,10 @@ class Transaction:
         undoable change). Return its id, its quarantine, and why the clean-shutdown marker was withheld, or None. The id
         is appended to `ended`.
 
-        Raises `RecoveryRefused`, with the files unchanged or changed back, if the directory differs from the plan's
-        survey (its list of files with sizes and times), the quarantine is not usable, or the document of an earlier
-        execution is damaged. Raises `StorageError` if the disk fails; if files were being changed, the execution stays
-        unfinished.
+        Raises `RecoveryRefused` if the directory differs from the plan's survey (its list of files with sizes and
+        times), the quarantine is not usable, or the document of an earlier execution is damaged. The files are then
+        unchanged, or changed back. Raises `StorageError` if the disk fails; if files were being changed, the execution
+        stays unfinished.
 
         * `still`: called once everything is saved; makes a new survey
         * `withhold_marker`: called before a clean-shutdown marker is written; returns why it would be untrue, or None
@@ -213,8 +213,8 @@ def refuse_unfinished(roots: Sequence[str], keeping: Keeping = _BESIDE) -> None:
 @contextmanager
 def transaction(root: str, keeping: Keeping = _BESIDE) -> Iterator[Transaction]:
     """Open a log directory for writing within this context: the broker's lock (`.lock`) is held until it ends.
-    `keeping` names the quarantine for removed bytes (by default the one of earlier executions, or beside the
-    directory), and says whether earlier executions count as this directory's although it was moved.
+    `keeping` names the quarantine for removed bytes; by default it is the one of earlier executions, or beside the
+    directory. It also says whether earlier executions count as this directory's although it was moved.
 
     Raises `RecoveryRefused` if a broker or another process holds the lock, or if the directory belongs to another user.
     Raises it too if the directory is a copy of the one that its executions were on, the files of an unfinished

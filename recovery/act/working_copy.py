@@ -69,14 +69,14 @@ def _remove(fs: FileSystem, created: dict[str, int]) -> None:
 
 
 def copy_for(path: PathLike, target: PathLike, work: Callable[[str, Mapping[str, StorageError]], Result]) -> Result:
-    """Copy a log directory to `target`, which must be new or empty, and return the result of `work(copy, unreadable)`:
-    the copy's path, and the directories that are not in it because they could not be read or have links or special
-    files in them, by name with the error. Lock and pointer file are not copied.
+    """Copy a log directory to `target`, which must be new or empty. Return the result of `work(copy, unreadable)`.
+    `copy` is the copy's path. `unreadable` has, by name with the error, the directories that are not in it because they
+    could not be read or have links or special files in them. Lock and pointer file are not copied.
 
-    Raises `UsageError` for a path that is not a log directory, or a `target` that `new_directory` refuses;
+    Raises `UsageError` for a path that is not a log directory, or a `target` that `new_directory` refuses. Raises
     `RecoveryRefused` if the directory is in use, has an unfinished execution, directly contains special files or links,
-    or is nested more than 100 levels deep; `StorageError` if a file cannot be copied. If copying or `work` raises an
-    exception, the copy is removed, unless an execution on it was interrupted.
+    or is nested more than 100 levels deep. Raises `StorageError` if a file cannot be copied. If copying or `work`
+    raises an exception, the copy is removed, unless an execution on it was interrupted.
     """
     root, only = root_of(path)
     if only is not None:
@@ -148,9 +148,9 @@ def _is_about(root: str, error: StorageError, directory: str) -> bool:
 
 def _refuse_special(source: str) -> None:
     """Raise `RecoveryRefused` if the log directory `source` directly contains anything but regular files and
-    directories, which a copy would lack, or if directories are nested more than 100 levels deep. Special entries in a
-    subdirectory are allowed here: the copy leaves that subdirectory out. Raises `StorageError` if `source` itself
-    cannot be listed.
+    directories, because a copy would lack it. Also raise it if directories are nested more than 100 levels deep.
+    Special entries in a subdirectory are allowed here: the copy leaves that subdirectory out. Raises `StorageError` if
+    `source` itself cannot be listed.
     """
     with FileSystem(source) as fs:
         for name in fs.names(""):

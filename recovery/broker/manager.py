@@ -119,9 +119,10 @@ class BrokerResult(Struct, kw_only=True):
 
 def read_topic_id(tree: Tree, directory: str) -> str | None:
     """Return the topic id in the `partition.metadata` of a partition directory, as `PartitionMetadataFile.read` does;
-    None if the file is missing. Raises a `JavaError` like the broker: `KafkaStorageError` if the file is a directory,
-    malformed or has an invalid version, `IllegalArgumentError` if the id is not a UUID, `NullPointerError` if a line is
-    missing, `TooLargeError` if the file exceeds a broker's memory. Raises `StorageError` if a file cannot be read.
+    None if the file is missing. Raises the same `JavaError` as the broker. It is `KafkaStorageError` if the file is a
+    directory, malformed or has an invalid version, and `NullPointerError` if a line is missing. It is
+    `IllegalArgumentError` if the id is not a UUID, and `TooLargeError` if the file exceeds a broker's memory. Raises
+    `StorageError` if a file cannot be read.
     """
     path = f"{directory}/{PARTITION_METADATA}"
     if path in tree.directories:
@@ -192,9 +193,9 @@ def _parse_metadata(path: str, lines: list[str]) -> str:
 
 def is_kraft(tree: Tree, *, has_metadata: bool = False) -> bool:
     """Whether the log directory is a KRaft node's. Version 1 of `meta.properties` is from a KRaft node, any other
-    version with a node id from a ZooKeeper node. If the file is missing, too large or malformed, or has another version
-    and no node id, the node is KRaft's if there is a metadata log: one in the tree, or with `has_metadata` in another
-    log directory. Raises `StorageError` if `meta.properties` cannot be read.
+    version with a node id from a ZooKeeper node. The file may be missing, too large or malformed, or have another
+    version and no node id. Then the node is KRaft's if there is a metadata log in the tree, or with `has_metadata` in
+    another log directory. Raises `StorageError` if `meta.properties` cannot be read.
     """
     try:
         known = _is_kraft_by_file(tree.read(META_PROPERTIES)) if META_PROPERTIES in tree.files else None

@@ -132,9 +132,9 @@ def node_start(
 
     If `release` is None and the metadata was written by a release that is not known yet, the only answer is UNKNOWN. If
     all releases give a broker with ZooKeeper the same answer, it is returned once, for the newest of them. Raises
-    `UsageError` if `release` is not a version number or not a known release, `StorageError` if the metadata log, a
-    snapshot of it or `quorum-state` cannot be read (without a known role also a `partition.metadata`). If other files
-    cannot be read, the answers are UNKNOWN.
+    `UsageError` if `release` is not a version number or not a known release. Raises `StorageError` if the metadata log,
+    a snapshot of it or `quorum-state` cannot be read; without a known role also for a `partition.metadata`. If other
+    files cannot be read, the answers are UNKNOWN.
 
     * `properties`: the node's server properties
     * `release`: ask about this release only; by default, every group of releases from the lowest that can have written
@@ -229,8 +229,8 @@ class _Context(Struct, kw_only=True):
         return self._internal[root]
 
     def producers(self, directory: PartitionDirectory) -> Sequence[ProducerEntry]:
-        """Return the entries of the newest producer snapshot of a live log after its loading, or as it is on disk if
-        the logs are not loaded; empty for other logs. Cached.
+        """Return the entries of the newest producer snapshot of a live log after its loading. If the logs are not
+        loaded, they are those of the snapshot on disk. Empty for other logs. Cached.
         """
         if directory.path not in self._producers:
             is_live = directory.parsed.state is DirectoryState.LIVE
@@ -416,9 +416,9 @@ def _fetches_metadata(context: _Context, role: Role) -> bool:
 
 
 def _not_given(context: _Context, role: Role) -> set[str] | None:
-    """Ids of the log directories that the broker has registered, by the metadata, and that were not given; empty if the
-    properties name the given ones. None if they are unknown, because the broker uses ZooKeeper or has no known node id,
-    the metadata has no registration of it or one without directories, or a given directory has no id.
+    """Return the ids of the log directories that the broker has registered, by the metadata, and that were not given.
+    Empty if the properties name the given ones. None if they are unknown: the broker uses ZooKeeper or has no known
+    node id, or a given directory has no id, or the metadata has no registration of the broker with directories.
     """
     if context.files.are_all:
         return set()

@@ -42,10 +42,10 @@ class Told(Struct, frozen=True, kw_only=True):
 
     def findings(self, partition: Partition, report: PartitionReport) -> Iterator[Finding]:
         """Yield findings about contradictions between these offsets and `report`, the report of the same partition.
-        They are about a log end that is too low (`checkpoint_findings`) or too high (`too_high_end`), leader epochs
-        beyond it (`epoch_findings`), lost offsets below the first segment, and blanks in the directory name. Yields
-        nothing for a partition without a name, or if one of its logs could not be read. Raises `StorageError` if a file
-        cannot be read.
+        They are about a log end that is too low (`checkpoint_findings`) or too high (`too_high_end`), and leader epochs
+        beyond it (`epoch_findings`). Others are about lost offsets below the first segment, and blanks in the directory
+        name. Yields nothing for a partition without a name, or if one of its logs could not be read. Raises
+        `StorageError` if a file cannot be read.
         """
         if partition.name is None or not report.is_log_read:
             return
@@ -142,7 +142,7 @@ def verify_beside(
     """Check one partition (`verify_partition`), and compare it with its log directory's checkpoints and tiering; return
     the report with the findings of both.
 
-    Pass `beside=None` to skip the comparison; it is also skipped if the partition is not live, or if it has an
+    Pass `beside=None` to skip the comparison. It is also skipped if the partition is not live, and if it has an
     UNREADABLE finding that is not about an index or a snapshot. The report's `local_start` is set only if the log is
     tiered. `deep` also decodes every record; `on_read` is called with the number of log bytes read; `tables` are header
     tables to fill or to use. Raises `StorageError` if a log or the directory cannot be read.

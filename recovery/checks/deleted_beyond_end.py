@@ -75,9 +75,10 @@ def beyond_end_of(partition: Partition, end: int) -> Iterator[Finding]:
 
 
 def beyond_end_in(tree: Tree, directory: str, planned_end: int = 0) -> DeletedBeyondEnd | None:
-    """Return the `.deleted` segments in a live partition directory of `tree` that have records at or beyond the end of
-    its log, and at or beyond `planned_end`, the end that a plan leaves; None if there are none, or no live segment.
-    Only batches count that begin there, and that no damage precedes. Raises `StorageError` if a segment cannot be read.
+    """Return the `.deleted` segments in a live partition directory of `tree` that have records beyond its log: at or
+    above its end, and at or above `planned_end`, the end that a plan leaves. Return None if there are none, or no live
+    segment. Only batches count that begin there, and that no damage precedes. Raises `StorageError` if a segment cannot
+    be read.
     """
     deleted, live = logs_with_suffix(tree, directory, DELETED), logs_with_suffix(tree, directory, "")
     if not deleted or not live:

@@ -217,9 +217,9 @@ def _is_of_another(partition: Partition, topic_id: str | None) -> bool:
 
 
 def _batches_there(home: str, path: str) -> int | None:
-    """Return the number of sound batches in the segment at `home` if the file at `path` has all of them too, at the
-    same positions; None if it does not. Damaged parts of the segment are skipped. Raises `StorageError` if a file
-    cannot be read.
+    """Return the number of sound batches in the segment at `home`, if the file at `path` has all of them too, at the
+    same positions. Return None if it does not. Damaged parts of the segment are skipped. Raises `StorageError` if a
+    file cannot be read.
     """
     count = 0
     with FileSource(home) as there, FileSource(path) as here:

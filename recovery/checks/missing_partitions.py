@@ -68,7 +68,7 @@ def missing_partitions(
     root: str, names: Mapping[str, bool], checkpoints: Mapping[str, Offsets], facts: TopicFacts
 ) -> list[Finding]:
     """Return a PARTITION_MISSING finding, with a path relative to `root`, for each partition directory that should be
-    in the log directory `root` but is not: at most 1000, sorted by topic and number.
+    in the log directory `root` but is not. There are at most 1000, sorted by topic and number.
 
     `names` are all entries of `root`, with True for a directory or a link to one; `checkpoints` are the offsets by
     checkpoint file name. A partition is not missing if it has a `-delete`, `-future` or `-stray` directory. It is not
@@ -132,11 +132,11 @@ def renamed_directories(root: str, findings: Iterable[Finding], facts: TopicFact
 def copied_directories(
     findings: Iterable[Finding], facts: TopicFacts, copies: Sequence[str]
 ) -> dict[str, tuple[str, bool]]:
-    """Return, by the name of each missing partition directory, the path of the directory with that name in `copies`
-    (log directories, or partition directories), and whether it is of the topic that the metadata has. Partitions of
-    which no copy has log files are omitted. Of several directories, those of the topic come first, then the one with
-    the largest logs. `findings` that are not PARTITION_MISSING are ignored. Raises `StorageError` if a directory or its
-    `partition.metadata` cannot be read.
+    """Return (path, flag) by the name of each missing partition directory. The path is that of the directory with this
+    name in `copies` (log directories, or partition directories). The flag says whether it is of the topic that the
+    metadata has. Partitions of which no copy has log files are omitted. Of several directories, those of the topic come
+    first, then the one with the largest logs. `findings` that are not PARTITION_MISSING are ignored. Raises
+    `StorageError` if a directory or its `partition.metadata` cannot be read.
     """
     best: dict[str, tuple[bool, int, str]] = {}
     for name in _names_missing(findings):

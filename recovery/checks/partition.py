@@ -297,10 +297,10 @@ class _PartitionVerifier:
 
     def _behind_damage(self) -> None:
         """Look for sound batches after the first damage, where a consumer stops. Adds to the texts and offsets of
-        findings in the report, and sets its counts of these batches and of their records, and the offset after the last
-        of them. The counts stay 0 if there is no damage or no sound batch after it. If a segment's unreadable offsets
-        are below the log start offset, its OFFSET_GAP finding says that no consumer reads there. Reads the log from the
-        damage on; raises `StorageError` if that fails.
+        findings in the report. Sets the report's counts of these batches and of their records, and the offset after the
+        last of them. The counts stay 0 if there is no damage or no sound batch after it. If a segment's unreadable
+        offsets are below the log start offset, its OFFSET_GAP finding says that no consumer reads there. Reads the log
+        from the damage on; raises `StorageError` if that fails.
         """
         report, partition = self.report, self.partition
         damage = tell_what_is_behind(
@@ -375,8 +375,8 @@ class _PartitionVerifier:
         sets `_records_of_runs`, the checker of records. Without `deep` the headers come from the table, and only
         entries of magic 0 and 1 are read. Raises `StorageError` while iterating if a file cannot be read.
 
-        Return None if the segment must be read batch by batch. This is so if there is no compiled code, if limits are
-        not the defaults, if offsets are very large, or if there is no header table and `deep` is not set.
+        Return None if the segment must be read batch by batch. This is so without compiled code, if limits are not the
+        defaults, and if offsets are very large. It is so too without a header table, unless `deep` is set.
         """
         if not is_there() or self.limits != DEFAULT_LIMITS or segment.base_offset >= _LARGE_OFFSET:
             return None

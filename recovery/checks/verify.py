@@ -49,14 +49,15 @@ def verify(
     asked: StartQuestion = ANYTHING,
 ) -> VerifyReport:
     """Check log directories, partition directories or segments; change nothing. The report has one entry for each log
-    directory, for each partition directory or segment that was passed by its own path and is in none of the others, and
-    for each path that cannot be used.
+    directory and each path that cannot be used. A partition directory or segment that was passed by its own path has an
+    entry if it is in none of the others.
 
     A file or directory that cannot be read becomes a finding (`unreadable`), and everything else is still checked. If a
-    running broker holds the lock of a log directory, the directory is examined up to four times: only problems that
-    persist are reported, and the broker's next start is not predicted. Raises `UsageError` for paths without Kafka data
-    (missing or empty ones only if no log directory is given), for an unknown release and if everything selected is
-    excluded, `UnknownName` for a topic or partition that does not exist, and `StorageError` if an object store fails.
+    running broker holds the lock of a log directory, the directory is examined up to four times. Only problems that
+    persist are reported then, and the broker's next start is not predicted. Raises `UsageError` for paths without Kafka
+    data (missing or empty ones only if no log directory is given), for an unknown release and if everything selected is
+    excluded. Raises `UnknownName` for a topic or partition that does not exist, and `StorageError` if an object store
+    fails.
 
     * `paths`: log directories, partition directories or segments; beside these, the data directories of ZooKeeper,
       which decide what a broker with ZooKeeper serves after a start

@@ -291,11 +291,10 @@ def outside_checksum(header: BatchHeader, around: Neighbors, previous_epoch: int
     else None. No checksum covers these two fields. `previous_epoch` is the leader epoch of the batch before, None if
     unknown.
 
-    A base offset is proven if it is not the expected offset, one flipped bit makes it the expected offset, and the
-    batch then fits exactly between its neighbors. The proof is `Proof.CONTEXT`. Without a following batch the base
-    offset must be too low, and the proof is `Proof.STRUCTURE`. An epoch is proven if both neighbors have the same
-    epoch, and one flipped bit makes the batch's equal to it. It is examined only if the base offset is as expected, or
-    no offset is expected.
+    A base offset is proven to be wrong if one flipped bit makes it the expected offset, and the batch then fits exactly
+    between its neighbors. The proof is `Proof.CONTEXT`. Without a following batch the base offset must be too low, and
+    the proof is `Proof.STRUCTURE`. An epoch is proven if both neighbors have the same epoch, and one flipped bit makes
+    the batch's equal to it. It is examined only if the base offset is as expected, or no offset is expected.
     """
     expected, following = around.next_offset, around.following
     if expected is not None and header.base_offset != expected:

@@ -282,8 +282,8 @@ def _with_rest(
     describer: _WayDescriber,
     hurt: Sequence[CountedPartition],
 ) -> WayResult:
-    """Choose, for a way that is applied to one partition at a time, the partitions that it is for and the recovery of
-    all others (`rest`); return the way with both, and with the counts of both together.
+    """Choose the partitions for a way that is applied to one partition at a time, and the recovery of all others
+    (`rest`). Return the way with both, and with the counts of both together.
 
     The way is for a partition if its loss there is known, and that of the other recovery is unknown or worse
     (`Measured.sort_key`). If it is better nowhere, it is for all that it can be applied to. The recovery is the one of
@@ -354,8 +354,8 @@ def _of_recommended(
 
 
 def _loses_metadata(partition: CountedPartition, ways: Sequence[RecoveryWay]) -> bool:
-    """Whether the partition is the cluster metadata log, has damage worse than a torn tail or missing segments, and
-    either no way is recommended or the recommended one loses records of it. False if its logs were not read.
+    """Whether the partition is the cluster metadata log, with damage worse than a torn tail or with missing segments,
+    and no recommended way keeps all its records. False if its logs were not read.
     """
     original = partition.census
     if partition.facts.topic != CLUSTER_METADATA_TOPIC or original is None:

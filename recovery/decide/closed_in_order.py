@@ -137,7 +137,7 @@ def checks_of(survey: Survey, tiering: Tiering) -> tuple[InOrder, Look | None]:
 
 def findings_of_checks(survey: Survey, tiering: Tiering, checked: Checked = _NOTHING) -> Iterator[Finding]:
     """Yield the warnings and errors of the checks about the log directory and its partitions, with relative file paths;
-    nothing if there are more logs than a plan counts. A partition that cannot be read is left out, and so is the log
+    nothing if there are more logs than a plan counts. A partition that cannot be read is left out. So is the log
     directory itself if it cannot be read or only a part of it was surveyed. `checked` are findings that are already
     known, by partition directory: these directories are not checked again. Raises `StorageError` while iterating if a
     checkpoint cannot be read.

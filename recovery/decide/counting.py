@@ -224,9 +224,9 @@ class Comparer:
         """brokers whose copy of a partition was given and ends too early to replace this one, by partition"""
 
     def note_ends_of_copies(self, partition: CountedPartition, copies: Iterable[str]) -> None:
-        """Note the brokers whose own copy of the partition is in `copies` (partition directories) and ends below the
-        high watermark, or below this log's end if the watermark is 0 or unknown. Such a copy cannot replace what this
-        log loses (`others`). Copies of unknown brokers, and copies that cannot be read, are ignored.
+        """Note the brokers whose own copy of the partition, in `copies` (partition directories), ends below the high
+        watermark. If the watermark is 0 or unknown, this log's end takes its place. Such a copy cannot replace what
+        this log loses (`others`). Copies of unknown brokers, and copies that cannot be read, are ignored.
         """
         facts, original = partition.facts, partition.census
         needed = facts.high_watermark or (0 if original is None else original.end_offset)

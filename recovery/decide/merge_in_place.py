@@ -78,9 +78,9 @@ def merge_in_place(survey: Survey, tree: Tree, copies: Sequence[str], rules: Rul
     metadata log), and recover the result in mode safe. Return the result, in which `helped` names the merged
     partitions. Nothing on disk is changed.
 
-    A partition whose copies do not belong together, whose other copies cannot be read, or whose merged log a broker
-    would truncate is left as it is; the reason is in the result's `refusals`. Each time a broker would truncate merged
-    logs, `recover` is called again without them. The segments of the other copies of a partition are added to
+    A partition is left as it is if its copies do not belong together, if other copies cannot be read, or if a broker
+    would truncate the merged log. The reason is then in the result's `refusals`. Each time a broker would truncate
+    merged logs, `recover` is called again without them. The segments of the other copies of a partition are added to
     `survey.outside` if `_merged` gives a log for it. Raises `StorageError` if a file cannot be read.
     """
     refusals: dict[str, str] = {}
@@ -163,9 +163,9 @@ def _merged(survey: Survey, directory: str, name: PartitionName, there: Sequence
 
 def _with(tree: Tree, merged: Mapping[str, _Merged]) -> Tree:
     """Return a copy of the tree in which the merged logs replace all segments of their partitions, as input for a
-    broker's start: with empty indexes, a new leader-epoch checkpoint, a recovery point of 0, and the log start offset
-    of the merged log, if it has one. A missing `partition.metadata` is written if a copy has one. The tree itself is
-    not changed. Raises `StorageError` if a file cannot be read.
+    broker's start. A merged log gets empty indexes, a new leader-epoch checkpoint, a recovery point of 0, and its log
+    start offset, if it has one. A missing `partition.metadata` is written if a copy has one. The tree itself is not
+    changed. Raises `StorageError` if a file cannot be read.
     """
     after = tree.copy()
     points = Checkpoints.read(after)

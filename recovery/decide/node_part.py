@@ -37,8 +37,8 @@ __all__ = ["start_now", "with_nodes"]
 
 
 def with_nodes(plans: Sequence[Plan], rules: Mapping[str, Rules]) -> list[Plan]:
-    """Return the plans, in order, with the forecasts of their node's start, on the directories as they are and after
-    the plans, and with the consequences of the start. `rules` are by log directory. Plans that were made without
+    """Return the plans, in order, with two forecasts of their node's start: on the directories as they are, and after
+    the plans. They also get the consequences of the start. `rules` are by log directory. Plans that were made without
     comparing ways, or whose broker's start could not be predicted, are returned unchanged. Each node is predicted once,
     from the results of loading the logs of all its directories. If only some partitions were examined, no further
     segments are read for it.
@@ -146,9 +146,9 @@ def _with_node(plan: Plan, rules: Rules, start: NodeStart, after: NodeStart | No
 
 def _with_consequences(plan: Plan, rules: Rules) -> Plan:
     """Return the plan with the consequences of the node's start added (`Plan.node_then`). Consequences of partitions
-    that no directory of the node has are added only to the plan of the node's first directory, and only if all its
-    directories were given. Unchanged without a forecast of the node's start. Raises `StorageError` if a file cannot be
-    read.
+    that no directory of the node has are added only to the plan of its first directory. They are left out if not all
+    its directories were given. Unchanged without a forecast of the node's start. Raises `StorageError` if a file cannot
+    be read.
     """
     start, facts = plan.broker.node_then, rules.facts
     if start is None:

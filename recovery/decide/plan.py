@@ -487,9 +487,9 @@ def _merged(choice: RecoveryChoice) -> set[str]:
 
 
 def with_findings_of_segments(plan: Plan, forecasts: Forecasts, rules: Rules) -> Plan:
-    """Return the plan with the findings about whole segments (`_of_segments`) before its other findings, and with the
-    consequences of overlapping segments and wrong indexes that it does not change. `forecasts` and `rules` are those
-    that the plan was made from. Raises `StorageError` if a log cannot be read, `UsageError` as `plan_of` does.
+    """Return the plan with the findings about whole segments (`_of_segments`) before its other findings. It also gets
+    the consequences of overlapping segments and wrong indexes that it does not change. `forecasts` and `rules` are
+    those that the plan was made from. Raises `StorageError` if a log cannot be read, `UsageError` as `plan_of` does.
     """
     known = list(plan.findings)
     findings = [*(finding for finding in _of_segments(plan) if finding not in known), *known]
@@ -526,8 +526,8 @@ def _named_in(survey: Survey, rules: Rules, findings: Sequence[Finding]) -> tupl
 def _actions(forecasts: Forecasts, survey: Survey) -> list[RecoveryAction]:
     """Return the actions that change the directory into the tree that the mode leaves. In mode kafka they are empty if
     the logs do not load. In other modes they are empty if Kafka starts on the directory, can read its checkpoints, and
-    only files that it writes itself would differ; and if no partition is changed, the clean-shutdown marker stays. May
-    read files to compare them; raises `StorageError` if this fails.
+    only files that it writes itself would differ. If no partition is changed, the clean-shutdown marker stays. May read
+    files to compare them; raises `StorageError` if this fails.
     """
     kafka, own = forecasts.kafka, forecasts.own
     if own is None:
@@ -632,9 +632,9 @@ def _to_copy(
 def _with_what_is_missing(
     survey: Survey, topics: TopicFacts, choice: RecoveryChoice, findings: Sequence[Finding]
 ) -> list[Finding]:
-    """Return `findings` together with findings that no action handles: about the log directory's own files and owners,
-    other damage in logs, dangling links, missing segments and partitions, unfinished moves, and files that are hard
-    links to each other. Paths are relative to the root. Raises `StorageError` if a file cannot be read.
+    """Return `findings` together with findings that no action handles. These are about the log directory's own files
+    and owners, other damage in logs, missing segments and partitions, unfinished moves, dangling links, and files that
+    are hard links to each other. Paths are relative to the root. Raises `StorageError` if a file cannot be read.
     """
     return [
         *_of_own_files(survey, topics), *findings, *_unnamed(choice.damaged, findings),

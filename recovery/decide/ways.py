@@ -604,9 +604,9 @@ class _Measurement:
         return is_behind and damage.code is FindingCode.ZERO_TAIL
 
     def _count_misplaced(self, damage: Damage, checksum: int) -> None:
-        """If a displaced batch (`damage`) is removed and no batch with its checksum and size is left, add its records
-        to the lost ones and to `sound_lost`, because they can be read now. Its offsets become lost offsets, unless the
-        result has them. Raises `StorageError` if a log cannot be read.
+        """Count the records of a displaced batch (`damage`) that is removed, if no batch with its checksum and size is
+        left. Add them to the lost ones, and to `sound_lost`, because they can be read now. Its offsets become lost
+        offsets, unless the result has them. Raises `StorageError` if a log cannot be read.
         """
         if damage.first_offset is None or damage.last_offset is None or self._stays(damage):
             return

@@ -52,13 +52,13 @@ def written(
     partition number.
 
     The end is the highest of the last segment's base offset, the recovery point, producer snapshots and starts of
-    leader epochs; offsets that are not `within_reach` do not count, and `doubtful_epochs` do not. `known_epoch` is the
+    leader epochs. Offsets that are not `within_reach` do not count, and `doubtful_epochs` do not. `known_epoch` is the
     leader epoch in the metadata, None if that is not known. After a clean stop a recovery point that is not below the
     last segment becomes `closed_at`, and leader epochs above it do not count. Invalid epoch checkpoints count as empty.
 
-    If there are several directories, the highest end and the highest first segment count, the lost offsets of all, and
-    the local start of the last with a log. A directory without a log gives only its first leader epoch. If no directory
-    has a log, the end is 0. Raises `StorageError` if a file cannot be read.
+    If there are several directories, the highest end and the highest first segment count. The lost offsets are those of
+    all, the local start is that of the last directory with a log. A directory without a log gives only its first leader
+    epoch. If no directory has a log, the end is 0. Raises `StorageError` if a file cannot be read.
     """
     result = Written()
     for directory in directories:

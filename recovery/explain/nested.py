@@ -53,8 +53,8 @@ class _Typed(Traced):
 
 
 def read_contents(entry: FieldSpan, topic: str | None, batch: RecordBatch, limits: Limits) -> None:
-    """Extend the spans of a batch (`entry`) in place: add the absolute offset and time of each record to its deltas
-    and, for control batches and Kafka's own topics, the fields inside keys and values. Records that cannot be decoded
+    """Extend the spans of a batch (`entry`) in place. Add the absolute offset and time of each record to its deltas.
+    For control batches and Kafka's own topics, add the fields inside keys and values. Records that cannot be decoded
     are left unchanged, and no exception is raised for them.
     """
     records = decode_batch(batch, limits=limits).records

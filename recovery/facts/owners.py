@@ -71,8 +71,8 @@ def closed_files(root: str, roots: Iterable[str]) -> ClosedFiles | None:
     user is the owner of most of the broker's log directories (`root` and `roots`), partition directories and
     `meta.properties`; root is not counted.
 
-    None if the user may use all files, if everything belongs to root, so that the user is unknown, or if a directory
-    cannot be listed or an entry cannot be examined.
+    None if the user may use all files, or if everything belongs to root, because the user is then unknown. None also if
+    a directory cannot be listed or an entry cannot be examined.
     """
     try:
         user = _user({root, *roots})

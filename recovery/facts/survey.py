@@ -157,9 +157,9 @@ class Survey:
 
     def source(self, path: str) -> Source:
         """Return the source of a file's bytes; `path` is relative to the root. A file of up to 64 KiB that has its
-        surveyed size is read at once and kept in memory as long as there is room; other files are opened, and at most
-        64 stay open (the one unused longest is closed). The path of the scratch file gives that file. Raises
-        `StorageError` if the file cannot be opened or read.
+        surveyed size is read at once, and kept in memory as long as there is room. Other files are opened. At most 64
+        stay open: the one unused longest is closed. The path of the scratch file gives that file. Raises `StorageError`
+        if the file cannot be opened or read.
         """
         kept = self._kept.get(path)
         if kept is not None:
@@ -314,8 +314,8 @@ def survey(
     """List a log directory and the directories in it, but nothing deeper; no file is opened. Symbolic links are listed
     as such.
 
-    Raises `UsageError` if `root` is missing or not a directory, `StorageError` if it, or without `tolerant` a directory
-    in it, cannot be listed or has an entry that cannot be examined.
+    Raises `UsageError` if `root` is missing or not a directory. Raises `StorageError` if it cannot be listed or has an
+    entry that cannot be examined; without `tolerant` also for a directory in it.
 
     * `only`: names of the directories to list; None: all. The root's own files are always listed
     * `on_read`: called after each later read of a file with its path and the end of the bytes read

@@ -175,8 +175,8 @@ def _not_files(survey: Survey) -> dict[str, StorageError]:
 
 
 def _unreadable_beside_logs(survey: Survey) -> dict[str, StorageError]:
-    """Return directory -> error for directories with a file beside the logs (an index, a producer snapshot,
-    `leader-epoch-checkpoint` or `partition.metadata`) that cannot be opened or whose first byte cannot be read.
+    """Return directory -> error for directories with a file beside the logs that cannot be opened, or whose first byte
+    cannot be read. Such files are indexes, producer snapshots, `leader-epoch-checkpoint` and `partition.metadata`.
     """
     failed: dict[str, StorageError] = {}
     for path, facts in survey.files.items():

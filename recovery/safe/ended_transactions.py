@@ -116,9 +116,9 @@ def _with_indexes(
     next base offset). Return None if an index is damaged. Return None too if the batches do not confirm these indexes
     and the original snapshot after the last segment.
 
-    Also return None if the last batches of one of the segments are among `lost`, or if `lost` is empty and a segment
-    ends below the next one: another segment, with its own index, may have been between them. Reads the batches before
-    the end of the last segment in `concerned`; raises `StorageError` if this fails.
+    Also return None if the last batches of one of the segments are among `lost`. The same holds if `lost` is empty and
+    a segment ends below the next one: another segment, with its own index, may have been between them. Reads the
+    batches before the end of the last segment in `concerned`; raises `StorageError` if this fails.
     """
     tree, end = rebuilt.copy(), concerned[-1][1]
     claims: list[Claim] = []

@@ -176,8 +176,8 @@ class PartitionRecovery:
         that the full scan had dropped, or forgets producers that have expired. A result that neither kind changes is
         returned at once. If short starts do not apply, only `result` itself is tried, with a full start. Otherwise the
         first result that short starts leave unchanged is returned, after the last round. The rounds end early if a
-        short start fails, if a full start gives the result of the round before again, or if it would leave transactions
-        open because their end markers are lost.
+        short start fails, or if a full start gives the result of the round before again. They also end if it would
+        leave transactions open because their end markers are lost.
         """
         fallback: BrokerResult | None = None
         for _ in range(_STARTS):
@@ -666,8 +666,8 @@ class PartitionRecovery:
 
     def smallest_index(self, tree: Tree) -> str:
         """Return a sentence that names the smallest value of `segment.index.bytes`, above the present one, with which a
-        broker starts on `tree` and another start changes nothing; or that says that none works. Starts the model of the
-        broker for each tried value.
+        broker starts on `tree` and another start changes nothing. If no value works, the sentence says so. Starts the
+        model of the broker for each tried value.
         """
         settings = self.rules.settings(self.name.topic)
         size = settings.segment_index_bytes

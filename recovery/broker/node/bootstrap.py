@@ -44,9 +44,9 @@ def bootstrap_of_start(files: NodeFiles, release: Release) -> Bootstrap:
     """Read `bootstrap.checkpoint` in the metadata log directory as a start does, and return its records and path. If
     the file or the directory is missing, there are no records and the path is None.
 
-    Raises `StartEndsError` if the file is corrupt, has no FeatureLevelRecord for `metadata.version` (so also if it is
-    empty), or, before 4.1, sets a `metadata.version` that the release does not know (`BootstrapMetadata.fromRecords`);
-    `StorageError` if it cannot be read.
+    Raises `StartEndsError` if the file is corrupt, or has no FeatureLevelRecord for `metadata.version`, as an empty
+    file. Before 4.1 it is raised too if the file sets a `metadata.version` that the release does not know
+    (`BootstrapMetadata.fromRecords`). Raises `StorageError` if the file cannot be read.
     """
     if files.metadata_root is None:
         return Bootstrap((), None)

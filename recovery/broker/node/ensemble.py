@@ -146,9 +146,9 @@ def _identity(online: list[str], known: dict[str, MetaProperties], errors: dict[
 
 
 def _verify(files: NodeFiles, release: Release, known: dict[str, MetaProperties], cluster: str | None = None) -> None:
-    """Raise `StartEndsError` if cluster ids or node ids differ between log directories, if a cluster id is not
-    `cluster`, or if a node id is not the one in the properties. Also raise it if a directory id is reserved or used
-    twice (`MetaPropertiesEnsemble.verify`). Missing ids are accepted. `known` has the files by log directory.
+    """Raise `StartEndsError` if cluster ids or node ids differ between log directories, or from `cluster` and the node
+    id in the properties. Also raise it if a directory id is reserved or used twice (`MetaPropertiesEnsemble.verify`).
+    Missing ids are accepted. `known` has the files by log directory.
     """
     node = files.stated_node_id
     seen: dict[str, str] = {}

@@ -230,9 +230,9 @@ def consequences_of_misplaced(
 def consequences_of_unserved(
     unserved: Iterable[Unserved], release: Release
 ) -> tuple[list[StartConsequence], list[Fault]]:
-    """Return consequences and faults of a start of `release`, in the order of `unserved`: one of each for every record
-    that the coordinator cannot read and every batch that it reads despite a wrong checksum (UNFORESEEN), from 4.0 on
-    also for every record that it cannot apply. Other entries are skipped.
+    """Return consequences and faults of a start of `release`, in the order of `unserved`. There is one of each for
+    every record that the coordinator cannot read, from 4.0 on also for every record that it cannot apply. Batches that
+    it reads despite a wrong checksum give one of each too (UNFORESEEN). Other entries are skipped.
     """
     consequences, faults = [], []
     for entry in unserved:

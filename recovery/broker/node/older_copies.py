@@ -187,7 +187,8 @@ def consequences_of_older_logs(
     of the node's log directories.
 
     A whole log of `__transaction_state` that shows no such epoch is older too if it has a lower epoch of a producer
-    than another log: its coordinator writes an epoch before it gives it to a producer. OLDER_LOGS then names the ids.
+    than another log. This is certain, because the coordinator writes an epoch before it gives it to a producer.
+    OLDER_LOGS then names the ids.
 
     Only live logs with epochs in the file count, and only if this node has the only replica. If a log directory was not
     stopped in order, only producers' epochs count, because a crash may lose the file. A log whose epoch a recovery has

@@ -174,9 +174,9 @@ def open_partitions(
     files: NodeFiles, results: Mapping[str, BrokerResult], *, is_kraft: bool = True
 ) -> tuple[list[StartConsequence], list[Fault]]:
     """Return consequences and faults for log directories that go offline during the start (DIRECTORY_OFFLINE), or
-    later, when an index is first read (NOT_SERVING); both lists are empty if all stay online. A directory goes offline
-    if a log fails with an IOException, if a checkpoint cannot be read, if the broker's user may not open the files, or
-    if the file system is mounted read-only. `results` are the results of loading logs, by log directory.
+    later, when an index is first read (NOT_SERVING). Both lists are empty if all stay online. A directory goes offline
+    if a log fails with an IOException or a checkpoint cannot be read. It also does if the broker's user may not open
+    the files, or the file system is mounted read-only. `results` are the results of loading logs, by log directory.
 
     Raises `StartEndsError` if a log ends the start, if all directories go offline during the start, or (with
     `is_kraft`) if the directory of the metadata log does. Raises `StorageError` if a directory or a checkpoint cannot
@@ -596,15 +596,17 @@ def _of_lost_id(
     are_all_known: bool,
     is_only_voter: bool,
 ) -> list[StartConsequence]:
-    """Return consequences for partitions assigned to a registered directory id that no log directory has any more: one
-    for the partitions that other brokers hold completely, at most two for the rest in `nowhere`, one for the rest in
-    `directories`. Empty if there are no such partitions, before `metadata.version` 3.7-IV2 or release 3.7.0, if the
-    broker is not registered, or if it has registered another number of directories than are online and `are_all_known`
-    is False.
+    """Return consequences for partitions assigned to a registered directory id that no log directory has any more.
+    There is one for the partitions that other brokers hold completely, at most two for the rest in `nowhere`, and one
+    for the rest in `directories`.
+
+    Empty if there are no such partitions or the broker is not registered, and before `metadata.version` 3.7-IV2 or
+    release 3.7.0. Empty also if the broker has registered another number of directories than are online, unless
+    `are_all_known`.
 
     Other brokers can lead the partitions that they hold completely. For the rest, controllers elect this replica only
-    after the broker has assigned it to another directory. Up to 3.9 it never does this, later not always, and for a
-    partition in `nowhere` not in this start (4.1.1 leads such partitions, empty, from its second start on).
+    after the broker has assigned it to another directory. Up to 3.9 it never does this, later not always. For a
+    partition in `nowhere` it does not in this start: 4.1.1 leads such partitions, empty, from its second start on.
 
     If the node was not stopped in order, `image` may still have it as leader of a partition in `nowhere`. The only
     controller stays the leader, and makes the log again, empty, at this start. Another node does so if it is back

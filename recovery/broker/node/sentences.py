@@ -80,8 +80,8 @@ def node_sentences(start: NodeStart, how: str = "") -> list[str]:
 def start_sentences(
     node: NodeStart | None, outcome: str | None, exception: str | None, message: str | None, how: str = ""
 ) -> list[str]:
-    """Return sentences about the next start on a log directory: one that says why the outcome is unknown if `outcome`
-    is None, else those of `node_sentences` if `node` is given, else one about loading the logs.
+    """Return sentences about the next start on a log directory. If `outcome` is None, one sentence says why it is
+    unknown. Else they are those of `node_sentences` if `node` is given, or else one about loading the logs.
 
     * `outcome`: a `StartResult`, or None
     * `exception`, `message`: the broker's, if loading fails; without `outcome`, `message` is the reason
@@ -186,9 +186,9 @@ def node_findings(start: NodeStart) -> list[Finding]:
 
     The code is START_LOSES if partitions become strays or are lost, or metadata is lost or goes back. It is
     METADATA_INCONSISTENT if the node starts, but on metadata or logs that are older than others; else BROKER_REFUSES.
-    The severity is INFO if only a later release would refuse a setting, and WARNING if the node starts or may start,
-    but something is in doubt or not served; else ERROR. The file is the first one that the answer names, else the first
-    log directory.
+    The severity is INFO if only a later release would refuse a setting. It is WARNING if the node starts or may start,
+    but something is in doubt or not served. Otherwise it is ERROR. The file is the first one that the answer names,
+    else the first log directory.
     """
     findings = []
     for releases, answer in start.grouped:

@@ -44,10 +44,10 @@ _LEAST_SEGMENT_BYTES = 1 << 20
 
 
 def refuse_incomplete_properties(files: NodeFiles, role: Role, release: Release) -> None:
-    """Raise `StartEndsError` if the properties of a KRaft node lack a setting that a start needs (`KafkaConfig`): the
-    roles, the node id, the voters if controller listeners are set, or the controller listeners if voters are set (a
-    broker without the controller role needs the listeners only from 4.0 on). Does nothing for a broker with ZooKeeper,
-    or if the properties have none of these settings, because they then only name directories.
+    """Raise `StartEndsError` if the properties of a KRaft node lack a setting that a start needs (`KafkaConfig`). It
+    needs the roles and the node id, the voters if controller listeners are set, and the controller listeners if voters
+    are set. A broker without the controller role needs the listeners only from 4.0 on. Does nothing for a broker with
+    ZooKeeper, or if the properties have none of these settings, because they then only name directories.
     """
     names = {name for name, value in files.properties.items() if value.strip()}
     if role is Role.ZOOKEEPER_BROKER or not names & {_ROLES, _NODE, _LISTENERS, *_QUORUM}:
