@@ -103,8 +103,9 @@ class Acting(Generic[Plan]):
 
 def _as_it_is(report: Struct, happened: Happened) -> Struct:
     """Return a copy of `report` that says what this command did to its directory. `changed` is true, and `run_id` and
-    `quarantine`, if `report` has them, name the execution. Return `report` itself if its directory was not changed, if
-    the executions of the directory cannot be read, or if the report has no path or no field `changed`.
+    `quarantine`, if `report` has them, name the execution. Return `report` itself if its directory was not changed, or
+    if the executions of the directory cannot be read. The same holds for a report without a path or without a field
+    `changed`.
     """
     names = report.__struct_fields__
     path = getattr(report, "path", None) or getattr(report, "root", None)

@@ -76,10 +76,10 @@ class Happened:
         ]
 
     def run_in(self, root: str) -> tuple[str, str] | None:
-        """Return the id of the newest execution on the log directory `root` (a real path) that began or changed its
-        state since this object was created, and the path of its directory in the quarantine. If the executions could
-        not be read then, all count as new. None if there is none, if the executions cannot be read now, or if no path
-        is `root` or a partition directory in it.
+        """Return (id, path of its directory in the quarantine) of the newest execution on the log directory `root` (a
+        real path) that began or changed its state since this object was created. If the executions could not be read
+        then, all count as new. None if there is none, if the executions cannot be read now, or if no path is `root` or
+        a partition directory in it.
         """
         from kafkalog.recovery.act.quarantine import Runs, document_of
 

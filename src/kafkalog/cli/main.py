@@ -157,8 +157,8 @@ def run(arguments: Sequence[str]) -> int:
     `ExitCode.USAGE`. If the reader of standard output has closed it, return `PIPE_CLOSED`.
 
     Every other exception except `SystemExit` becomes an exit code and a sentence on standard error. With `--json`, an
-    error before any output is also printed as a JSON object on standard output, except an interrupt or an error with
-    exit code 1 (such as an unknown name). With `--debug` the traceback is printed first.
+    error before any output is also printed as a JSON object on standard output. This is not done for an interrupt or an
+    error with exit code 1, such as an unknown name. With `--debug` the traceback is printed first.
     """
     if not arguments and COMPLETE_VARIABLE not in os.environ:
         sys.stderr.write(cli.get_help(click.Context(cli, info_name="kafkalog")) + "\n")

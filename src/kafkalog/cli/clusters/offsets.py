@@ -199,9 +199,9 @@ def _migrate(
     line per group. For `zookeeper`, print a script for zkCli.sh that stores the offsets of Kafka log directories;
     `into` and `as_json` are ignored. If a ZooKeeper directory is given too, the script only has the changes.
 
-    Raises `UsageError` if the paths do not fit `side` or `count` is wrong. For `kafka` it is also raised if `into` is
-    None, exists and is not an empty directory, or is in a log directory, and for a negative offset or an empty group
-    id. For `zookeeper` it is also raised if a group or topic cannot be the name of a znode or be quoted. Raises
+    Raises `UsageError` if the paths do not fit `side` or `count` is wrong. For `kafka` it is also raised for a negative
+    offset or an empty group id, and if `into` is None, is in a log directory, or exists and is not an empty directory.
+    For `zookeeper` it is also raised if a group or topic cannot be the name of a znode or be quoted. Raises
     `UnknownName` for a group, topic or partition that is missing, `StorageError` if a file cannot be read or written,
     and the other errors of `stored_offsets`.
     """

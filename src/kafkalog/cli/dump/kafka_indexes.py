@@ -75,7 +75,8 @@ class KafkaIndexes:
         index also with the offset index). `tell` prints the disagreements later, and whether the log is missing. If
         only the sanity of indexes is checked, nothing is compared. For an offset index without a whole entry, print its
         path and that it is empty. Raises `StorageError` if a file cannot be read. Raises `ValueError` if the file is
-        not named like a file of a segment, `KeyError` if it is named like one that is not an index of these two kinds.
+        not named like a file of a segment. Raises `KeyError` if it is named like one that is not an index of these two
+        kinds.
         """
         parsed = parse_segment_file(os.path.basename(path))
         if parsed is None:

@@ -58,11 +58,11 @@ class Sources:
         checkpoints) first and then partitions; in kafka-dump-log's form it follows the order of the paths. Side files
         are not opened. `findings` get the findings of the paths; a path that cannot be read is one of them.
 
-        Raises `UsageError` for a path without Kafka data, if everything that was chosen is excluded, if `--replica`
-        does not exist, or if a chosen partition is in several directories and `--replica` does not choose one. Raises
-        `UnknownName` if a chosen topic or partition is missing; the message says so if only deleted copies of it exist,
-        or copies that recoveries keep. Raises `StorageError` if a file cannot be read that is needed to choose the
-        longest copy or to find these copies.
+        Raises `UsageError` for a path without Kafka data, and if everything that was chosen is excluded. It is raised
+        too if `--replica` does not exist, or if a chosen partition is in several directories and `--replica` does not
+        choose one. Raises `UnknownName` if a chosen topic or partition is missing; the message says so if only deleted
+        copies of it exist, or copies that recoveries keep. Raises `StorageError` if a file cannot be read that is
+        needed to choose the longest copy or to find these copies.
         """
         if self._others:
             self._open(request)

@@ -18,8 +18,8 @@ STANDARD_OUTPUT = "-"
 def check_place(target: str, examined: Sequence[str], *, overwrite: bool) -> None:
     """Check that a report can be written to `target`; `-` (standard output) always can. Raises `UsageError` if `target`
     is empty, a directory, another file that is not regular, or an existing file and `overwrite` is False. Raises
-    `UsageError` also if the directory of `target` does not exist, if `target` has a NUL, or if it is inside an examined
-    directory, a log directory or a partition directory. Creates nothing.
+    `UsageError` also if the directory of `target` does not exist, or if `target` has a NUL. It is raised too if
+    `target` is inside an examined directory, a log directory or a partition directory. Creates nothing.
     """
     if target == STANDARD_OUTPUT:
         return

@@ -65,7 +65,8 @@ def screen_of(report: VerifyReport, hurt: Sequence[PartitionReport], words: Sequ
 
 def _found(report: VerifyReport, hurt: Sequence[PartitionReport]) -> str:
     """Return text with the number of partitions in `hurt`, and the codes of warnings and errors that are about no
-    partition, without those that other parts of the screen explain. Empty if there are no such partitions and codes.
+    partition. Codes that other parts of the screen explain are left out. Empty if there are no such partitions and
+    codes.
     """
     findings = [finding for directory in report.directories for finding in directory.directory_findings]
     codes = [finding.code for finding in findings if finding.severity is not Severity.INFO]

@@ -39,7 +39,7 @@ def selection_options(function: Function) -> Function:
     """Add `--topic`, `--partition` and `--exclude` to a click command, and return the command. Its function receives
     them as one `Selection` named `chosen`.
 
-    The function should call `Selection.check(keys)`, which raises `UnknownName` (exit code 1) for a topic or partition
+    The function should call `Selection.check(keys)`. It raises `UnknownName` (exit code 1) for a topic or partition
     that is not among `keys`, and `UsageError` if all of them are excluded. `Selection.takes(topic, partition)` then
     returns whether one is selected.
     """

@@ -42,10 +42,10 @@ __all__ = ["command"]
 
 def _print_plan(plan: CompactionPlan) -> None:
     """Print the plan of a compaction. The table of `plan.partitions` comes first, also with partitions that the pass
-    does not clean; it is omitted if there are none. Sentences follow: why the topics' settings are unknown, partitions
-    that are left unchanged and why, partitions that a broker could not clean, records without a key, and other files
-    that change. Without partitions in the table and partitions left unchanged, the last one says that no topic is known
-    to be compacted.
+    does not clean; it is omitted if there are none. Sentences follow: why the topics' settings are unknown, and which
+    partitions are left unchanged and why. Others are about partitions that a broker could not clean, records without a
+    key, and other files that change. Without partitions in the table and partitions left unchanged, the last one says
+    that no topic is known to be compacted.
     """
     root = escape_controls(plan.root)
     rows = [_row(each) for each in plan.partitions]

@@ -102,8 +102,8 @@ def _print_partitions(title: str, partitions: Sequence[PartitionPlan], lost: Map
 def _print_changing(plan: Plan, changing: Sequence[PartitionPlan], *, every: bool) -> None:
     """Print a table of the partitions in `changing` that lose a part of their log or are renamed; with `every`, of all
     partitions in `changing`. If there is none for the table, it is omitted. If `changing` has partitions that are not
-    in the table, print a sentence with their number and the numbers of files that are rebuilt or set aside in them.
-    Print `no partition changes` if `changing` is empty and the plan moves no directories.
+    in the table, print a sentence that counts them, and the files that are rebuilt or set aside in them. Print `no
+    partition changes` if `changing` is empty and the plan moves no directories.
     """
     lost = plan.choice.own_by_partition
     listed = [each for each in changing
@@ -166,10 +166,10 @@ def _write_changes(writer: LineWriter, plan: Plan, changing: Sequence[PartitionP
 
 
 def _write_apart(writer: LineWriter, plan: Plan, given: Given, step: NextStep) -> None:
-    """Write sentences about the parts of a plan that its tables do not show: repairs by other commands, partitions that
-    become `-stray`, logs whose start is beyond their end, partitions that begin empty after their remote part, and
-    partitions that are left unchanged. Repairs whose command is one of `step`, which was printed, are omitted. May read
-    the metadata log; raises `StorageError` if that fails.
+    """Write sentences about the parts of a plan that its tables do not show. These are repairs by other commands,
+    partitions that become `-stray` or are left unchanged, logs whose start is beyond their end, and partitions that
+    begin empty after their remote part. Repairs whose command is one of `step`, which was printed, are omitted. May
+    read the metadata log; raises `StorageError` if that fails.
     """
     typed = (what_to_type(plan, given) if step.kind is StepKind.NEXT else step).commands
     for mend in mends_of(plan, given):
@@ -241,9 +241,9 @@ def print_plans(plans: Sequence[Plan], given: Given = NOTHING_GIVEN, *, every: b
 
 
 def _with_replicas(screen: FirstScreen, plans: Sequence[Plan]) -> FirstScreen:
-    """Return the screen with `kafkalog report` as its only command if the plans are of several brokers and one of them
-    recommends to fetch from a replica: the report counts what the replicas here have. Else return it unchanged, also
-    if one of the nodes does not start.
+    """Return the screen with `kafkalog report` as its only command if the plans are of several brokers, all of which
+    start, and one plan recommends to fetch from a replica. The report counts what the replicas here have. Otherwise
+    return the screen unchanged.
     """
     nodes = [plan.node for plan in plans if plan.node is not None]
     ways = [plan.choice.recommended for plan in plans]

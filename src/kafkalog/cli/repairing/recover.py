@@ -46,10 +46,16 @@ __all__ = ["command"]
 
 def _show(results: list[RecoveryResult], as_json: bool, *, is_new: bool = False) -> int:
     """Print the results of recoveries, as text or as JSON lines, and return the exit code. The first that applies
-    counts: 4 if something could not be read; 3 if a partition was refused; 1 if nothing was changed although a start
-    would fail or lose something, or there is a problem other than records that were lost before; 2 if something was
-    changed in place; else 0, also for a new copy (`is_new`). Raises `StorageError` if a metadata log that is needed for
-    advice cannot be read.
+    counts:
+
+    * 4 if something could not be read
+    * 3 if a partition was refused
+    * 1 if nothing was changed although a start would fail or lose something, or although there is a problem other than
+      records that were lost before
+    * 2 if something was changed in place
+    * 0 otherwise, also for a new copy (`is_new`)
+
+    Raises `StorageError` if a metadata log that is needed for advice cannot be read.
     """
     said: set[str] = set()
     for result in results:

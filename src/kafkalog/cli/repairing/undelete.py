@@ -176,9 +176,9 @@ def _print_remains(root: str, all_remains: Sequence[Remains], rest: str) -> None
 
 
 def _extracting(root: str, all_remains: Sequence[Remains]) -> Iterator[str]:
-    """Yield a sentence for each of the first `_TOPICS` topics with data that cannot be restored in place, with the
-    command that extracts it at its end; a last one counts the other topics. Data below the log start offset does not
-    count. A topic of which a partition was deleted several times has a sentence for each directory or run.
+    """Yield a sentence for each of the first `_TOPICS` topics with data that cannot be restored in place. It ends with
+    the command that extracts the data. A last sentence counts the other topics. Data below the log start offset does
+    not count. A topic of which a partition was deleted several times has a sentence for each directory or run.
     """
     by_topic: dict[str, list[Remains]] = {}
     for remains in all_remains:

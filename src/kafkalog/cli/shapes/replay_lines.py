@@ -150,8 +150,8 @@ Result: a line for each partition and each committed offset, and one with totals
 
 
 def plan_lines(plan: ReplayPlan) -> Iterator[Line]:
-    """Yield the lines of the plan: one per topic, one for the topic that records progress, and one for each partition
-    in which records are not replayed because of an open transaction.
+    """Yield the lines of the plan: one per topic, and one for the topic that records progress. Then comes one for each
+    partition in which records are not replayed because of an open transaction.
     """
     for topic in plan.topics:
         settings = topic.settings

@@ -301,8 +301,8 @@ def assign(
     assignors compute as clients up to 2.8 did; the others ignore it. A member without partitions has an empty set.
 
     Returns None if the assignor is unknown, if there are no members, or if a member id occurs twice. For a sticky
-    assignor, also returns None if Kafka's would throw an exception, if the group is too large to compute, or if `early`
-    is set and the members subscribe to different topics.
+    assignor, also returns None if Kafka's would throw an exception, or if the group is too large to compute. It does so
+    too if `early` is set and the members subscribe to different topics.
     """
     if not members or len({member.member_id for member in members}) != len(members):
         return None

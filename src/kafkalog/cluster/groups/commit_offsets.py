@@ -254,8 +254,9 @@ class GroupOffsets:
 
         Raises `UsageError` if a directory is missing, if the directories are not of one broker, or if
         `offsets_topic_num_partitions` is needed and below 1. Raises `FormatError` if the group's partition is lost or
-        was not read completely, because consumers would restart too early, or if a `meta.properties` of several
-        directories is malformed; a single directory's is not read. Raises `StorageError` if a file cannot be read.
+        was not read completely, because consumers would restart too early. It is raised too for a malformed
+        `meta.properties` of one of several directories; that of a single directory is not read. Raises `StorageError`
+        if a file cannot be read.
         """
         directories = BrokerDirectories(directories_of_one_broker(self.path, may_make=False))
         here = _here(directories)

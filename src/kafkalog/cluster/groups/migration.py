@@ -62,9 +62,9 @@ def into_kafka(offsets: Iterable[CommittedOffset], into: PathLike, partitions: i
     `Migrated` has the group id, the partition of `__consumer_offsets`, and the number of offsets written. `partitions`
     is the number of partitions of `__consumer_offsets`, None means 50. Of several offsets for one partition of a group
     the last counts. Commits get the current time, because brokers expire offsets by commit time. Nothing is created if
-    there are no offsets. Raises `UsageError` before anything is written if `into` exists and is not an empty directory,
-    or would be created inside a log directory, or an offset is negative; later for an empty group id or `partitions`
-    below 1. Raises `StorageError` for I/O errors; groups that were written before stay.
+    there are no offsets. Raises `UsageError` if `into` exists and is not an empty directory, or would be created inside
+    a log directory, or if an offset is negative; nothing is written then. It is raised later for an empty group id or
+    `partitions` below 1. Raises `StorageError` for I/O errors; groups that were written before stay.
     """
     by_group: dict[str, dict[tuple[str, int], int]] = {}
     for offset in offsets:

@@ -70,9 +70,8 @@ def assignment_of(
     changes. With any of these four arguments, the members own their present assignment before the rebalance. With
     `early` the sticky assignor computes as clients up to 2.8 did.
 
-    Returns None if the assignment cannot be derived. The reason may be that the group is not a classic consumer group,
-    that a subscription is unreadable or unknown, that the sticky assignor is from a client up to 2.3, or that `assign`
-    returns None.
+    Returns None if the assignment cannot be derived. Reasons are a group that is not a classic consumer group, a
+    subscription that is unreadable or unknown, a sticky assignor of a client up to 2.3, and None from `assign`.
     """
     members = [_member(member) for member in group.members if member.member_id != without]
     known = [member for member in members if member is not None]
@@ -119,8 +118,8 @@ def _counts(group: Group, counts: Mapping[str, int]) -> dict[str, int]:
 
 def verdict(group: Group, counts: Mapping[str, int]) -> Verdict:
     """Compare a group's stored assignment with the one that its assignor computes from the stored subscriptions. In the
-    result, `same` says whether both are equal, `derived` is the computed assignment, and `problems` has a sentence for
-    each contradiction in the stored one (`violations`; unknown subscriptions are no contradiction).
+    result, `same` says whether both are equal, and `derived` is the computed assignment. `problems` has a sentence for
+    each contradiction in the stored one (`violations`). Unknown subscriptions are not contradictions.
 
     `same` and `derived` are None if the assignment cannot be derived. If the stored assignment of a sticky assignor
     differs, an older client may have computed it. Then `same` and `derived` are None if members subscribe to different

@@ -259,7 +259,7 @@ class Quorum(Struct, kw_only=True):
     @property
     def _unsound(self) -> str:
         """Return a clause for `loss` (", 2 of them damaged,") with the number of present voters whose copies are
-        damaged or that would not start; "" if there are none.
+        damaged or that would not start. Return "" if there are none.
         """
         given = {known_voter.node for known_voter in self.in_force if known_voter.is_given}
         logs = [survivor.log for survivor in self.survivors if survivor.log.is_voter]
@@ -400,8 +400,8 @@ def read_what_is_left(paths: Sequence[PathLike], limits: Limits = DEFAULT_LIMITS
 
 
 def _cluster_beside(path: str, logs: Sequence[QuorumLog]) -> str | None:
-    """Return the cluster id if `path` is a log directory of a node to which one of `logs` belongs, by its
-    `meta.properties`, and holds no metadata log; else None.
+    """Return the cluster id if `path` is a log directory without a metadata log, of a node to which one of `logs`
+    belongs (by `meta.properties`). Otherwise return None.
     """
     inside = os.path.join(path, CLUSTER_METADATA_DIRECTORY)
     if os.path.lexists(inside) or not os.path.isdir(path):
@@ -481,8 +481,8 @@ def _beside_the_first(ranked: Sequence[QuorumLog]) -> list[QuorumSurvivor]:
 
 def _agreed_first(survivors: Sequence[QuorumSurvivor]) -> list[QuorumLog]:
     """Sort copies again, of which at least one has a contradiction, and return their logs. Copies on which a node can
-    start come before others. Among both kinds, copies whose batch at the first contradicting offset is in more copies
-    come first, because a record in several copies is older than one in a single copy. Copies without a batch there come
+    start come before others. Among both kinds, the copies come first whose batch at the first contradicting offset is
+    in more copies. A record in several copies is older than one in a single copy. Copies without a batch there come
     last. Equal ranks keep their order.
     """
     offset, _epoch = min(survivor.contradicts for survivor in survivors if survivor.contradicts is not None)

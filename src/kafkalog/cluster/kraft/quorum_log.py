@@ -245,8 +245,8 @@ def root_of_metadata(path: PathLike) -> tuple[str, str]:
     """Return (log directory, its `__cluster_metadata-0`), both as real paths; `path` may be either of them.
 
     Raises `UsageError` if the path is empty, has a NUL character, does not exist or is not a directory. If `path` is
-    the log directory, it is raised too if the metadata directory is missing, is a symbolic link or is not a directory;
-    a link that is passed itself is followed. Raises `StorageError` if a path cannot be examined or listed.
+    the log directory, it is raised too if the metadata directory is missing, is a symbolic link or is not a directory.
+    A link that is passed itself is followed. Raises `StorageError` if a path cannot be examined or listed.
     """
     path_text = os.fspath(path)
     if not path_text:
@@ -477,9 +477,9 @@ def _walk(quorum_log: QuorumLog, partition: Partition, limits: Limits) -> None:
 def _past_displaced(
     reader: BatchReader, partition: Partition, findings: list[Finding], limits: Limits
 ) -> Iterator[RecordBatch]:
-    """Yield the batches of `reader`. If a wrong base offset ended it, yield the batches from there up to other damage
-    too, with the base offsets that they should have, and append later faults to `findings`. Raises `StorageError` if a
-    file cannot be read.
+    """Yield the batches of `reader`. If a wrong base offset ended it, also yield the batches from there up to other
+    damage, with the base offsets that they should have. Later faults are appended to `findings`. Raises `StorageError`
+    if a file cannot be read.
     """
     yield from reader
     displaced = displaced_of(reader.findings)
@@ -491,8 +491,8 @@ def _past_displaced(
 
 def _is_of_metadata(batch: RecordBatch, partition: Partition, limits: Limits) -> bool:
     """Return whether a batch has metadata records; False for control batches, batches of old formats and empty batches.
-    Raises `UsageError` if the batch cannot be of the metadata topic: if it has a producer id (also a control batch), if
-    a record has a key, or if it has records and none of them has a framed value.
+    Raises `UsageError` if the batch cannot be of the metadata topic. This is so if it has a producer id (also a control
+    batch), if a record has a key, or if it has records and none of them has a framed value.
     """
     header = batch.header
     if not isinstance(header, BatchHeader):
@@ -580,9 +580,9 @@ def _judge(log: QuorumLog) -> None:
     """Set `log.refusal` if no node would start on the copy (`KafkaRaftLog.recoverSnapshots`, `UnifiedLog`); otherwise
     it is unchanged.
 
-    The reason is the first of these that applies: offsets are missing, the newest snapshot is damaged or does not fit
-    the log, records before the log's beginning are in no snapshot, or there are no records. If there is no error among
-    the findings, the refusal is added as one.
+    The first of these reasons that applies counts: offsets are missing; the newest snapshot is damaged or does not fit
+    the log; records before the log's beginning are in no snapshot; there are no records. If there is no error among the
+    findings, the refusal is added as one.
     """
     believed = latest(log.snapshots)
     if log.hole is not None:

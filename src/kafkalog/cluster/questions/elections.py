@@ -73,9 +73,10 @@ def elections(
     ZooKeeper's directory, as far back as these go. Broker registrations are known only from ZooKeeper. Reads only;
     damage becomes findings.
 
-    Raises `UsageError` if the paths hold neither a metadata log nor ZooKeeper's directory, or several of them, if an
-    option does not apply to them, if a path in `against` has no Kafka data, or if everything selected is excluded.
-    Raises `UnknownName` for a topic, partition or cluster that does not exist, `StorageError` for I/O errors.
+    Raises `UsageError` if the paths hold neither a metadata log nor ZooKeeper's directory, or several of them. It is
+    raised too if an option does not apply to them, if a path in `against` has no Kafka data, or if everything selected
+    is excluded. Raises `UnknownName` for a topic, partition or cluster that does not exist, `StorageError` for I/O
+    errors.
 
     * `paths`: log directories, or ZooKeeper's dataDir and dataLogDir
     * `select`: the partitions whose changes are returned
@@ -162,9 +163,10 @@ def departures(
     There is one for each partition that the leaving broker leads or is in sync for, by broker, topic and partition. A
     partition that would have no leader is not a finding.
 
-    Raises `UsageError` if the paths have the metadata of no cluster or of several, if this does not go back to `as_of`,
-    if an option does not apply to it, if a broker is listed twice, or if everything selected is excluded. Raises
-    `UnknownName` for a broker, topic, partition or cluster that does not exist, `StorageError` for I/O errors.
+    Raises `UsageError` if the paths have the metadata of no cluster or of several, or if this does not go back to
+    `as_of`. It is raised too if an option does not apply to it, if a broker is listed twice, or if everything selected
+    is excluded. Raises `UnknownName` for a broker, topic, partition or cluster that does not exist, `StorageError` for
+    I/O errors.
 
     * `paths`: log directories, or ZooKeeper's dataDir and dataLogDir
     * `brokers`: ids of the brokers, in the order in which they leave

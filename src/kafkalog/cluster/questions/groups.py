@@ -106,11 +106,16 @@ def groups(
     """Return groups with their members, from `__consumer_offsets`, `__share_group_state` and ZooKeeper. They are sorted
     by id; those in ZooKeeper by chroot, then by id. Reads only; damage becomes findings.
 
-    Raises `UsageError` if a path has no Kafka data, if no log directory among them has a partition of
-    `__consumer_offsets` or `__share_group_state`, if an option does not apply to them, if a partition of the groups'
-    topics is in several directories and `replica` chooses none, if ZooKeeper's logs or `metadata` do not go back to
-    `as_of`, or if everything selected is excluded. Raises `UnknownName` for a group, member, topic, partition or
-    cluster that does not exist, `StorageError` for I/O errors.
+    Raises `UsageError` in these cases:
+
+    * A path has no Kafka data, or none of the log directories has a partition of `__consumer_offsets` or
+      `__share_group_state`.
+    * A partition of the groups' topics is in several directories, and `replica` chooses none.
+    * ZooKeeper's logs or `metadata` do not go back to `as_of`.
+    * An option does not apply to the paths, or everything selected is excluded.
+
+    Raises `UnknownName` for a group, member, topic, partition or cluster that does not exist, `StorageError` for I/O
+    errors.
 
     * `paths`: log directories, and ZooKeeper's dataDir and dataLogDir
     * `groups`: names or patterns of groups; empty for all

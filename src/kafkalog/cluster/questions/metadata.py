@@ -70,10 +70,10 @@ def metadata(
     """Return the state of a KRaft cluster's metadata, from the newest complete snapshot of `__cluster_metadata` and the
     log after it. Reads only; damage becomes findings.
 
-    Raises `UsageError` if the paths do not hold exactly one metadata log, if `as_of` is an offset beyond its end, a
-    time before what is left of it or a ZooKeeper transaction, if a path in `against` has no Kafka data, or if
-    everything selected is excluded. Raises `UnknownName` for a topic or partition that does not exist, `StorageError`
-    for I/O errors.
+    Raises `UsageError` if the paths do not hold exactly one metadata log, or if `as_of` is an offset beyond its end, a
+    time before what is left of it or a ZooKeeper transaction. It is raised too if a path in `against` has no Kafka
+    data, or if everything selected is excluded. Raises `UnknownName` for a topic or partition that does not exist,
+    `StorageError` for I/O errors.
 
     * `paths`: log directories
     * `as_of`: a past moment
@@ -94,8 +94,8 @@ def state_at(log: MetadataLog, as_of: Moment, findings: list[Finding]) -> Metada
     """Read the metadata state at a moment; append its findings, and findings about unregistered brokers, to `findings`.
 
     A time after the last record is the end of the log. Raises `UsageError` if the moment's offset is above the end of
-    the log or behind damage, if the moment is before the beginning of a log that does not begin at offset 0, or if it
-    is a ZooKeeper transaction. Raises `StorageError` if a file cannot be read.
+    the log or behind damage, or if the moment is a ZooKeeper transaction. It is raised too for a moment before the
+    beginning of a log that does not begin at offset 0. Raises `StorageError` if a file cannot be read.
     """
     offset = metadata_offset(log, as_of)
     state = log.state(offset)

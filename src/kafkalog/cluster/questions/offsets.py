@@ -119,12 +119,16 @@ def offsets(
     All are sorted by group, topic and partition; an offset that is stored in both is returned twice. A commit in a
     transaction counts from the transaction's COMMIT marker on.
 
-    Raises `UsageError` if a path has no Kafka data, if no log directory among them has a partition of
-    `__consumer_offsets` or `__share_group_state`, if an option does not apply to them, if ZooKeeper's logs do not go
-    back to `as_of`, if offsets in ZooKeeper are of several clusters, if a partition of the groups' topics is in several
-    directories and `replica` chooses none, if the metadata has another number than `offsets_partitions`, or if
-    everything selected is excluded. Raises `UnknownName` for a group, topic, partition or cluster that does not exist,
-    `StorageError` for I/O errors.
+    Raises `UsageError` in these cases:
+
+    * A path has no Kafka data, or none of the log directories has a partition of `__consumer_offsets` or
+      `__share_group_state`.
+    * A partition of the groups' topics is in several directories, and `replica` chooses none.
+    * ZooKeeper's logs do not go back to `as_of`, or offsets in ZooKeeper are of several clusters.
+    * The metadata has another number than `offsets_partitions`.
+    * An option does not apply to the paths, or everything selected is excluded.
+
+    Raises `UnknownName` for a group, topic, partition or cluster that does not exist, `StorageError` for I/O errors.
 
     * `paths`: log directories, and ZooKeeper's dataDir and dataLogDir
     * `groups`: names or patterns of groups; empty for all
@@ -195,10 +199,10 @@ def stored_offsets(
     sorted by group, topic and partition; commits in ZooKeeper are in the order of its groups. Damage becomes findings
     of the result.
 
-    Raises `UsageError` if `logs` have no partition of `__consumer_offsets` or `__share_group_state`, if a partition of
-    the groups' topics is in several directories and `replica` chooses none, if the metadata has another number than
-    `offsets_partitions`, or if everything selected is excluded. Raises `UnknownName` for a group, topic, partition or
-    cluster that does not exist, `StorageError` for I/O errors.
+    Raises `UsageError` if `logs` have no partition of `__consumer_offsets` or `__share_group_state`, or if such a
+    partition is in several directories and `replica` chooses none. It is raised too if the metadata has another number
+    than `offsets_partitions`, or if everything selected is excluded. Raises `UnknownName` for a group, topic, partition
+    or cluster that does not exist, `StorageError` for I/O errors.
     """
     findings = [*old.findings] if old is not None else []
     at_hand = groups_in(logs, replica, findings)
@@ -295,9 +299,9 @@ def offset_history(
 
     They are sorted by group, topic and partition, then in the order in which they took effect.
 
-    Raises `UsageError` if the paths hold no partition of `__consumer_offsets`, if a path is ZooKeeper's, if a partition
-    is in several directories and `replica` chooses none, or if everything selected is excluded. Raises `UnknownName`
-    for a group, topic or partition without a change, `StorageError` for I/O errors.
+    Raises `UsageError` if the paths hold no partition of `__consumer_offsets`, or if a path is ZooKeeper's. It is
+    raised too if a partition is in several directories and `replica` chooses none, or if everything selected is
+    excluded. Raises `UnknownName` for a group, topic or partition without a change, `StorageError` for I/O errors.
 
     * `paths`: log directories
     * `groups`: names or patterns of groups; empty for all

@@ -49,10 +49,10 @@ def transactions(
     A transaction hangs if its coordinator no longer has it, so that its end marker will never be written. Ages of
     transactions are in ms up to the present time.
 
-    Raises `UsageError` if a path has no Kafka data (it is a finding if the path is missing or empty beside a log
-    directory), if a partition is in several directories and `replica` chooses none, or if everything selected is
-    excluded. Raises `UnknownName` for a transactional id, topic or partition that does not exist, `StorageError` for
-    I/O errors.
+    Raises `UsageError` if a path has no Kafka data; a path that is missing or empty beside a log directory is a
+    finding. It is raised too if a partition is in several directories and `replica` chooses none, or if everything
+    selected is excluded. Raises `UnknownName` for a transactional id, topic or partition that does not exist,
+    `StorageError` for I/O errors.
 
     * `paths`: log directories or partition directories
     * `select`: only producers of these topic-partitions, and transactional ids with one of them in their transaction

@@ -64,8 +64,8 @@ def replay(
 
     If `until` is in the past, records in `.deleted` segments are included if their leader epochs fit the records around
     them; damage in these segments is not reported. The cleaner may have removed records since then. At the end, a
-    finding is appended for each group or transactional id whose state at that time may therefore be unknown, and one if
-    later records were removed.
+    finding is appended for each group or transactional id whose state at that time may therefore be unknown. One more
+    is appended if later records were removed.
     """
     if until is None or until.is_now:
         yield from entries(partition, findings, limits)

@@ -181,8 +181,8 @@ def shown_data(path: str, data: bytes | None) -> bytes | None:
     """Return the data of the node at `path` with secrets replaced by `[hidden]`: SCRAM credentials, passwords,
     delegation tokens.
 
-    Data without secrets, None and empty data are returned unchanged. A delegation token is hidden completely, and so is
-    a configuration that is not a JSON object, or whose `config` is neither a JSON object nor missing or null.
+    Data without secrets, None and empty data are returned unchanged. A delegation token is hidden completely. So is a
+    configuration that is not a JSON object, or whose `config` is neither a JSON object nor missing or null.
     """
     if not data:
         return data

@@ -14,10 +14,9 @@ def zxid_at(directory: ZooKeeperDirectory, time: int) -> int:
     """Return the zxid of the last transaction whose time by the leader's clock is not after `time` (ms since 1970).
     Clocks may go back when the leader changes, so the logs are read only up to the first later transaction.
 
-    If that one, or a newer snapshot, shows that the next transaction after the result is lost, the zxid of the lost one
-    is returned, since it may have come before `time`. A damaged end of the last log shows no loss here; `tree_at`
-    reports it. Raises `UsageError` if the logs begin after `time` or have no transaction, `StorageError` for I/O
-    errors.
+    If that one, or a newer snapshot, shows that the next transaction after it is lost, return the zxid of the lost one:
+    it may have come before `time`. A damaged end of the last log shows no loss here; `tree_at` reports it. Raises
+    `UsageError` if the logs begin after `time` or have no transaction, `StorageError` for I/O errors.
     """
     last_zxid: int | None = None
     for named, path in directory.logs:

@@ -61,8 +61,8 @@ class ZkLine(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 def znode_line(path: str, node: Node, *, hides: bool = False) -> ZkLine:
-    """Convert one node to its JSON object: stat, ACL (null if unknown), data in base64 (null if there is none), and
-    Kafka's fields if it is a broker registration or a configuration (otherwise null).
+    """Convert one node to its JSON object. It has the stat, the ACL (null if unknown), and the data in base64 (null if
+    there is none). Kafka's fields are there if it is a broker registration or a configuration; otherwise they are null.
 
     With `hides` the data is `[hidden]` if it contains credentials or is a configuration that cannot be parsed. In
     Kafka's fields secrets are always hidden.

@@ -108,10 +108,10 @@ class OldGroup(Struct, frozen=True, kw_only=True):
         return self.assigned(self.assignor or RANGE, [*others, OldConsumer(consumer, streams)])
 
     def conditions(self) -> str | None:
-        """Return the reason why Kafka up to 0.9 refuses round robin for the group, or why this cannot be checked (too
-        many threads), as a sentence; None if Kafka accepts it. Kafka requires that all consumers have the same topics,
-        and that a consumer has the same number of streams for all topics. Consumers whose topics are unknown are left
-        out.
+        """Return a sentence that says why Kafka up to 0.9 refuses round robin for the group, or why this cannot be
+        checked (too many threads). Return None if Kafka accepts it. Kafka requires that all consumers have the same
+        topics, and that a consumer has the same number of streams for all topics. Consumers whose topics are unknown
+        are left out.
         """
         try:
             old_round_robin({}, self.streams)
