@@ -79,7 +79,7 @@ class LossConsequence(Struct, frozen=True, kw_only=True):
 
     kind: Literal["groups_beyond_end", "marker_lost", "older_values_return", "retention", "end_goes_back",
                   "transaction_stays_open", "aborted_records", "deleted_records_return", "records_skipped",
-                  "wrong_times", "wrong_log_start", "copy_has_more", "later_marker"]  # fmt: skip
+                  "wrong_times", "wrong_log_start", "copy_has_more", "later_marker", "from_copies"]  # fmt: skip
     """`groups_beyond_end`: groups have offsets beyond the log's end; `marker_lost`: the marker of a transaction
     that has ended is lost; `later_marker`: so it is, and the marker of a later transaction will end it, which may
     commit aborted records or hide committed ones; `older_values_return`: a compacted topic has lost records;
@@ -92,7 +92,7 @@ class LossConsequence(Struct, frozen=True, kw_only=True):
     differs from the log; `wrong_times`: look-ups and retention by time go wrong, by a time index that differs from
     the log; `wrong_log_start`: the log start offset in its checkpoint is beyond the log's end, and other files
     contradict it; `copy_has_more`: another copy has offsets beyond the end of this one, and no recommended way
-    merges them"""
+    merges them; `from_copies`: records of the merged log come from other copies"""
     partition: str
     """the partition directory"""
     detail: str

@@ -50,6 +50,8 @@ class RecoveryChoice(Struct, frozen=True, kw_only=True):
     """
     copied: tuple[tuple[str, str], ...] = ()
     """directories of missing partitions in the other copies, each with the path of the missing one"""
+    mergeable: tuple[str, ...] = ()
+    """partition directories into which a merge puts records of the copies, and that no other broker has in sync"""
 
     def lost_by_kafka(self) -> dict[str, int]:
         """Number of sound records that the broker's own start would lose, by partition directory; those without loss

@@ -8,18 +8,26 @@ from typing import NamedTuple
 
 from kafkalog.codec.common.errors import StorageError
 from kafkalog.codec.common.shell import shell_line
-from kafkalog.codec.common.wording import first_of
-from kafkalog.codec.names import CLUSTER_METADATA_TOPIC, DirectoryState, parse_partition_directory, parse_segment_file
+from kafkalog.codec.common.wording import counted, first_of
+from kafkalog.codec.names import (
+    CLUSTER_METADATA_TOPIC,
+    CONSUMER_OFFSETS_TOPIC,
+    DirectoryState,
+    parse_partition_directory,
+    parse_segment_file,
+)
 from kafkalog.codec.plain.scanner import Scanner
 from kafkalog.log.disk.files import FileSource, scan_directory
 from kafkalog.recovery.broker.manager import LoadedPartition
 from kafkalog.recovery.checks.missing_partitions import topic_id_in
 from kafkalog.recovery.decide.aftermath import LossConsequence
+from kafkalog.recovery.safe.result import FromCopies
 
-__all__ = ["longer_copies"]
+__all__ = ["longer_copies", "of_copies"]
 
 _NAMED = 3
 """Most partitions that a sentence names."""
+_GROUPS_BEGIN = "if merged, groups begin at these commits"
 
 
 class _Longer(NamedTuple):
@@ -67,10 +75,24 @@ def longer_copies(
         )
 
 
+def of_copies(partition: str, lacked: FromCopies) -> LossConsequence:
+    """Return a `from_copies` consequence, which says how many records a merge takes from other copies."""
+    begin = "; groups then begin at their newest commits, also those of the copies" if _is_of_groups(partition) else ""
+    come = f"{counted(lacked.records, 'record')} that the log lacks, from offset {lacked.first} on, {{}} from"
+    come = come.format("comes" if lacked.records == 1 else "come")
+    detail = f"{partition}: {come} {first_of(lacked.sources, _NAMED) or 'the copies'}{begin}"
+    return LossConsequence(kind="from_copies", partition=partition, detail=detail)
+
+
+def _is_of_groups(partition: str) -> bool:
+    return partition.rpartition("-")[0] == CONSUMER_OFFSETS_TOPIC
+
+
 def _sentence(several: Sequence[_Longer]) -> str:
     if len(several) == 1:
         (copy,) = several
-        return f"a copy of {copy.partition} has offsets {copy.first} to {copy.last}, which this log lacks"
+        begin = f"; {_GROUPS_BEGIN}" if _is_of_groups(copy.partition) else ""
+        return f"a copy of {copy.partition} has offsets {copy.first} to {copy.last}, which this log lacks{begin}"
     places = [f"{copy.partition}: offsets {copy.first} to {copy.last}" for copy in several]
     return f"copies have offsets that the logs here lack ({first_of(places, _NAMED)})"
 

@@ -105,7 +105,8 @@ def sentence_of_lost(found: Measured) -> str:
 def effect_of(found: Measured, subject: str = "it loses") -> str:
     """Return a clause about what a way loses, which begins with `subject`; what was lost before it is named so."""
     lost = sentence_of_lost(found)
-    return f"{subject} nothing; lost before: {lost}" if found.is_lost_before else f"{subject} {lost}"
+    is_before = found.is_lost_before and lost != "nothing"
+    return f"{subject} nothing; lost before: {lost}" if is_before else f"{subject} {lost}"
 
 
 def repeats_text(found: Measured) -> str:

@@ -34,7 +34,7 @@ from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.facts.recovery_request import Rules
 from kafkalog.recovery.facts.survey import Survey, facts_of
 from kafkalog.recovery.safe.normalize import Checkpoints, partitions_of
-from kafkalog.recovery.safe.result import SafeResult
+from kafkalog.recovery.safe.result import FromCopies, SafeResult
 
 __all__ = ["copies_of", "merge_in_place", "refuse_no_copies"]
 
@@ -71,6 +71,7 @@ class _Merged(Struct, frozen=True):
     log: MergedLog
     logs: Mapping[str, Content]
     """content by path"""
+    lacked: FromCopies
 
 
 def merge_in_place(survey: Survey, tree: Tree, copies: Sequence[str], rules: Rules, recover: Recover) -> SafeResult:
@@ -101,6 +102,7 @@ def merge_in_place(survey: Survey, tree: Tree, copies: Sequence[str], rules: Rul
         cut = [directory for directory, partition in merged.items() if not _holds(result.tree, partition)]
         if not cut:
             result.helped = frozenset(merged)
+            result.from_copies = {directory: partition.lacked for directory, partition in merged.items()}
             return result
         for directory in cut:
             del merged[directory]
@@ -158,7 +160,10 @@ def _merged(survey: Survey, directory: str, name: PartitionName, there: Sequence
     if all(part.origin.startswith(f"{directory}/") for parts in contents.values() for part in parts):
         return None
     survey.outside.update(outside)
-    return _Merged(name, log, {path: join(parts) for path, parts in contents.items()})
+    first = log.log_start_offset if ours.lacks_from is None else ours.lacks_from
+    beyond = (each.source for each in result.ranges if real(each.source) != real(own) and each.last_offset >= first)
+    lacked = FromCopies(ours.lacks_records, first, tuple(dict.fromkeys(beyond)))
+    return _Merged(name, log, {path: join(parts) for path, parts in contents.items()}, lacked)
 
 
 def _with(tree: Tree, merged: Mapping[str, _Merged]) -> Tree:

@@ -26,7 +26,7 @@ class PartitionPlan(Struct, kw_only=True):
     last_offset_before: int | None = None
     """offset of the last readable batch in removed bytes; None if there is none"""
     kept_bytes: int = 0
-    """bytes of logs that stay"""
+    """bytes of logs afterwards, with what comes from other copies"""
     cut_bytes: int = 0
     """bytes of logs that are removed, tails and whole segments"""
     cut_files: list[str] = field(default_factory=list)
@@ -105,9 +105,9 @@ def partition_plans(
         before = survey.files[action.path].size if action.path in survey.files else 0
         if action.kind is ActionKind.WRITE:
             plan.rebuilt.append(name)
-            if _is_log(name) and before > (action.size or 0):  # pieces are left out of it
-                plan.cut_bytes += before - (action.size or 0)
-                plan.kept_bytes -= before - (action.size or 0)
+            if _is_log(name):
+                plan.cut_bytes += max(before - (action.size or 0), 0)  # pieces are left out of it
+                plan.kept_bytes += (action.size or 0) - before
         elif action.kind in (ActionKind.REMOVE, ActionKind.REMOVE_DIRECTORY):
             plan.quarantined.append(name)
         elif action.kind is ActionKind.TRUNCATE:

@@ -84,7 +84,7 @@ from kafkalog.recovery.decide.deleted_data import (
     note_of_deleted,
 )
 from kafkalog.recovery.decide.forecasts import Forecasts, SurveyedDirectory
-from kafkalog.recovery.decide.longer_copies import longer_copies
+from kafkalog.recovery.decide.longer_copies import longer_copies, of_copies
 from kafkalog.recovery.decide.partition_plan import PartitionPlan, partition_plans
 from kafkalog.recovery.decide.plan_json import BrokerForecastJson, PartitionPlanJson, PlanJson
 from kafkalog.recovery.decide.refusals import (
@@ -264,12 +264,14 @@ class Plan:
     @property
     def is_not_needed(self) -> bool:
         """Whether the plan changes only indexes and snapshots, which a broker rebuilds by itself if necessary. False if
-        the broker's start does not find a clean-shutdown marker, or if anything is wrong or lost.
+        the broker's start does not find a clean-shutdown marker, if anything is wrong or lost, or if records come from
+        copies.
         """
         starts = self.broker.starts_and_loses_nothing and self.broker.clean_shutdown
         harmless = not (self.is_hurt or self.findings or any(partition.cut_bytes for partition in self.partitions))
         hides = any(way.spec.is_start and way.measured.records_hidden for way in self.choice.ways)
-        return bool(self.changes and starts and harmless and not hides)
+        gains = any(consequence.kind == "from_copies" for consequence in self.consequences)
+        return bool(self.changes and starts and harmless and not hides and not gains)
 
     @property
     def note_of_identity(self) -> str | None:
@@ -439,7 +441,8 @@ def plan_of(
         copies=tuple(directory.copies),
         declined=declined,
         choice=structs.replace(compared, ways=ways, renamed=_moved_away(survey.root, renamed, actions),
-                              copied=_to_copy(survey.root, copied, renamed, rules.facts)),
+                              copied=_to_copy(survey.root, copied, renamed, rules.facts),
+                              mergeable=tuple(name for name in _helped(compared) if not _others(name, rules.facts))),
         identity_in=_named_in(survey, rules, () if names_newer else findings),
         is_of_newer_kafka=names_newer,
         waits_for_a_run=bool(half_done(survey.root)),
@@ -464,6 +467,7 @@ def plan_of(
             *consequences(survey.tree(), result.tree, result.partitions.values(), lost, rules, directory.coordinators),
             *of_log_starts(survey.root, survey.tree(), result.partitions.values()),
             *longer_copies(survey.root, directory.copies, result.partitions.values(), _merged(plan.choice)),
+            *(of_copies(*each) for each in ({} if own is None else own.from_copies).items() if each[1].records),
             *ends_going_back(survey.root, survey.tree(), result.partitions.values(), lost),
             *(of_best for of_best in choice.consequences if best is not None and of_best.way == best.way),
             *(open_ones if is_emptied else ()),
@@ -483,7 +487,12 @@ def _merged(choice: RecoveryChoice) -> set[str]:
     """Return the partition directories that the recommended way merges with other copies."""
     if choice.recommended is None or choice.recommended.spec.help is not Help.COPIES:
         return set()
-    return {name for name, ways in choice.by_partition.items() if any(way.spec.help is Help.COPIES for way in ways)}
+    return set(_helped(choice))
+
+
+def _helped(choice: RecoveryChoice) -> list[str]:
+    """Return the partition directories that a merge with other copies helps."""
+    return [name for name, ways in choice.by_partition.items() if any(way.spec.help is Help.COPIES for way in ways)]
 
 
 def with_findings_of_segments(plan: Plan, forecasts: Forecasts, rules: Rules) -> Plan:
@@ -618,15 +627,17 @@ def _to_copy(
     Left out are partitions that have a renamed directory inside the log directory, and those that another broker has in
     sync: a start fetches them.
     """
-    def others(name: str) -> bool:
-        parsed = parse_partition_directory(name)
-        in_sync = () if parsed is None else topics.in_sync.get((parsed.topic, parsed.partition), ())
-        return any(node != topics.node_id for node in in_sync)
-
     beside = {name: os.path.normpath(os.path.join(root, directory)) for name, directory in renamed.items()
               if directory.startswith(os.pardir)}  # fmt: skip
     paths = {name: path for name, (path, is_of_topic) in copied.items() if is_of_topic and name not in renamed} | beside
-    return tuple((path, os.path.join(root, name)) for name, path in sorted(paths.items()) if not others(name))
+    return tuple((path, os.path.join(root, name)) for name, path in sorted(paths.items()) if not _others(name, topics))
+
+
+def _others(name: str, topics: TopicFacts) -> bool:
+    """Whether another broker has the partition of a directory in sync, so that this one fetches from it."""
+    parsed = parse_partition_directory(name)
+    in_sync = () if parsed is None else topics.in_sync.get((parsed.topic, parsed.partition), ())
+    return any(node != topics.node_id for node in in_sync)
 
 
 def _with_what_is_missing(

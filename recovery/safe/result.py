@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import msgspec
 from msgspec import Struct
 
@@ -13,7 +15,7 @@ from kafkalog.recovery.broker.manager import LoadedPartition
 from kafkalog.recovery.damage.soundness import Cut
 from kafkalog.recovery.safe.normalize import Change
 
-__all__ = ["RecoveredPartition", "SafeResult"]
+__all__ = ["FromCopies", "RecoveredPartition", "SafeResult"]
 
 
 class RecoveredPartition(Struct, frozen=True, kw_only=True):
@@ -51,6 +53,16 @@ class RecoveredPartition(Struct, frozen=True, kw_only=True):
             self.files.put(tree, self.loaded)
 
 
+class FromCopies(Struct, frozen=True):
+    """Records of a merged log that this copy lacked."""
+
+    records: int
+    first: int
+    """first offset that it lacked, else the log start offset"""
+    sources: tuple[str, ...]
+    """copies that have the merged log from there on; empty if they are not known"""
+
+
 class SafeResult(Struct, kw_only=True):
     """Result of a recovery for a log directory: the tree that it leaves, and why."""
 
@@ -61,6 +73,8 @@ class SafeResult(Struct, kw_only=True):
     """what was set aside and why, also in partition directories"""
     helped: frozenset[str] = frozenset()
     """partition directories that were merged from several copies, or leave damaged segments to the remote tier"""
+    from_copies: Mapping[str, FromCopies] = {}
+    """what the log lacked before a merge, by partition directory"""
 
     def add(self, recovered: RecoveredPartition) -> None:
         """Add the result for a partition directory, and change the tree accordingly."""

@@ -71,6 +71,10 @@ _LOST_DIRECTORY = (
     "recover has nothing left to do: mount the old disk; if it is lost, an empty directory with its old directory.id "
     "has its partitions served again, empty (runbook: lost-directory)"
 )
+_MERGED = (
+    "type this to put in the records that only a copy has; {}without --mode merge if the log was truncated to agree "
+    "with its leader (runbook: started-too-early):"
+)
 _ONLY_SKIPPED = "nothing is left to do here: no record is missing, and no way here makes the skipped ones readable"
 
 
@@ -246,19 +250,28 @@ def _next_step(plan: Outlined, given: Given) -> NextStep:
             return NextStep(text=note, commands=commands, kind=StepKind.WAY)
     if plan.refusal is not None:
         return NextStep(text=f"refused: {told(plan.refusal)}")
-    if plan.is_not_needed:
+    if plan.is_not_needed and not _is_mergeable(plan):
         return NextStep(text=_NOT_NEEDED, kind=StepKind.NONE)
     if plan.changes or plan.needs_full:
-        own = mode_words(plan.mode)
-        consent = ["--accept-loss"] if plan.needs_consent else []
-        copies = [word for copy in plan.copies if needs_copies(plan.mode) for word in ("--copy", copy)]
-        paths, words = paths_of(plan, given), list(given.words)
-        words += ["--full"] if plan.needs_full and "--full" not in words else []
-        if plan.root in paths:
-            paths, words = with_identity(plan, words, paths)
-        typed = f"kafkalog recover {shell_line([*paths, *words, *own, *copies, *consent])} --yes"
-        return _own_step(typed, best if is_choice else None, drops=bool(consent))
+        return _of_the_plan(plan, given, best if is_choice else None)
     return _beside_the_logs(plan, given, mended, best if is_choice else None)
+
+
+def _of_the_plan(plan: Outlined, given: Given, best: RecoveryWay | None) -> NextStep:
+    """Return the step with the command of a plan that changes something. `best` is the recommended way, None if there
+    is no choice.
+    """
+    own = mode_words(plan.mode)
+    consent = ["--accept-loss"] if plan.needs_consent else []
+    copies = [word for copy in plan.copies if needs_copies(plan.mode) for word in ("--copy", copy)]
+    paths, words = paths_of(plan, given), list(given.words)
+    words += ["--full"] if plan.needs_full and "--full" not in words else []
+    if plan.root in paths:
+        paths, words = with_identity(plan, words, paths)
+    if _is_mergeable(plan) and not consent:
+        return _from_copies(plan, paths, words)
+    typed = f"kafkalog recover {shell_line([*paths, *words, *own, *copies, *consent])} --yes"
+    return _own_step(typed, best, drops=bool(consent))
 
 
 def note_of_copied(copied: Sequence[tuple[str, str]]) -> str:
@@ -267,7 +280,7 @@ def note_of_copied(copied: Sequence[tuple[str, str]]) -> str:
     """
     names = [os.path.basename(to) for _path, to in copied]
     there, this = ("is a copy", "this") if len(names) == 1 else ("are copies", "these")
-    states = [name for name in names if name.rpartition("-")[0] == TRANSACTION_STATE_TOPIC]
+    states = list(filter(_is_of_transactions, names))
     but = f"; leave out an older {states[0]}, unless a transaction was open (runbook: backup)" if states else ""
     return (
         f"there {there} of {first_of(names, _NAMED)}, missing here: type {this} while the broker is stopped, and then "
@@ -324,6 +337,8 @@ def _beside_the_logs(
         return NextStep(text=_TYPE_THIS, commands=[identity], kind=StepKind.PLAN)
     if mended:
         return NextStep(text=f"{mended[0].words}:", commands=[mended[0].command], kind=StepKind.MEND)
+    if _is_mergeable(plan):
+        return _from_copies(plan, paths_of(plan, given), given.words)
     look = _look_first(plan.node)
     if look:
         return NextStep(text=f"{look}; recover has nothing to do here")
@@ -332,6 +347,27 @@ def _beside_the_logs(
     if not plan.is_worth_a_look:
         return NOTHING_TO_DO
     return NextStep(text="this mode changes nothing" if _serves(plan.node) else _not_in_the_logs(plan.node))
+
+
+def _is_mergeable(plan: Outlined) -> bool:
+    """Whether to offer a merge that no way needs: copies have more of a partition. An older `__transaction_state` is
+    worse than none (runbook: backup), so its partitions alone do not count.
+    """
+    return plan.mode is Mode.SAFE and not all(map(_is_of_transactions, plan.choice.mergeable))
+
+
+def _is_of_transactions(name: str) -> bool:
+    return name.rpartition("-")[0] == TRANSACTION_STATE_TOPIC
+
+
+def _from_copies(plan: Outlined, paths: Sequence[str], words: Sequence[str]) -> NextStep:
+    """Return the step that merges the partitions of `paths` with the copies. `words` are its other options."""
+    is_without = any(map(_is_of_transactions, plan.choice.mergeable))
+    excluded = ["--exclude", TRANSACTION_STATE_TOPIC] if is_without else []
+    copies = [word for copy in plan.copies for word in ("--copy", copy)]
+    typed = f"kafkalog recover {shell_line([*paths, *words, *excluded, *mode_words(Mode.MERGE), *copies])} --yes"
+    without = f"all but those of {TRANSACTION_STATE_TOPIC} (runbook: backup); " if is_without else ""
+    return NextStep(text=_MERGED.format(without), commands=[typed])
 
 
 def mends_of(plan: Outlined, given: Given = NOTHING_GIVEN) -> Iterator[Mend]:

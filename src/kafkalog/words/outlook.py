@@ -327,7 +327,7 @@ def consequence_sentences(consequences: Iterable[LossConsequence]) -> list[str]:
     """
     first_kinds = (
         "wrong_log_start", "copy_has_more", "later_marker", "transaction_stays_open", "groups_beyond_end",
-        "marker_lost",
+        "marker_lost", "from_copies",
     )  # fmt: skip
     by_kind: dict[str, list[str]] = {kind: [] for kind in first_kinds}
     alike: dict[tuple[str, str, str], list[str]] = {}

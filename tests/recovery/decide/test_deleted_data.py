@@ -226,6 +226,85 @@ def test_copies_of_a_log_that_is_merely_short(root: Path) -> None:
     assert "which this log lacks" not in kafkalog("plan", root, "--copy", copy).out
 
 
+def test_a_merge_is_offered_for_a_log_that_is_merely_short(root: Path) -> None:
+    copy = root.parent / "copy"
+    shutil.copytree(root, copy)
+    sound = joined(root / "orders-23-0")
+    first, end = cut_off(root)
+    for path in (root / "orders-23-0").glob("*.deleted"):
+        path.unlink()
+    command = ["kafkalog", "plan", str(root), "--copy", str(copy)]
+    merges = ["kafkalog", "recover", str(root), "--mode", "merge", "--copy", str(copy), "--yes"]
+    assert printed_by(command) == [merges]
+    planned = kafkalog(*command[1:])
+    assert planned.code == 1
+    assert "without --mode merge if the log was truncated to agree with its leader" in screen_of(planned.out)
+    assert "nothing to do" not in planned.out
+    lacked = f"{end - first} records that the log lacks, from offset {first} on"
+    come = f"orders-23-0: {lacked}, come from {copy}/orders-23-0"
+    again = kafkalog(*command[1:], "--mode", "merge", "--all")
+    assert come in screen_of(again.out)
+    assert "not needed" not in again.out
+    (line,) = (line.split() for line in again.out.splitlines() if line.startswith("orders-23-0 "))
+    assert line[1:4] == [str(end), f"{len(sound) / 1024:.1f}", "KiB"]
+    recovered = kafkalog(*merges[1:])
+    assert recovered.code == 2
+    assert come in words(recovered.out.partition("\nrecovered ")[2])
+    assert joined(root / "orders-23-0") == sound
+    assert not printed_by(command)
+
+
+def test_no_merge_is_offered_with_a_copy_of_another_lineage(root: Path) -> None:
+    """The leader of a later epoch wrote other records at the end of what is left: `merge` would not put them in."""
+    copy = root.parent / "copy"
+    shutil.copytree(root, copy)
+    cut_off(root)
+    partition = root / "orders-23-0"
+    for path in partition.glob("*.deleted"):
+        path.unlink()
+    log = max(partition.glob("*.log"))
+    data = bytearray(log.read_bytes())
+    for batch in Scanner(BufferSource(bytes(data))):
+        data[batch.position + 12 : batch.position + 16] = (9).to_bytes(4, "big")  # its checksum does not cover it
+    log.write_bytes(data)
+    (partition / "leader-epoch-checkpoint").write_text(f"0\n2\n0 135\n9 {int(log.stem)}\n")
+    planned = kafkalog("plan", root, "--copy", copy)
+    assert planned.code == 1
+    assert "which this log lacks" in screen_of(planned.out)
+    assert "--mode merge" not in planned.out
+    compared = kafkalog("compare", partition, copy / "orders-23-0")
+    assert "diverge" in compared.out
+
+
+def test_a_merge_leaves_out_an_older_log_of_the_transaction_coordinator(tmp_path: Path) -> None:
+    """Both logs were made again, empty: groups get the copy's commits, and transactional ids new producer ids."""
+    root = own_copy(brokers("4.1.1/txn")[0], tmp_path / "broker")
+    recover(Recovery(full=True, accept_loss=True), root)
+    shutil.copytree(root, tmp_path / "copy")
+    emptied = [max(root.glob(f"{topic}-*"), key=lambda path: len(joined(path)))
+               for topic in ("__transaction_state", "__consumer_offsets")]  # fmt: skip
+    for partition in emptied:
+        for path in partition.iterdir():
+            if path.name != "partition.metadata":
+                path.write_bytes(b"") if path.suffix == ".log" else path.unlink()
+    for name in ("recovery-point-offset-checkpoint", "replication-offset-checkpoint"):
+        (root / name).write_text("0\n0\n")
+    command = ["kafkalog", "plan", str(root), "--copy", str(tmp_path / "copy")]
+    planned = kafkalog(*command[1:])
+    states, offsets = (partition.name for partition in emptied)
+    assert f"a copy of {states} has offsets" in words(planned.out)
+    assert f"a copy of {offsets} has offsets" in words(planned.out)
+    assert "lacks; if merged, groups begin at these commits" in words(planned.out)
+    (merges,) = printed_by(command)
+    assert merges[3:5] == ["--exclude", "__transaction_state"]
+    assert "all but those of __transaction_state (runbook: backup)" in screen_of(planned.out)
+    recovered = kafkalog(*merges[1:])
+    said = words(recovered.out.partition("\nrecovered ")[2])
+    assert "groups then begin at their newest commits, also those of the copies" in said
+    assert joined(emptied[1]) == joined(tmp_path / "copy" / offsets)
+    assert not joined(emptied[0])
+
+
 def test_a_segment_that_compaction_replaced(root: Path) -> None:
     log = min((root / "orders-23-0").glob("*.log"))
     shutil.copy(log, log.with_name(log.name + ".deleted"))
