@@ -34,6 +34,7 @@ from kafkalog.recovery.broker.node.answer import (
     DISPLACED,
     NEWER_FILES,
     NO_VERSION,
+    OLD_VERSION,
     READ_ONLY,
     ConsequenceKind,
     Fault,
@@ -1019,7 +1020,8 @@ class _Start:
             return
         exception, message = contradiction.exception, contradiction.message
         detail = f"the {contradiction.record} at offset {contradiction.offset} cannot be applied: {message}"
-        raise ends(Part.METADATA_REPLAY, "contradiction", file, exception, message, detail=detail)
+        kind = OLD_VERSION if replay.ends_at_old_version else "contradiction"
+        raise ends(Part.METADATA_REPLAY, kind, file, exception, message, detail=detail)
 
     def _without_version(self, loaded: LoadedMetadata) -> StartEndsError:
         """Return the error for a start on metadata that has records and no `metadata.version`; the caller raises it.

@@ -201,23 +201,32 @@ def _without_directory(start: NodeStart) -> list[str]:
 
 
 def _without_bootstrap(plan: Plan, start: NodeStart) -> Plan:
-    """Return the plan with `bootstrap.checkpoint` removed, if this file prevents a start and the metadata log has data.
-    The removal is then the first action, and a finding is added. Otherwise the plan is returned unchanged, also if the
-    file is missing or the plan's mode is not compared with others.
+    """Return the plan with a finding about `bootstrap.checkpoint`, if this file prevents a start and the metadata log
+    has data. If it prevents the start of all releases that were asked about, its removal is the first action.
+    Otherwise the plan is returned unchanged, also if the file is missing or the plan's mode is not compared with
+    others.
     """
     path = os.path.join(plan.root, BOOTSTRAP_CHECKPOINT)
-    is_wrong = any(fault.part is Part.BOOTSTRAP and os.path.realpath(fault.file) == os.path.realpath(path)
-                   for fault in start.faults)  # fmt: skip
+    refusing = [
+        (releases, answer) for releases, answer in start.grouped if any(
+            fault.part is Part.BOOTSTRAP and os.path.realpath(fault.file) == os.path.realpath(path)
+            for fault in answer.faults)
+    ]  # fmt: skip
     has_records = any(
         name.startswith(f"{CLUSTER_METADATA_DIRECTORY}/") and name.endswith(FileKind.LOG.value) and facts.size
         for name, facts in plan.survey.files.items()
     )
     is_ours = plan.mode.spec.is_compared and BOOTSTRAP_CHECKPOINT in plan.survey.files
-    if not (is_wrong and has_records and is_ours):
+    if not (refusing and has_records and is_ours):
         return plan
-    detail = "no node starts with it; the metadata log has records and does not need it, so it is set aside"
+    which = f"Kafka {' and '.join(releases for releases, _answer in refusing)}"
+    detail = f"{which} does not start with it; the metadata log has records and does not need it"
     code = FindingCode.CHECKPOINT_INVALID
-    finding = Finding(code, Severity.ERROR, None, None, detail, BOOTSTRAP_CHECKPOINT)
+    if not start.never_starts:
+        detail = f"{detail}: recover sets it aside if --release asks about such a release"
+        finding = Finding(code, Severity.WARNING, None, None, detail, BOOTSTRAP_CHECKPOINT)
+        return replace(plan, findings=[*plan.findings, finding])
+    finding = Finding(code, Severity.ERROR, None, None, f"{detail}, so it is set aside", BOOTSTRAP_CHECKPOINT)
     action = RecoveryAction(kind=ActionKind.REMOVE, path=BOOTSTRAP_CHECKPOINT)
     return replace(plan, actions=[action, *plan.actions], findings=[*plan.findings, finding])
 

@@ -13,7 +13,7 @@ from msgspec import Struct, field
 from kafkalog.recovery.broker.node.releases import Release, named
 
 __all__ = [
-    "CANDIDATE", "DISPLACED", "LAST_EPOCH", "NEWER_FILES", "NO_VERSION", "OF_OLDER_LOGS", "OLDER_LOG",
+    "CANDIDATE", "DISPLACED", "LAST_EPOCH", "NEWER_FILES", "NO_VERSION", "OF_OLDER_LOGS", "OLDER_LOG", "OLD_VERSION",
     "OTHER_TOPIC_ID", "READ_ONLY", "REFUSED_SETTING",
     "AnswerJson", "ConsequenceKind", "EmptiedConsequence", "Fault", "LostDirectoryConsequence", "NodeAnswer",
     "NodeStart", "NodeStartJson", "OlderCopyConsequence", "Part", "ReplacedConsequence", "Role", "ServedConsequence",
@@ -39,6 +39,8 @@ LAST_EPOCH = "last_epoch"
 """kind of a fault of a `quorum-state` in the last epoch that there is, after which the only voter cannot be elected"""
 NO_VERSION = "no_version"
 """kind of a fault of metadata that has records and no `metadata.version`"""
+OLD_VERSION = "old_version"
+"""kind of a fault of sound metadata whose `metadata.version` is older than any that a release knows"""
 OLDER_LOG = "older_log"
 """kind of a fault of a log that was restored from an older copy"""
 

@@ -158,6 +158,14 @@ class Replay(Struct, kw_only=True):
         )
 
     @property
+    def ends_at_old_version(self) -> bool:
+        """Whether `contradiction` is a `metadata.version` that is too old for the release."""
+        if self.contradiction is None or self.contradiction.record != "FeatureLevelRecord":
+            return False
+        name, level = self.features[-1]
+        return name == _METADATA_VERSION and is_too_old(level, self.release)
+
+    @property
     def is_empty(self) -> bool:
         """Whether a leading controller treats the metadata as empty, and appends its bootstrap records."""
         return not self.has_version if self.release.at_least("4.1") else not self.records
@@ -249,13 +257,17 @@ def _of_broker(image: MetadataImage, number: int, epoch: int, action: str) -> _W
     return None
 
 
+def is_too_old(level: int, release: Release) -> bool:
+    """Whether a `metadata.version` number is lower than any that a release knows."""
+    return level < (_LEAST_SINCE_4_0 if release.at_least("4.0") else 1)
+
+
 def unknown_metadata_version(level: int, release: Release) -> _Words | None:
     """Return the exception class and message with which a release refuses the `metadata.version` number `level`; None
     if it knows this number. A release knows all numbers from 1 (from 4.0 on: 7, which is 3.3-IV3) to its newest.
     """
     newest = next((known for since, known in _NEWEST if release.at_least(since)), _NEWEST[-1][1])
-    least = _LEAST_SINCE_4_0 if release.at_least("4.0") else 1
-    if least <= level <= newest:
+    if level <= newest and not is_too_old(level, release):
         return None
     words = "feature level" if release.at_least("3.8") else "metadata version"  # KAFKA-15949
     return _ILLEGAL_ARGUMENT, f"No MetadataVersion with {words} {level}"

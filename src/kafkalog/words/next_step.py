@@ -16,6 +16,7 @@ from kafkalog.codec.common.wording import counted, first_of
 from kafkalog.codec.names import TRANSACTION_STATE_TOPIC, parse_partition_directory
 from kafkalog.recovery.broker.node.answer import (
     OF_OLDER_LOGS,
+    OLD_VERSION,
     ConsequenceKind,
     LostDirectoryConsequence,
     NodeStart,
@@ -66,6 +67,12 @@ _KEPT = (
 )
 _NOT_IN_THE_LOGS = (
     "recover has nothing left to do, but do not start the node yet: see to what is said above about its start"
+)
+_STARTS_WITH = "recover has nothing left to do: it starts with Kafka {}; for others, "
+_SEE_ABOVE = "see to what is said above"
+_RAISE_VERSION = (
+    "raise metadata.version there (kafka-features.sh upgrade), stop it after the next snapshot (*.checkpoint in "
+    "__cluster_metadata-0), and ask again"
 )
 _LOST_DIRECTORY = (
     "recover has nothing left to do: mount the old disk; if it is lost, an empty directory with its old directory.id "
@@ -258,8 +265,8 @@ def _next_step(plan: Outlined, given: Given) -> NextStep:
 
 
 def _of_the_plan(plan: Outlined, given: Given, best: RecoveryWay | None) -> NextStep:
-    """Return the step with the command of a plan that changes something. `best` is the recommended way, None if there
-    is no choice.
+    """Return the step with the command of a plan that changes something. `best` is the recommended way, or None without a
+    choice.
     """
     own = mode_words(plan.mode)
     consent = ["--accept-loss"] if plan.needs_consent else []
@@ -426,7 +433,11 @@ def _not_in_the_logs(node: NodeStart | None) -> str:
     is_serving_the_rest = node is not None and node.worst.outcome is StartOutcome.NOT_SERVING
     if is_serving_the_rest and unserved and all(isinstance(each, LostDirectoryConsequence) for each in unserved):
         return _LOST_DIRECTORY
-    return _NOT_IN_THE_LOGS
+    starting = [] if node is None else [each for each, answer in node.grouped if answer.outcome is StartOutcome.STARTS]
+    if node is None or not starting:
+        return _NOT_IN_THE_LOGS
+    is_old = any(fault.kind == OLD_VERSION for fault in node.faults)
+    return f"{_STARTS_WITH.format(' and '.join(starting))}{_RAISE_VERSION if is_old else _SEE_ABOVE}"
 
 
 def done_of(best: RecoveryWay, node: NodeStart | None, kept_from: str | None = None) -> str:

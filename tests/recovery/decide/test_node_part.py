@@ -10,9 +10,11 @@ import pytest
 
 import kafkalog
 from kafkalog.recovery import Plan, plan
+from testkit.made.damage import walk, with_crc
 from testkit.recorded.broker_dirs import brokers, own_copy
 from testkit.running.command import kafkalog as command
 
+METADATA = "__cluster_metadata-0"
 GONE = "orders-48-0"
 LOST = f"lost beside this plan: all or part of 1 partition ({GONE}), by the broker's next start, recovered or not"
 
@@ -101,3 +103,47 @@ def test_what_a_recovery_saves_is_not_lost(tmp_path: Path) -> None:
     assert saved in words(finished.out)
     assert "none is lost" in words(finished.out)
     assert (root / GONE / "partition.metadata").exists()
+
+
+def at_3_3_iv0(*files: Path) -> None:
+    """Set the first metadata.version in each file to 4, 3.3-IV0, in a batch with a right checksum."""
+    for path in files:
+        data = bytearray(path.read_bytes())
+        level = data.index(b"metadata.version") + len(b"metadata.version")
+        data[level : level + 2] = (4).to_bytes(2, "big")
+        start, size = next((start, size) for start, size in walk(bytes(data)) if start + size > level)
+        data[start : start + size] = with_crc(bytes(data[start : start + size]))
+        path.write_bytes(data)
+
+
+def test_metadata_of_3_3_needs_an_older_release_and_a_snapshot_before_4_0(tmp_path: Path) -> None:
+    """4.1.1 started on such a directory after 3.9.1 had raised the level and had written a snapshot, not before."""
+    root = own_copy(brokers("3.9.1/compact")[0], tmp_path / "data")
+    at_3_3_iv0(root / "bootstrap.checkpoint", root / METADATA / "00000000000000000000.log")
+    planned = command("plan", root)
+    said = words(planned.out)
+    assert "Kafka 4.1 and later would NOT START on it" in said
+    assert "No MetadataVersion with feature level 4" in said
+    screen = words(planned.out.partition("\n\n")[0])
+    assert "nothing left to do: it starts with Kafka 3.7.0 to 3.9; for others, raise metadata.version there" in screen
+    assert "stop it after the next snapshot (*.checkpoint in __cluster_metadata-0), and ask again" in screen
+    assert "do not start the node" not in said
+
+
+def test_a_bootstrap_checkpoint_that_only_4_0_refuses_stays(tmp_path: Path) -> None:
+    """4.1 and later do not read the level in it, and earlier ones know it."""
+    root = own_copy(brokers("3.9.1/compact")[0], tmp_path / "data")
+    at_3_3_iv0(root / "bootstrap.checkpoint")
+    before = (root / "bootstrap.checkpoint").read_bytes()
+    planned = command("plan", root)
+    said = words(planned.out)
+    assert "Kafka 4.0 would NOT START on it" in said
+    assert "checkpoint_invalid (bootstrap.checkpoint): Kafka 4.0 does not start with it" in said
+    assert "no node starts" not in said
+    assert "moves to quarantine" not in said
+    assert "it starts with Kafka 3.9; for others, see to what is said above" in said
+    command("recover", root, "--yes")
+    assert (root / "bootstrap.checkpoint").read_bytes() == before
+    recovered = words(command("recover", root, "--release", "4.0", "--yes").out).split("recovered ")[1]
+    assert "No MetadataVersion" not in recovered
+    assert not (root / "bootstrap.checkpoint").exists()
