@@ -265,8 +265,8 @@ def _next_step(plan: Outlined, given: Given) -> NextStep:
 
 
 def _of_the_plan(plan: Outlined, given: Given, best: RecoveryWay | None) -> NextStep:
-    """Return the step with the command of a plan that changes something. `best` is the recommended way, or None without a
-    choice.
+    """Return the step with the command of a plan that changes something. `best` is the recommended way; None without
+    a choice.
     """
     own = mode_words(plan.mode)
     consent = ["--accept-loss"] if plan.needs_consent else []

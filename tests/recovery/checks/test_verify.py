@@ -329,6 +329,13 @@ def test_a_partition_in_two_volumes_of_one_broker_is_more_than_a_replica(broker:
     found = of(FindingCode.DUPLICATE_PARTITION, verify(broker, other))
     assert {each.severity for each in found} == {Severity.WARNING}
     assert all("which would not start" in each.detail for each in found)
+    replica = own_copy(broker, tmp_path / "replica")
+    changed = re.sub(r"(?m)^(node|broker)\.id=.*", r"\1.id=4711", meta.read_text()).replace("OtherD", "ThirdD")
+    (replica / "meta.properties").write_text(changed)
+    together = of(FindingCode.DUPLICATE_PARTITION, verify(replica, broker, other))
+    assert [each for each in together if each.severity is Severity.WARNING] == found
+    assert {each.severity for each in together if each not in found} == {Severity.INFO}
+    assert len(together) > len(found)
 
 
 @pytest.mark.parametrize(

@@ -123,9 +123,9 @@ class Inventory(Struct, frozen=True, kw_only=True):
 
     def duplicate_findings(self) -> list[Finding]:
         """Return DUPLICATE_PARTITION findings, one for each copy of a topic-partition that is live in several log
-        directories. It is a WARNING if two of the directories have the same cluster id and node id, because a broker
-        with both does not start (`LogManager`). It is INFO for replicas on different brokers, for copies of one log
-        directory, and if the brokers are unknown. Raises `StorageError` if a request to an object store fails.
+        directories. It is a WARNING for those of these directories that have the same cluster id and node id, because a
+        broker with both does not start (`LogManager`). It is INFO for replicas on different brokers, for copies of one
+        log directory, and if the brokers are unknown. Raises `StorageError` if a request to an object store fails.
 
         Two directories of one partition in a single log directory are not reported here, but among the findings of the
         log directory.
@@ -135,16 +135,21 @@ class Inventory(Struct, frozen=True, kw_only=True):
             copies = {os.path.dirname(absolute(partition.path)): partition for partition in reversed(several)}
             if len(copies) == 1:
                 continue  # two names for one partition, which the log directory's findings report
-            brokers = [self._broker(directory) for directory in copies]
-            known = [broker for broker in brokers if broker is not None]
-            is_copied = are_copies_of_one([log_dir for log_dir in self.log_dirs if absolute(log_dir.path) in copies])
-            severity = Severity.INFO if len(set(known)) == len(known) or is_copied else Severity.WARNING
-            paths = " and ".join(sorted(copy.path for copy in copies.values()))
-            own = "" if severity is Severity.INFO else ", volumes of one broker, which would not start"
-            own = ", copies of one log directory" if is_copied else own
-            detail = f"{name} is in {paths}{own}"
-            code = FindingCode.DUPLICATE_PARTITION
-            findings += [Finding(code, severity, None, None, detail, copy.path) for copy in reversed(copies.values())]
+            by_broker: dict[tuple[str | None, int], list[str]] = {}
+            for directory in copies:
+                broker = self._broker(directory)
+                if broker is not None:
+                    by_broker.setdefault(broker, []).append(directory)
+            alike = {directory: group for group in by_broker.values() if len(group) > 1 for directory in group}
+            for directory, copy in reversed(copies.items()):
+                group = alike.get(directory, list(copies))
+                is_copied = are_copies_of_one([each for each in self.log_dirs if absolute(each.path) in group])
+                is_own = directory in alike and not is_copied
+                own = ", volumes of one broker, which would not start" if is_own else ""
+                own = ", copies of one log directory" if is_copied else own
+                detail = f"{name} is in {' and '.join(sorted(copies[each].path for each in group))}{own}"
+                severity = Severity.WARNING if is_own else Severity.INFO
+                findings.append(Finding(FindingCode.DUPLICATE_PARTITION, severity, None, None, detail, copy.path))
         return findings
 
     def findings_together(self) -> list[Finding]:
