@@ -19,7 +19,7 @@ from kafkalog.recovery.broker.manager import StartResult
 from kafkalog.recovery.checks.missing_partitions import topic_id_in
 from kafkalog.recovery.decide.better_copies import BetterCopy, Holding
 from kafkalog.recovery.decide.plan import Plan
-from kafkalog.recovery.facts.topic_facts import node_id_of
+from kafkalog.recovery.facts.topic_facts import directory_id_of, node_id_of
 from kafkalog.recovery.modes.spec import Help
 
 __all__ = ["holding", "refuse_duplicates", "roots_with_duplicates", "tell_duplicates", "with_better_copies"]
@@ -68,7 +68,11 @@ def holding(plan: Plan, name: str) -> Holding | None:
     parsed = parse_partition_directory(name)
     known = None if parsed is None else plan.topics.topic_ids.get(parsed.topic)
     is_other = None not in (known, own := topic_id_in(path)) and own != known
-    return Holding(path=path, end=end, records=kept.records_kept, is_of_other_topic=is_other)
+    assigned = None if parsed is None else plan.topics.assigned.get((parsed.topic, parsed.partition))
+    is_assigned = assigned is not None and directory_id_of(plan.root) == assigned
+    return Holding(
+        path=path, end=end, records=kept.records_kept, is_of_other_topic=is_other, is_assigned=is_assigned
+    )
 
 
 def with_better_copies(plan: Plan, holding_of: Callable[[str], Holding | None]) -> Plan:
@@ -129,7 +133,8 @@ def tell_duplicates(plans: Sequence[Plan]) -> list[Plan]:
     """Return the plans, in order. If two plans that may be of one broker have a live partition in common, `recover`
     declines both directories. Both plans then get a refusal, which compares the two copies of the first such partition.
     Their ways that need no other copies get it too, and their forecasts of a broker's start change from LOADED to
-    START_FAILS. If one copy of a partition holds more, both plans say how to keep it. A refusal that a plan or way
+    START_FAILS. If one copy of a partition holds more, both plans say how to keep it; also if they hold as much, and
+    their log directories have different ids. Copies that differ come first. A refusal that a plan or way
     already has stays. The plans passed in are not changed. Raises `StorageError` if a directory cannot be listed.
     """
     by_root = {plan.root: plan for plan in plans}
@@ -141,10 +146,18 @@ def tell_duplicates(plans: Sequence[Plan]) -> list[Plan]:
             why = f"{duplicate.sentence}; {states}; move one of them away"
             refused |= {plan.root: _refused(refused[plan.root], duplicate, why) for plan in both}
         first, other = (holding(plan, str(duplicate.name)) for plan in both)
-        if first is not None and other is not None and first.rank != other.rank:
-            better = _better(duplicate.name, *sorted((first, other), key=lambda copy: copy.rank))
+        ids = {directory_id_of(root) for root in duplicate.roots}
+        is_copied = len(ids) == 1 or None in ids  # perhaps a log directory and its backup
+        if first is not None and other is not None and (first.held != other.held or not is_copied):
+            less, more = sorted((other, first), key=lambda copy: copy.rank)
+            better = BetterCopy(str(duplicate.name), more, (less,))
             refused |= {plan.root: _with_better(refused[plan.root], better) for plan in both}
-    return [refused[plan.root] for plan in plans]
+    return [_sorted(refused[plan.root]) for plan in plans]
+
+
+def _sorted(plan: Plan) -> Plan:
+    better = sorted(plan.choice.better_copies, key=lambda copy: copy.is_alike)
+    return replace(plan, choice=structs.replace(plan.choice, better_copies=tuple(better))) if better else plan
 
 
 def _refused(plan: Plan, duplicate: _Duplicate, why: str) -> Plan:

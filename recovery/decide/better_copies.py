@@ -27,11 +27,19 @@ class Holding(Struct, frozen=True, kw_only=True):
     is_of_other_topic: bool = False
     """its topic id is not the one that the metadata has for this name; so it is after a deletion and a new creation"""
 
+    is_assigned: bool = False
+    """whether the metadata assigns the partition to this log directory"""
+
     @property
-    def rank(self) -> tuple[bool, int, int]:
+    def rank(self) -> tuple[bool, int, int, bool]:
         """Sort key: a copy of another topic of this name is least, then the higher log end offset is greater, then the
-        larger number of records.
+        larger number of records, then the copy in the log directory that the metadata names.
         """
+        return *self.held, self.is_assigned
+
+    @property
+    def held(self) -> tuple[bool, int, int]:
+        """Sort key without the place."""
         return not self.is_of_other_topic, self.end, self.records or 0
 
     @property
@@ -42,8 +50,8 @@ class Holding(Struct, frozen=True, kw_only=True):
 
 
 class BetterCopy(Struct, frozen=True):
-    """The directory that holds most of a topic-partition, and its other directories, which must be moved away to keep
-    it.
+    """The directory that holds most of a topic-partition, or as much as the others, and its other directories, which
+    must be moved away to keep it.
     """
 
     name: str
@@ -73,7 +81,15 @@ class BetterCopy(Struct, frozen=True):
     def reason(self) -> str:
         """Verb phrase for why the best directory is to be kept."""
         is_only = not self.best.is_of_other_topic and any(other.is_of_other_topic for other in self.others)
-        return "is of the topic that the metadata names" if is_only else "holds more"
+        if is_only or not self.is_alike:
+            return "is of the topic that the metadata names" if is_only else "holds more"
+        place = "is where the metadata has it, and " if self.best.is_assigned else ""
+        return f"{place}holds as much, as far as ends and counts tell"
+
+    @property
+    def is_alike(self) -> bool:
+        """Whether no directory holds less than the best one, so that only its place, if anything, makes it the best."""
+        return all(other.held == self.best.held for other in self.others)
 
     @property
     def sentence(self) -> str:

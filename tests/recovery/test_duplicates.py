@@ -123,6 +123,29 @@ def test_a_whole_copy_beside_a_torn_one_is_kept_by_the_commands_that_are_named(b
     assert moves(kafkalog("plan", *given).out) == []
 
 
+def test_copies_that_hold_as_much_get_a_command_each(tmp_path: Path) -> None:
+    """The one with more comes first; of the others, the one in the first directory is kept."""
+    one, two = with_a_second_copy(tmp_path)
+    shutil.copytree(one / "stock-41-0", two / "stock-41-0")
+    assert moves(kafkalog("plan", one, two).out) == []  # two copies of one log directory, perhaps a backup
+    identity = two / "meta.properties"
+    identity.write_text(re.sub("directory.id=.*", "directory.id=AAAAAAAAAAMAAAAAAAAABA", identity.read_text()))
+    without_last_segment(one / "stock-41-0")
+    planned = kafkalog("plan", one, two)
+    screen = " ".join(planned.out.partition("\n\n")[0].split())
+    assert f"type this to keep {two}/stock-41-0, which holds more (" in screen
+    assert "1 more partition is in two places), and then ask again" in screen
+    assert moves(planned.out) == [
+        [f"{one}/stock-41-0", f"{one}.stock-41-0"], [f"{two}/orders-23-0", f"{two}.orders-23-0"]
+    ]  # fmt: skip
+    shutil.move(*moves(planned.out)[0])
+    again = kafkalog("plan", one, two)
+    said = " ".join(again.out.split())
+    assert f"keep {one}/orders-23-0, which is where the metadata has it, and holds as much, as far as ends and" in said
+    shutil.move(*moves(again.out)[0])
+    assert "Duplicate log directories" not in kafkalog("plan", one, two).out
+
+
 def test_the_log_of_a_deleted_topic_is_moved_away_though_it_holds_more(tmp_path: Path) -> None:
     """A topic was deleted and created again while one directory was away, which now has the old log."""
     one, two = with_a_second_copy(tmp_path)

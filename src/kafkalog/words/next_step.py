@@ -233,7 +233,8 @@ def _next_step(plan: Outlined, given: Given) -> NextStep:
         first, *more = plan.choice.better_copies
         named = os.path.basename if first.is_in_one_directory else os.fspath
         others = ", ".join(f"{named(other.path)}: {other.text}" for other in first.others)
-        rest = f"; {len(more)} more partitions are in two places" if more else ""
+        are = "is" if len(more) == 1 else "are"
+        rest = f"; {counted(len(more), 'more partition')} {are} in two places" if more else ""
         note = f"type this to keep {named(first.best.path)}, which {first.reason} ({first.best.text}; {others}{rest})"
         moves = [paths for better in plan.choice.better_copies for paths in better.moves]
         return NextStep(
