@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Iterable
 from types import TracebackType
@@ -170,11 +171,12 @@ def said(text: str) -> str:
     """Return `kafkalog: TEXT` as lines for standard error, each with a newline at its end. Control characters are
     escaped. The lines are wrapped to the width of the terminal or of COLUMNS; if neither is known, the text is one
     line. A sentence with a command in its middle is not wrapped, because a part of a command would be a different
-    command.
+    command; a command that is only named in backquotes, without arguments, does not count.
     """
     line, width = f"kafkalog: {escape_controls(text)}", terminal_width(sys.stderr)
     # one command behind a colon gets lines that a shell reads as one
-    has_command = text.count("kafkalog ") > text.count(": kafkalog ") or text.count("kafkalog ") > 1
+    commands = re.sub(r"`kafkalog [a-z]+`", "", text).count("kafkalog ")
+    has_command = commands > text.count(": kafkalog ") or commands > 1
     parts = [line] if width is None or has_command else folded_with_command(line, width)
     return "".join(f"{part}\n" for part in parts)
 

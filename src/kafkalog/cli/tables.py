@@ -188,9 +188,9 @@ def _drawn(columns: Sequence[Column], right: Sequence[bool], rows: Cells, width:
             yield from _lines(columns, right, rows, widths, kept)
             left_out = [column.name for i, column in enumerate(columns) if i not in kept]
             if left_out:
-                yield from textwrap.wrap(
-                    f"Not shown, because the table is too wide: {', '.join(left_out)}.", max(width, _NARROW)
-                )
+                every = f"COLUMNS={_taken(full, range(len(columns)))} shows all"
+                text = f"Not shown, because the table is too wide: {', '.join(left_out)} ({every})."
+                yield from textwrap.wrap(text, max(width, _NARROW))
             return
         droppable = [i for i in kept if columns[i].drop]
         if not droppable:
