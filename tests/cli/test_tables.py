@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from kafkalog.cli.output import said
 from kafkalog.cli.tables import MANY, Column, Kind, print_table, size_text
 from kafkalog.cli.width import terminal_width
 from kafkalog.words.order import natural_order
@@ -58,7 +59,10 @@ def joined(lines: list[str]) -> str:
 def test_every_width_fits_and_cuts_no_number(drawn, width: int) -> None:  # type: ignore[no-untyped-def]
     lines = drawn(width)
     assert max(map(len, lines)) <= width
-    numbers = set(re.findall("[0-9]+", joined(lines)))
+    shows_all = re.search(r" \(COLUMNS=(\d+) shows all\)", joined(lines))
+    if shows_all is not None:
+        assert "Not shown" not in joined(drawn(int(shows_all[1])))
+    numbers = set(re.findall("[0-9]+", re.sub("COLUMNS=[0-9]+", "", joined(lines))))
     allowed = {
         "0",
         "11",
@@ -252,3 +256,11 @@ def test_the_width_is_that_of_the_stream_and_not_of_standard_output(monkeypatch:
         assert terminal_width(terminal) == 200
         monkeypatch.setenv("COLUMNS", "60")
         assert terminal_width(terminal) == 60
+
+
+def test_a_sentence_on_standard_error_wraps_unless_it_has_a_whole_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    named = "give the one that node 2 will be started with, or mend both first (`kafkalog plan`), and ask again"
+    assert max(map(len, said(named).splitlines())) <= 60
+    whole = "the first that helps is `kafkalog recover /data/of/broker-2 --mode salvage --yes`, which is not wrapped"
+    assert said(whole) == f"kafkalog: {whole}\n"

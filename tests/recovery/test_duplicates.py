@@ -138,11 +138,12 @@ def test_copies_that_hold_as_much_get_a_command_each(tmp_path: Path) -> None:
     assert moves(planned.out) == [
         [f"{one}/stock-41-0", f"{one}.stock-41-0"], [f"{two}/orders-23-0", f"{two}.orders-23-0"]
     ]  # fmt: skip
-    shutil.move(*moves(planned.out)[0])
+    shutil.move(one / "stock-41-0", f"{one}.stock-41-0")
     again = kafkalog("plan", one, two)
     said = " ".join(again.out.split())
     assert f"keep {one}/orders-23-0, which is where the metadata has it, and holds as much, as far as ends and" in said
-    shutil.move(*moves(again.out)[0])
+    ((source, target),) = moves(again.out)
+    shutil.move(source, target)
     assert "Duplicate log directories" not in kafkalog("plan", one, two).out
 
 
