@@ -64,7 +64,7 @@ def copies_of(topic: str, partition: int, root: str, copies: Sequence[str]) -> l
     return [path for path in directories if os.path.isdir(path) and path != os.path.join(root, name)]
 
 
-class _Merged(Struct, frozen=True):
+class _Merged(Struct, frozen=True, kw_only=True):
     """New content of one partition."""
 
     name: PartitionName
@@ -163,7 +163,8 @@ def _merged(survey: Survey, directory: str, name: PartitionName, there: Sequence
     first = log.log_start_offset if ours.lacks_from is None else ours.lacks_from
     beyond = (each.source for each in result.ranges if real(each.source) != real(own) and each.last_offset >= first)
     lacked = FromCopies(ours.lacks_records, first, tuple(dict.fromkeys(beyond)))
-    return _Merged(name, log, {path: join(parts) for path, parts in contents.items()}, lacked)
+    logs = {path: join(parts) for path, parts in contents.items()}
+    return _Merged(name=name, log=log, logs=logs, lacked=lacked)
 
 
 def _with(tree: Tree, merged: Mapping[str, _Merged]) -> Tree:

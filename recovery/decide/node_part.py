@@ -223,7 +223,7 @@ def _without_bootstrap(plan: Plan, start: NodeStart) -> Plan:
     detail = f"{which} does not start with it; the metadata log has records and does not need it"
     code = FindingCode.CHECKPOINT_INVALID
     if not start.never_starts:
-        detail = f"{detail}: recover sets it aside if --release asks about such a release"
+        detail = f"{detail}: a recovery that is asked about such a release alone sets it aside"
         finding = Finding(code, Severity.WARNING, None, None, detail, BOOTSTRAP_CHECKPOINT)
         return replace(plan, findings=[*plan.findings, finding])
     finding = Finding(code, Severity.ERROR, None, None, f"{detail}, so it is set aside", BOOTSTRAP_CHECKPOINT)

@@ -323,7 +323,7 @@ def test_where_each_copy_has_damage_of_its_own_the_copies_are_merged(disks: Path
     assert found.advice.sentence() == "merge the copies before the first start"
     assert of(disks).worse_in_best_order > 0
     text = " ".join(kafkalog("triage", disks).out.split())
-    assert "advice (no other order of starts is better)" in text
+    assert "advises (no other order of starts is better)" in text
 
 
 @pytest.mark.parametrize("how", ["damage", "poison"])
