@@ -277,7 +277,7 @@ def release() -> None:
 
 
 def ci() -> None:
-    """Run recorded cases, comparisons and builds; then interop, sweep, new examples until 45 minutes after the start"""
+    """Run recorded cases, comparisons, builds; then interop, sweep, new examples until 45 minutes after the start"""
     started = float(os.environ.get(STARTED) or time.time())
     setup()
     os.environ["KAFKALOG_SWEEP"] = "ci"
