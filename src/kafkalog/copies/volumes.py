@@ -102,8 +102,8 @@ class Copy(Struct, frozen=True, kw_only=True):
 
     @property
     def unread_log(self) -> tuple[int, Finding] | None:
-        """Base offset of the first segment whose log file is a link or special file and so was not read, and the
-        finding about it; None if there is none.
+        """Base offset of the first segment whose log file is a link or special file and so was not read, with the
+        finding about it, moved to position 0 and this offset; None if there is none.
         """
         named = [(parse_segment_file(os.path.basename(finding.file or "")), finding) for finding in self.unread]
         logs = [(name.base_offset, finding) for name, finding in named if name is not None and name.is_live_log]
@@ -302,7 +302,7 @@ def _log_directory(shelf: Shelf, path: str, seen: set[str], limits: Limits) -> N
 
 def _do_not_belong_together(shelf: Shelf) -> None:
     """Add findings to the shelf about volumes of several clusters, two copies on one broker, copies with different
-    topic ids because the topic was created again, and interrupted recoveries. Also set `several_clusters` and
+    topic ids because the topic was created again, and interrupted recoveries. Also set its `several_clusters` and
     `several_topics`. Reads the quarantines beside the log directories.
     """
     clusters: dict[str, str] = {}

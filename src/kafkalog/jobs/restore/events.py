@@ -196,9 +196,9 @@ def _own(epochs: tuple[LeaderEpoch, ...], base: int, end: int) -> list[LeaderEpo
 
 
 def _newest(tier: RemoteTier, listed: ListedSegment) -> int:
-    """Return the largest timestamp of a segment in ms. It is read from the last entry of the time index. If this entry
-    is missing or not positive, it is the largest timestamp in the batches of the log, or -1 if there are no batches.
-    Raises `StorageError` if an object cannot be read.
+    """Return the largest timestamp of a segment in ms since 1970, from the last entry of its time index. If this entry
+    is missing or not positive, return the largest timestamp of the batches in the log up to the first damage, or -1 if
+    there are no batches. Raises `StorageError` if an object cannot be read.
     """
     item = listed.objects[FileKind.TIME_INDEX]
     index = tier.open(item)

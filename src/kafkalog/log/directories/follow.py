@@ -270,7 +270,7 @@ class Follower:
 
     def _passed(self, segment: Segment, source: Source, position: int, finding: Finding, expected: int) -> None:
         """Record damage at byte `position` of a segment, in which a transaction may have ended. `expected` is the
-        offset that should have come there. Raises `StorageError` if the log cannot be read.
+        offset that a sound batch at this position would have. Raises `StorageError` if the log cannot be read.
         """
         self._damaged_from = expected if self._damaged_from is None else min(self._damaged_from, expected)
         head = bytes(source.read(position, BATCH.size))

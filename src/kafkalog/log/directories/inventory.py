@@ -123,9 +123,9 @@ class Inventory(Struct, frozen=True, kw_only=True):
 
     def duplicate_findings(self) -> list[Finding]:
         """Return DUPLICATE_PARTITION findings, one for each copy of a topic-partition that is live in several log
-        directories. It is a WARNING if two of the directories have the same cluster id and node id, because a broker
-        with both does not start (`LogManager`). It is INFO for replicas on different brokers, for copies of one log
-        directory, and if the brokers are unknown. Raises `StorageError` if a request to an object store fails.
+        directories. They are WARNINGs if two of the directories have the same cluster id and node id, because a broker
+        with both does not start (`LogManager`). They are INFO if all these directories are copies of one log directory,
+        and in every other case. Raises `StorageError` if a request to an object store fails.
 
         Two directories of one partition in a single log directory are not reported here, but among the findings of the
         log directory.
@@ -184,10 +184,10 @@ class Inventory(Struct, frozen=True, kw_only=True):
     def all_readable(
         self, replica: PathLike | None = None, select: Selection = ALL, wants: Wants = every
     ) -> tuple[Partition, ...]:
-        """Return the partitions of `readable`, and also the partitions that `select` or `wants` rejects. If several
-        directories have a rejected topic-partition, all of them are returned. Raises `ReplicaError` if a chosen
-        topic-partition is in several directories and `replica` matches not exactly one of them, `UsageError` if
-        `replica` does not exist, `StorageError` if the end of a log cannot be read.
+        """Return the partitions of `readable`, and also those that `select` or `wants` rejects. A rejected
+        topic-partition in several directories is returned from each of them. Raises `ReplicaError` if a chosen
+        topic-partition is in several directories and `replica` does not match exactly one, `UsageError` if `replica`
+        does not exist, and `StorageError` if the end of a log cannot be read or a request to an object store fails.
         """
         several = self.duplicates()
         chosen = {
