@@ -123,9 +123,9 @@ class Inventory(Struct, frozen=True, kw_only=True):
 
     def duplicate_findings(self) -> list[Finding]:
         """Return DUPLICATE_PARTITION findings, one for each copy of a topic-partition that is live in several log
-        directories. They are WARNINGs if two of the directories have the same cluster id and node id, because a broker
-        with both does not start (`LogManager`). They are INFO if all these directories are copies of one log directory,
-        and in every other case. Raises `StorageError` if a request to an object store fails.
+        directories. They are INFO if these directories are copies of one log directory. Otherwise they are WARNINGs if
+        two directories have the same cluster id and node id, because a broker with both does not start (`LogManager`),
+        else INFO. Raises `StorageError` if a request to an object store fails.
 
         Two directories of one partition in a single log directory are not reported here, but among the findings of the
         log directory.

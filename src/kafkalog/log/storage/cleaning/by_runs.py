@@ -280,9 +280,8 @@ class _Kept:
         return is_read
 
     def _put(self, number: int, kept: LogBatch | RecordBatch | None) -> None:
-        """Set the bytes that replace batch `number` of the run in the output. They are the new bytes in `kept`
-        (`RecordBatch`), whose header replaces the batch's in `_table`, the batch's unchanged bytes (`LogBatch`), or
-        nothing (None).
+        """Set the replacement of batch `number` in the output: the new bytes of a `RecordBatch`, whose header also
+        replaces the batch's in `_table`; the unchanged bytes for a `LogBatch`; nothing for None.
         """
         if isinstance(kept, RecordBatch):
             data = np.frombuffer(kept.data, np.uint8)
