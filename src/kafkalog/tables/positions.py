@@ -250,10 +250,10 @@ def _rewritten_from(partition: Partition, known: Position) -> int:
 
 
 def _epoch_in_log(partition: Partition, known: Position) -> int:
-    """Return the offset up to which (exclusive) the table certainly agrees with the log. If the batch with the table's
-    last offset has a later leader epoch than the table, it is the base offset of this batch. Otherwise it is the
-    table's position, also if the batch was deleted, cannot be read or is of an old format. Raises `StorageError` if a
-    file cannot be read.
+    """Return the offset (exclusive) up to which the leader epochs show no difference between table and log. If the
+    batch with the table's last offset has a later leader epoch than the table, the base offset of this batch is
+    returned. Otherwise the table's position is returned, also if the batch was deleted, cannot be read or is of an old
+    format. Raises `StorageError` if a file cannot be read.
     """
     last = known.next_offset - 1
     if last < partition.log_start_offset:
