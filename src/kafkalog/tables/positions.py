@@ -89,7 +89,7 @@ def span_of(
 ) -> Span | None:
     """Return the offsets of a partition to add to the table; None if there are none. They end at the log end, at the
     upper bound, or with read_committed at the first open transaction, whichever comes first. They begin at `known`, the
-    table's position. If it is None, because the table has no records of the partition, the lower bounds apply.
+    table's position. If the table has no records of the partition (None), the lower bounds apply instead.
 
     If the reason for None is damage (which may hide the end of a transaction), or a log that ends before the table, a
     finding is added to `findings`. With `masked`, the last record in the table is compared by time and sizes only.

@@ -55,8 +55,8 @@ def decoded_reader(
     decoded `key` adds the columns `key_schema` and `key_bytes`, a decoded `value` likewise, and either adds `finding`;
     see `docs/values.md`. `read` is a function that opens the columns undecoded. `named` are the schemas of key and
     value; for None, a schema is chosen by the first records, which are read now. If `registry` is None, the registry
-    beside the partition is used. Findings about damage and values that cannot be decoded are added to `findings`; if it
-    is None, they become warnings.
+    beside the partition is used. Findings about damage and values that cannot be decoded are added to the list
+    `findings`; without a list they become warnings.
 
     Raises `UsageError` for an unknown column or schema, or a missing package, `StorageError` if a file cannot be read.
     """

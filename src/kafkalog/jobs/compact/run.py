@@ -100,13 +100,14 @@ def compact(
     the broker; a setting that is missing there comes from `config`, else from Kafka's defaults. The log end counts as
     the high watermark, unless `replication-offset-checkpoint` has a lower one.
 
-    All locks are acquired first, and a refusal changes no directory. A partition that is damaged or cannot be read, or
-    that a broker's start would change, is left unchanged and named in the result's `done.declined`. A partition at
-    which a broker's cleaner would fail is left as that broker leaves it, and has a `problem`.
+    All locks are acquired first, and a refused plan changes no directory. If changing a later directory fails, those
+    before it stay changed, and the error names them. A partition that is damaged or cannot be read, or that a broker's
+    start would change, is left unchanged and named in the result's `done.declined`. A partition at which a broker's
+    cleaner would fail is left as that broker leaves it, and has a `problem`.
 
     Raises `UsageError` for an impossible path or setting, `UnknownName` if a log directory has no selected partition
     (`UsageError` if all are excluded), `StorageError` if a log directory cannot be read or written, and
-    `RecoveryRefused`, with nothing changed, if a plan cannot be made or carried out, or an execution was interrupted.
+    `RecoveryRefused` if a plan cannot be made or carried out, or an execution was interrupted.
 
     * `request`: may be left out for the defaults
     * `paths`: log directories, their parents, or partition directories

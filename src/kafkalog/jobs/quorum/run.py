@@ -100,11 +100,12 @@ def recover_quorum(
     its controllers. In the way `FROM_BROKER`, write a new controller's directory instead. Return the plan, the result
     for each directory, and the path of the new directory.
 
-    All directories are locked before the first is changed. Each is changed by an execution of its own, with a journal
-    and a quarantine, which `undo` reverses. Raises `UsageError` for an invalid request, a path without a metadata log,
-    or an unsuitable new directory. Raises `RecoveryRefused`, with nothing changed, if the recovery is impossible, needs
-    consent, or if a directory is in use or has an interrupted execution. Raises `StorageError` if a file cannot be read
-    or written; directories that were done before stay changed.
+    All directories are locked and planned for before the first is changed, so a refused plan changes none. Each is
+    changed by an execution of its own, with a journal and a quarantine, which `undo` reverses. If changing a later
+    directory fails, those before it stay changed, and the error names them. Raises `UsageError` for an invalid request,
+    a path without a metadata log, or an unsuitable new directory. Raises `RecoveryRefused` if the recovery is
+    impossible, needs consent, or if a directory is in use or has an interrupted execution. Raises `StorageError` if a
+    file cannot be read or written.
 
     * `request`: the way, and further directories to read (`QuorumRecovery`)
     * `paths`: log directories of the controllers that will form the quorum; none in the way `FROM_BROKER`

@@ -111,9 +111,9 @@ def triage(
 
     `paths` are log directories of all brokers and controllers, or their parents, or ZooKeeper's data directory. A
     directory that is missing, cannot be read, or has no data of Kafka, is reported as a finding, and its broker is
-    assumed to stay down. `start_order` names brokers in the order in which they will be started: each one when the
-    previous one is up, after the controllers alone have ended all old sessions. Without it brokers and controllers
-    start in any order. `config` are settings of the controllers and brokers.
+    assumed to stay down. `start_order` names brokers in the order in which they will be started: controllers run alone
+    until all old sessions have ended, and then each broker is started when the previous one is up. Without it brokers
+    and controllers start in any order. `config` are settings of the controllers and brokers.
 
     Raises `UsageError` if none of the paths exists, for files and partition directories, if none has the metadata that
     names the replicas, for unknown or repeated brokers, for an invalid setting, and if everything selected is excluded;

@@ -39,16 +39,17 @@ def undelete(
     """Restore deleted data of a topic in place; return a result for each log directory that had some.
 
     `-delete` and `-stray` directories get their live names, and `.deleted` segments return to their partition; the
-    other files that a broker needs are rebuilt. All locks are acquired before anything is planned, and a refusal
-    changes nothing. The topic's id is taken from the metadata log, which may be in any directory of the broker. `undo`
-    reverses the restoration.
+    other files that a broker needs are rebuilt. All locks are acquired before anything is planned, and a refused plan
+    changes nothing. If changing a later directory fails, those before it stay changed, and the error names them. The
+    topic's id is taken from the metadata log, which may be in any directory of the broker. `undo` reverses the
+    restoration.
 
-    Raises `RecoveryRefused`, with nothing changed, if there is nothing to restore, if a partition was deleted several
-    times and the request chooses none, if a directory is locked, if the place is occupied, if a log is damaged, if the
-    cluster does not know the topic, if an execution was interrupted, or if `expected` no longer fits. Raises
-    `UsageError` for a path of another kind than `paths` allows, an impossible name or topic id, another name for
-    segments of a live partition, or an expected plan of a directory that is not among the paths. Raises `StorageError`
-    if a file cannot be read or written; directories that were done before stay changed.
+    Raises `RecoveryRefused` if there is nothing to restore, if a partition was deleted several times and the request
+    chooses none, if a directory is locked, if the place is occupied, if a log is damaged, if the cluster does not know
+    the topic, if an execution was interrupted, or if `expected` no longer fits. Raises `UsageError` for a path of
+    another kind than `paths` allows, an impossible name or topic id, another name for segments of a live partition, or
+    an expected plan of a directory that is not among the paths. Raises `StorageError` if a file cannot be read or
+    written.
 
     * `request`: which topic is restored, and under which name
     * `paths`: log directories, their parents, or partition directories, which stand for their log directories
