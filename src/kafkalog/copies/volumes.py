@@ -102,8 +102,8 @@ class Copy(Struct, frozen=True, kw_only=True):
 
     @property
     def unread_log(self) -> tuple[int, Finding] | None:
-        """Base offset of the first segment whose log file is a link or special file and so was not read, with the
-        finding about it, moved to position 0 and this offset; None if there is none.
+        """Base offset of the first segment whose log file was not read, because it is a link or special file, and the
+        finding about it. The finding has this offset and position 0. None if there is no such segment.
         """
         named = [(parse_segment_file(os.path.basename(finding.file or "")), finding) for finding in self.unread]
         logs = [(name.base_offset, finding) for name, finding in named if name is not None and name.is_live_log]

@@ -214,10 +214,10 @@ def _behind(partition: RemotePartition) -> Iterator[Finding]:
 
 
 def _past_retention(found: RemotePartition, part: LocalPart, now: int) -> Iterator[Finding]:
-    """Yield one finding of severity INFO about the local segments that a broker will delete because local retention has
-    passed for them and the remote tier has them too (`UnifiedLog.deleteRetentionMsBreachedSegments` and its counterpart
-    for sizes). Yield nothing if there are no such segments, if tiering or copying is disabled, or if the settings are
-    unknown. `now` is in ms since 1970.
+    """Yield one finding of severity INFO about the local segments that a broker will delete. These are segments past
+    local retention that the remote tier has too (`UnifiedLog.deleteRetentionMsBreachedSegments` and its counterpart for
+    sizes). Yield nothing if there are none, if tiering or copying is disabled, or if the settings are unknown. `now` is
+    in ms since 1970.
     """
     settings = found.settings
     if settings is None or settings.get(REMOTE_STORAGE_ENABLE, "").lower() != "true":

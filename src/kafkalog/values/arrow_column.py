@@ -285,9 +285,9 @@ def _schemas(schemas: list[Any], problems: dict[int, str]) -> pa.Array:
 
 def _typed(type: pa.DataType) -> Callable[[Any], Any] | None:
     """Return the function that converts a value from `ProtobufDecoder.decode` to the value that Arrow accepts for
-    `type`: bytes from base64, floats from text such as `NaN`, and timestamps from text (to ns since 1970), also inside
-    lists, maps and structs. In a string column, a value that is not a string becomes JSON text. The function returns
-    None for None. If no conversion is needed, return None instead of a function.
+    `type`. It makes bytes from base64, floats from text such as `NaN`, and timestamps (ns since 1970) from text, also
+    inside lists, maps and structs. In a string column, a value that is not a string becomes JSON text. The function
+    returns None for None. If no conversion is needed, return None instead of a function.
     """
     if pa.types.is_binary(type):
         return lambda text: None if text is None else b64decode(text)

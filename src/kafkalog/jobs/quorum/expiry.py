@@ -260,8 +260,8 @@ def _of_log(partition: Partition, rules: _Rules) -> Iterator[Expiry]:
 
 def _has_superseded(partition: Partition) -> bool:
     """Whether the cleaner may remove something. It never cleans the active segment. True if the segments below it have
-    a tombstone, a repeated key or a transaction, are together larger than `_MOST_BYTES`, or cannot be read to their end
-    because of damage. Raises `StorageError` if a segment cannot be read.
+    a tombstone, a repeated key or a transaction. Also True if they are together larger than `_MOST_BYTES`, or if damage
+    ends the reading. Raises `StorageError` if a segment cannot be read.
     """
     segments = partition.segments
     active = segments[-1].base_offset if segments else 0

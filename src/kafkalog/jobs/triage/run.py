@@ -460,9 +460,9 @@ def _scored(
     memory: Memory,
     disks: Mapping[int, BrokerDisks],
 ) -> list[tuple[int, int, int, tuple[int, ...]]]:
-    """Return a tuple for each order of starts, in the order of `orders`: the number of offsets that may be lost (the
-    sum of each partition's largest loss), the number of partitions that may not get a best leader or are better merged,
-    the order's number, and the order. Numbers count from `first`.
+    """Return a tuple for each order of starts, in the order of `orders`. It has the number of offsets that may be lost
+    (the sum of each partition's largest loss), and the number of partitions that may not get a best leader or are
+    better merged. Then follow the order's number, counted from `first`, and the order.
     """
     scored = []
     for number, order in enumerate(orders, first):

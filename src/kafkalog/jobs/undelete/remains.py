@@ -411,8 +411,8 @@ def _of_segments(live: LiveLog, segments: Sequence[RemainsSegment]) -> tuple[str
 
 
 def fitting_segments(live: LiveLog, segments: Sequence[RemainsSegment]) -> list[RemainsSegment]:
-    """Return the segments that can be restored, in the given order: undamaged, not empty, completely below the first
-    live segment, and beginning after the last offset of the segment chosen before.
+    """Return the segments that can be restored, in the given order. They are undamaged, not empty and completely below
+    the first live segment, and each begins after the last offset of the one before it.
     """
     fitting: list[RemainsSegment] = []
     for segment in segments:

@@ -186,8 +186,9 @@ class Inventory(Struct, frozen=True, kw_only=True):
     ) -> tuple[Partition, ...]:
         """Return the partitions of `readable`, and also those that `select` or `wants` rejects. A rejected
         topic-partition in several directories is returned from each of them. Raises `ReplicaError` if a chosen
-        topic-partition is in several directories and `replica` does not match exactly one, `UsageError` if `replica`
-        does not exist, and `StorageError` if the end of a log cannot be read or a request to an object store fails.
+        topic-partition is in several directories and `replica` does not match exactly one. Raises `UsageError` if
+        `replica` does not exist, `StorageError` if the end of a log cannot be read or a request to an object store
+        fails.
         """
         several = self.duplicates()
         chosen = {

@@ -363,9 +363,9 @@ class LogSegment:
         self._store.reserve(size)
 
     def should_roll(self, roll: RollParams) -> bool:
-        """Return whether the batches described by `roll` must go to a new segment. They must if the log would exceed
-        `max_segment_bytes`, if the segment has batches and is older than `max_segment_ms`, if an index is full, or if
-        the last offset does not fit the indexes.
+        """Return whether the batches described by `roll` must go to a new segment. This is so if the log would exceed
+        `max_segment_bytes`, if an index is full, or if the last offset does not fit the indexes. It is also so if the
+        segment has batches and is older than `max_segment_ms`.
 
         The age is the time from the first batch's largest timestamp to the largest timestamp to append. If the first
         batch has no timestamp, it is the time from the segment's creation to now. Raises `JavaError` if the first batch

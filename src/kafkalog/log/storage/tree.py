@@ -394,9 +394,10 @@ class Tree:
         return Literal(data) if self._spool is None else self._spool(data)
 
     def modified_ms(self, path: str) -> int:
-        """Return the modification time of a file in ms since 1970: the time that was set with `set_modified_ms`; else
-        the time of the original file with whose bytes the content begins; else the time of the original file at `path`,
-        or 0 if there was none. Raises `KeyError` if no time was set and the file does not exist.
+        """Return the modification time of a file in ms since 1970. A time that was set with `set_modified_ms` comes
+        first. Otherwise, if the content begins with bytes of an original file, it is the time of this file. Otherwise
+        it is the time of the original file at `path`, or 0 if there was none. Raises `KeyError` if no time was set and
+        the file does not exist.
         """
         if path in self.times:
             return self.times[path]
