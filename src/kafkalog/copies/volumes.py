@@ -102,8 +102,9 @@ class Copy(Struct, frozen=True, kw_only=True):
 
     @property
     def unread_log(self) -> tuple[int, Finding] | None:
-        """Base offset of the first segment whose log file was not read, because it is a link or special file, and the
-        finding about it. The finding has this offset and position 0. None if there is no such segment.
+        """Base offset of the first segment whose log file was not read, because it is a special file or a link to an
+        existing file, and the finding about it. The finding has this offset and position 0. None if there is no such
+        segment.
         """
         named = [(parse_segment_file(os.path.basename(finding.file or "")), finding) for finding in self.unread]
         logs = [(name.base_offset, finding) for name, finding in named if name is not None and name.is_live_log]

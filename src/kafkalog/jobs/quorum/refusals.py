@@ -363,8 +363,8 @@ def refuse_damage(best: QuorumLog, wanted: QuorumRecovery, image: MetadataImage)
 
 
 def refuse_no_files(logs: Sequence[QuorumLog]) -> None:
-    """Raise `RecoveryRefused` if a dangling link or a directory is in place of a segment's file, so that the content of
-    the segment is missing.
+    """Raise `RecoveryRefused` if a dangling link or a directory is in place of a segment's log file, so that the
+    content of the segment is missing.
     """
     for finding in (finding for log in logs for finding in log.findings):
         if finding.code is FindingCode.FOREIGN_FILE and finding.severity is Severity.ERROR:

@@ -46,7 +46,7 @@ class Inventory(Struct, frozen=True, kw_only=True):
     paths: tuple[str, ...]
     log_dirs: tuple[LogDir, ...]
     standalone: tuple[Partition, ...]
-    """partition directories and segment files that were named themselves and are in none of the log directories"""
+    """partition directories and segment files that were named, except live data inside another named path"""
     unreadable: tuple[Finding, ...] = ()
     """findings about paths that cannot be read at all"""
 
@@ -167,8 +167,9 @@ class Inventory(Struct, frozen=True, kw_only=True):
         self, replica: PathLike | None = None, select: Selection = ALL, wants: Wants = every
     ) -> tuple[Partition, ...]:
         """Return the partitions that a consumer would read, as far as `select` and `wants` accept them. First come the
-        live topic-partitions of the log directories, each once, then the partition directories and segment files that
-        the caller named. A segment file in no partition directory is returned only if `select` is `ALL`.
+        live topic-partitions of the log directories, each once. Then come the partition directories and segment files
+        that the caller named, except those inside another named path. A segment file in no partition directory is
+        returned only if `select` is `ALL`.
 
         If several directories have one topic-partition, `replica` chooses among them: `"longest"`, or the path of one
         of them or of its log directory. Without a choice, or if it does not match exactly one, raises `ReplicaError` (a
