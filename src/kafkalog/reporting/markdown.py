@@ -168,9 +168,9 @@ def _worth_it(planned: Sequence[Planned]) -> list[Planned]:
 
 
 def _ways(planned: Planned, given: Given, *, is_one_of_several: bool) -> Iterator[str]:
-    """Yield Markdown lines about the ways to recover one log directory. These are a heading, the outcome of Kafka's
-    start, the reason if recovery is refused, a table of the ways if one of them loses something or may, and the
-    recommended command. If no plan could be made, yield only the heading and the reason.
+    """Yield Markdown lines about the ways to recover one log directory: a heading, the outcome of Kafka's start, the
+    reason if recovery is refused, and the recommended command. A table of the ways comes before the command if one of
+    them loses something or may. If no plan could be made, yield only the heading and the reason.
 
     `given` has the options that the command repeats. If this is the only directory (`is_one_of_several` is False), the
     report's first screen already has the command and the outcome. The command is then left out, and the outcome too if
