@@ -167,9 +167,8 @@ def zookeeper_memory(
 
 
 def _of_one_cluster(servers: list[_Server], of_brokers: str | None, findings: list[Finding]) -> list[_Server]:
-    """Return the servers without those of other clusters than `of_brokers`, and append a finding for each removed
-    server to `findings`. A server whose cluster is unknown is kept. If every server is of another cluster, all are
-    returned without findings.
+    """Return the servers of the cluster `of_brokers`, and the servers whose cluster is unknown; append a finding for
+    each other server to `findings`. If every server is of another cluster, all are returned without findings.
 
     If `of_brokers` is None, all are returned. `RecoveryRefused` is raised then if there are several servers with
     different cluster ids; a cluster without an id counts as different too.

@@ -371,8 +371,8 @@ def _duplicates(directories: Iterable[tuple[str, PartitionName]]) -> list[Findin
 
 
 def of_topics_not_recreated(high_watermarks: Offsets, directories: Iterable[str]) -> Offsets:
-    """Return the high watermarks without those of partitions that have both a live and a `-delete` directory.
-    `directories` are the names of directories. A broker writes its high watermarks only every five seconds, so these
+    """Return the high watermarks, except for partitions that have both a live and a `-delete` directory. `directories`
+    are the names of directories. A broker writes its high watermarks only every five seconds: for such a partition they
     may still belong to the deleted topic of the same name.
     """
     names = [name for name in map(parse_partition_directory, directories) if name is not None]

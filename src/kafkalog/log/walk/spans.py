@@ -248,8 +248,9 @@ def _between(positions: range, low: int, high: int) -> range:
 def _proved(source: Source, base_offset: int, entries: Iterable[OffsetEntry], limits: Limits) -> tuple[int, int] | None:
     """Return byte position and base offset of the batch of the first index entry that the log proves; None if there is
     none. A v2 batch with a right checksum must be at the entry's position. Its last offset must be the entry's offset,
-    and its base offset at least `base_offset`, that of the segment. Entries with position 0 are skipped. The proof is
-    needed because no checksum covers the base offset of a batch. Raises `StorageError` if the log cannot be read.
+    and its base offset must not be below `base_offset`, the segment's own. Entries with position 0 are skipped. The
+    proof is needed because no checksum covers the base offset of a batch. Raises `StorageError` if the log cannot be
+    read.
     """
     for entry in entries:
         if not 0 < entry.position < source.size:

@@ -106,8 +106,8 @@ class StickyPartitions:
         return stuck.partition
 
     def produced(self, topic: str, partitions: int, size: int, now_ms: int, *, may_switch: bool) -> bool:
-        """Count `size` bytes sent to the topic's current partition. Once they are `batch_size` bytes, choose a
-        partition at random, perhaps the same, if `may_switch`; once they are twice as many, choose it in any case.
+        """Count `size` bytes sent to the topic's current partition. Choose a partition at random, perhaps the same, if
+        the bytes since the last choice reach `batch_size` and `may_switch` is True, or if they reach twice as many.
         Return whether this was done. `may_switch` is False if the last batch is not full. Return False with `by_time`,
         or for a topic without a current partition.
         """

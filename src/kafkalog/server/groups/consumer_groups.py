@@ -187,9 +187,9 @@ class ConsumerGroups:
 
     @staticmethod
     def _replaced(group: ConsumerGroup, standing: ConsumerMember, body: Fields) -> ConsumerMember:
-        """Give the static member `standing` a new member id, which is the id in the request, or a random one if that is
-        empty; return the same object. The member keeps its assignment and target, and starts again at epoch 0. A
-        pending revocation is dropped. Changes the group.
+        """Give the static member `standing` the member id in the request, or a random one if that is empty; return the
+        same object. The member keeps its assignment and target, and starts again at epoch 0. A pending revocation is
+        dropped. Changes the group.
         """
         del group.members[standing.id]
         target = group.target.pop(standing.id, None)
