@@ -26,7 +26,7 @@ def plan_undelete(request: Undelete, *paths: PathLike) -> list[UndeletePlan]:
     """Return what `undelete` would do: a plan for each log directory that has deleted data of the topic. Reads only.
     Raises `RecoveryRefused`, `UsageError` and `StorageError` as `undelete` does.
 
-    * `request`: which topic, and as what it is restored
+    * `request`: which topic is restored, and under which name
     * `paths`: log directories, their parents, or partition directories, which stand for their log directories
     """
     with ExitStack() as stack:
