@@ -70,7 +70,9 @@ def _cut(text: str) -> str:
 
 
 def markdown_of(facts: ReportFacts) -> str:
-    """Return the report as Markdown, with a newline at the end."""
+    """Return the report as Markdown, with a newline at the end. Raises `StorageError` if a metadata log, which some
+    advice needs, cannot be read.
+    """
     return "\n".join(_lines(facts)) + "\n"
 
 
@@ -174,7 +176,8 @@ def _ways(planned: Planned, given: Given, *, is_one_of_several: bool) -> Iterato
 
     `given` has the options that the command repeats. If this is the only directory (`is_one_of_several` is False), the
     report's first screen already has the command and the outcome. The command is then left out, and the outcome too if
-    there is a table.
+    there is a table. Raises `StorageError` while iterating if a metadata log that must be read for the command cannot
+    be.
     """
     forecast = planned.forecast
     yield ""

@@ -242,7 +242,7 @@ def _require_not_rewritten(partition: Partition, known: Position, *, masked: boo
 
 def _rewritten_from(partition: Partition, known: Position) -> int:
     """Return the offset below the table's position at which a later leader epoch than the epoch of the table's last
-    record begins; the table's position if there is none.
+    record begins; the table's position if there is none. Raises `StorageError` if a file cannot be read.
     """
     later = [leader_epoch for leader_epoch in partition.leader_epochs if leader_epoch.epoch > known.leader_epoch]
     begins = min((leader_epoch.start_offset for leader_epoch in later), default=known.next_offset)

@@ -92,7 +92,7 @@ class ColumnDecoder:
 
     def decode(self, column: pa.Array, headers: Sequence[Sequence[Header]] | None) -> Decoded:
         """Decode each value, or record why it cannot be decoded. `headers` has the headers of each row; None if no
-        record has headers.
+        record has headers. Raises `UsageError` if a package that a schema needs is missing.
         """
         if headers is None and (whole := self._texts(column) if self._is_text else self._whole(column)) is not None:
             return whole

@@ -338,7 +338,9 @@ def _beside_the_logs(
 
 
 def mends_of(plan: Outlined, given: Given = NOTHING_GIVEN) -> Iterator[Mend]:
-    """Yield advice for faults of the node's start that the plan does not repair."""
+    """Yield advice for faults of the node's start that the plan does not repair. May read the metadata log; raises
+    `StorageError` while iterating if that fails.
+    """
     return mends(plan.node_then, plan.names, given.words)
 
 

@@ -192,7 +192,7 @@ def _brokers(
     wanted: QuorumRecovery, controllers: Sequence[str], logs: Mapping[str, QuorumLog]
 ) -> list[tuple[str, int | None]]:
     """Pairs of log directory and node id (None if unknown) of the nodes that have partitions: the request's brokers,
-    and controllers that are brokers too.
+    and controllers that are brokers too. Raises `StorageError` if a directory cannot be listed.
     """
     combined = [root for root in controllers if any(_is_live(entry.name) for entry in scan_directory(root))]
     roots = dict.fromkeys([*wanted.brokers, *combined])
@@ -217,7 +217,9 @@ def _rooted(wanted: QuorumRecovery) -> QuorumRecovery:
 
 
 def _holds_data_only(path: str) -> bool:
-    """Whether a path is a broker's log directory without the metadata log, which must be in another one."""
+    """Whether a path is a broker's log directory without the metadata log, which must be in another one. Raises
+    `StorageError` if the path cannot be listed.
+    """
     real = os.path.realpath(path)
     holds_metadata = CLUSTER_METADATA_DIRECTORY in (os.path.basename(real), *_names(real))
     return not holds_metadata and os.path.isdir(real) and is_log_dir(real)

@@ -228,7 +228,9 @@ class Follower:
 
     @staticmethod
     def _still_there(mark: _Mark, segment: Segment) -> bool:
-        """Whether the marked batch is unchanged: the log was not truncated or rewritten below it."""
+        """Whether the marked batch is unchanged: the log was not truncated or rewritten below it. Raises `StorageError`
+        if the log cannot be read.
+        """
         with segment.open() as source:
             batch = next(iter(Scanner(source, position=mark.start, end=mark.end)), None)
         return batch is not None and (batch.last_offset, batch.header.crc) == (mark.last_offset, mark.crc)

@@ -149,7 +149,7 @@ class Inventory(Struct, frozen=True, kw_only=True):
 
     def findings_together(self) -> list[Finding]:
         """Return the findings that can only be made from all directories together: partitions that are in several, and
-        ids that do not match.
+        ids that do not match. Raises `StorageError` if a request to an object store fails.
         """
         return self.duplicate_findings() + identity_findings(self.log_dirs)
 
@@ -375,7 +375,7 @@ def open_all(
 
 def is_missing(path: str) -> bool:
     """Whether a log directory may be missing here: the path does not exist, or is a directory without entries other
-    than `lost+found`, as after a lost mount.
+    than `lost+found`, as after a lost mount. Raises `StorageError` if the path cannot be examined.
     """
     if not exists(path):
         return True

@@ -385,7 +385,7 @@ class Partition:
 
     def last_stable_offset(self) -> int:
         """Return the first offset of the earliest open transaction, but at least the log start offset; the log end
-        offset if none is open.
+        offset if none is open. Raises `StorageError` if a file cannot be read.
         """
         return self.transactions().last_stable_offset
 
@@ -453,7 +453,8 @@ class Partition:
 
     def offsets_before(self, timestamp: int, max_count: int) -> list[int]:
         """Return at most `max_count` base offsets, descending, of the segments last modified at or before `timestamp`
-        (ms); see the function `offsets_before`.
+        (ms); see the function `offsets_before`. Raises `StorageError` if a file cannot be read, `UsageError` for an
+        invalid `max_count` or `timestamp`.
         """
         return offsets_before(self, timestamp, max_count)
 

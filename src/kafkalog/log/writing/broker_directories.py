@@ -75,6 +75,7 @@ def directories_of_one_broker(path: PathLike | Sequence[PathLike], *, may_make: 
 def counts_in(path: PathLike) -> dict[str, int]:
     """Return the number of partitions of each topic in one log directory: one more than the highest existing partition
     number. Empty if the directory does not exist. Raises `UsageError` for a directory that contains log directories.
+    Raises `StorageError` if the directory cannot be listed.
     """
     name = os.fspath(path)
     if _inside(name) != [name]:
