@@ -295,8 +295,7 @@ class OpenedLog:
 
     @property
     def topic_id(self) -> str:
-        """Topic id as text; empty if the partition has none. Raises `StorageError` if the directory cannot be listed.
-        """
+        """Topic id as text; empty if there is none. Raises `StorageError` if the directory cannot be listed."""
         metadata = self.partition().metadata
         return "" if metadata is None else metadata.topic_id
 
