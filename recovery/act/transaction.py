@@ -114,7 +114,7 @@ class Transaction:
 
     def refuse_place(self, made: Changes) -> None:
         """Raise `RecoveryRefused` if a plan cannot be carried out: the quarantine's place is impossible, or permissions
-        or space are missing.
+        or space are missing. Raises `StorageError` if the place cannot be examined.
         """
         if made.actions:
             refuse_place(self.runs, made)

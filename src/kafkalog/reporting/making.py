@@ -40,15 +40,21 @@ class Report:
         return self.facts.findings
 
     def html(self) -> str:
-        """Return one self-contained page of a few MB at most, which loads nothing from elsewhere."""
+        """Return one self-contained page of a few MB at most, which loads nothing from elsewhere. Raises `StorageError`
+        if a metadata log, which some advice needs, cannot be read.
+        """
         return page_of(self.facts)
 
     def markdown(self) -> str:
-        """Return at most 80 lines of Markdown for a chat channel: verdict, damage, ways, commands."""
+        """Return at most 80 lines of Markdown for a chat channel: verdict, damage, ways, commands. Raises
+        `StorageError` as `html` does.
+        """
         return markdown_of(self.facts)
 
     def text(self) -> str:
-        """Return plain text of 80 columns: the verdict on the first 24 lines, then the problems."""
+        """Return plain text of 80 columns: the verdict on the first 24 lines, then the problems. Raises `StorageError`
+        as `html` does.
+        """
         return text_of_report(self.facts)
 
 

@@ -86,7 +86,8 @@ class Cursor:
 
     def judge(self, batch: RecordBatch) -> BatchVerdict:
         """Return the verdict about the next batch and advance; set `found` to its findings. After a batch with the
-        verdict STOP, any offset is accepted, as after other damage: its own offsets prove nothing.
+        verdict STOP, any offset is accepted, as after other damage: its own offsets prove nothing. Raises
+        `StorageError` if the log cannot be read.
         """
         continuity, reached, is_at_base = self.continuity, self.next_offset, self.is_at_base
         self.found = continuity.check(batch, *self.behind(batch.header, batch.position + batch.size))
