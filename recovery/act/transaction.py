@@ -74,7 +74,9 @@ class Transaction:
 
     @property
     def earlier(self) -> Earlier:
-        """Interrupted executions, compared with the present files when first needed; nothing is changed."""
+        """Interrupted executions, compared with the present files when first needed; nothing is changed. Raises the
+        errors of `look_at_earlier`.
+        """
         if self._earlier is None:
             self._earlier = look_at_earlier(self.fs, self.runs)
         return self._earlier
