@@ -196,11 +196,11 @@ def recover_into(
 
     Partitions that cannot be read, or have links or special files, are not in the copy; the result's `declined` names
     them. With `remote_logs` in the request, missing and damaged segments of tiered logs are first copied from the
-    remote tier. If copying or recovering fails, the copy is removed, unless an execution on it was interrupted.
+    remote tier. After an error the copy is removed, unless an execution on it was interrupted.
 
-    Raises `UsageError` for several paths, a partition directory or a `target` that is refused. Raises `RecoveryRefused`
-    if the original is in use, has an interrupted execution, or directly contains links or special files. Raises
-    `StorageError` if a file cannot be read or copied, and the errors of `recover`.
+    Raises `UsageError` unless there is exactly one path, and for a partition directory or a `target` that is refused.
+    Raises `RecoveryRefused` if the original is in use, has an interrupted execution, directly contains links or special
+    files, or is nested too deep. Raises `StorageError` if a file cannot be read or copied, and the errors of `recover`.
 
     * `request`: how to recover; may be left out for the defaults
     * `paths`: one log directory

@@ -58,7 +58,8 @@ def _of_trust(survey: Survey, rules: Rules, workers: Workers) -> str | None:
 
 def _of_verify(survey: Survey) -> str | None:
     """Return a clause about the first error that `verify` reports on the files on disk; None if there is none. Findings
-    that predict the broker's start are ignored: it was checked before, with the user's settings.
+    that predict the broker's start are ignored: it was checked before, with the user's settings. Raises `StorageError`
+    as `verify` does.
     """
     for finding in verify(survey.root).findings:
         if finding.severity is Severity.ERROR and finding.code is not FindingCode.BROKER_REFUSES:

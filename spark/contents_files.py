@@ -103,7 +103,7 @@ def _segment(partition: Partition, summary: SegmentSummary) -> Row:
 
 def _segments(place: Place, _findings: list[Finding]) -> Iterator[Row]:
     """Yield a row for each segment of a partition. The findings about a segment are in its row, so nothing is appended
-    to `_findings`.
+    to `_findings`. Raises `StorageError` while iterating if a file cannot be read.
     """
     partition = reopened(place)
     following: list[int | None] = [segment.base_offset for segment in partition.segments[1:]]

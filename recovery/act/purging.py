@@ -104,7 +104,9 @@ class _PurgeJob(Job[Purge, "_Chosen", PurgeResult]):
 
 
 def _needs_pointer(kept: Runs) -> bool:
-    """Whether an execution remains that only the pointer file leads to, or shows to be this directory's."""
+    """Whether an execution remains that only the pointer file leads to, or shows to be this directory's. Raises
+    `StorageError` if a quarantine cannot be read.
+    """
     return any(
         run.state is RunState.UNREADABLE or run.is_unfinished or os.path.dirname(run.directory) != kept.beside
         for run in list_runs(kept)

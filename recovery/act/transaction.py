@@ -74,7 +74,9 @@ class Transaction:
 
     @property
     def earlier(self) -> Earlier:
-        """Interrupted executions, compared with the present files when first needed; nothing is changed."""
+        """Interrupted executions, compared with the present files when first needed; nothing is changed. Raises the
+        errors of `look_at_earlier`.
+        """
         if self._earlier is None:
             self._earlier = look_at_earlier(self.fs, self.runs)
         return self._earlier
@@ -114,7 +116,7 @@ class Transaction:
 
     def refuse_place(self, made: Changes) -> None:
         """Raise `RecoveryRefused` if a plan cannot be carried out: the quarantine's place is impossible, or permissions
-        or space are missing.
+        or space are missing. Raises `StorageError` if the place cannot be examined.
         """
         if made.actions:
             refuse_place(self.runs, made)

@@ -155,7 +155,9 @@ def _names_missing(findings: Iterable[Finding]) -> set[str]:
 
 
 def _held(directory: str) -> tuple[int, str | None]:
-    """Bytes of a directory's log files, and the topic id in its `partition.metadata`, None if it has no valid one."""
+    """Bytes of a directory's log files, and the topic id in its `partition.metadata`, None if it has no valid one.
+    Raises `StorageError` if the directory cannot be read.
+    """
     files = {file.name: file for file in scan_directory(directory)}
     size = sum(file.stat().st_size for name, file in files.items() if name.endswith(FileKind.LOG.value))
     return size, topic_id_in(directory) if PARTITION_METADATA in files else None
@@ -166,7 +168,9 @@ def _is_suffixed(name: str, partition: str) -> bool:
 
 
 def lost_places(root: str) -> list[str]:
-    """Return the paths of the `lost+found` directories in a log directory and in its parent directory that exist."""
+    """Return the paths of the `lost+found` directories in a log directory and in its parent directory that exist.
+    Raises `StorageError` if a path cannot be examined.
+    """
     around = (root, os.path.dirname(os.path.abspath(root)))
     return [place for each in around if is_directory(place := os.path.join(each, LOST_AND_FOUND))]
 

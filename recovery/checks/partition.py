@@ -590,7 +590,8 @@ class _PartitionVerifier:
 
     def _other_segments(self) -> None:
         """Add a clause to the finding about the first entry of a time index, if its segment is perhaps not the one from
-        which the index and a producer snapshot were made (`other_segment`).
+        which the index and a producer snapshot were made (`other_segment`). Raises `StorageError` if a file cannot be
+        read.
         """
         findings = self.report.findings
         for number, finding in enumerate(findings):

@@ -125,7 +125,9 @@ class _Difference:
         self.add(ActionKind.WRITE, path, size=content.size, content=content)
 
     def _begins_like(self, path: str, size: int, content: Content) -> bool:
-        """Whether the content equals the first bytes of the original file."""
+        """Whether the content equals the first bytes of the original file. Raises `StorageError` if a file cannot be
+        read.
+        """
         if content.size > size:
             return False
         return same_bytes(content, join([Slice(path, 0, content.size)]), self.before.source)

@@ -134,7 +134,7 @@ class WayResult(Struct, kw_only=True):
 
     def touches(self, partition: PartitionFacts, before: Tree) -> bool:
         """Whether this way changes the logs of a partition or its log start offset; `before` is the tree before it.
-        True if the broker would not start.
+        True if the broker would not start. Raises `StorageError` if a file cannot be read.
         """
         if self.tree is None or self.log_start(partition) != partition.log_start:
             return True

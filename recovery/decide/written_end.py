@@ -88,7 +88,7 @@ def start_of_empty_log(tree: Tree, directory: str) -> int:
     there is none or a log has bytes.
 
     When the start of a log moves, the first epoch gets that offset (`LeaderEpochFileCache.truncateFromStart`): the
-    offsets below were deleted on purpose.
+    offsets below were deleted on purpose. Raises `StorageError` if the checkpoint cannot be read.
     """
     if any(tree.source(path).size for _base, path in tree.logs(directory)):
         return 0

@@ -57,5 +57,7 @@ def dataset(
     findings: list[Finding] | None = None,
     limits: Limits = DEFAULT_LIMITS,
 ) -> ds.Dataset:
-    """A dataset that `duckdb.sql` takes by its variable's name; the arguments are those of `kafkalog.KafkaTable`."""
+    """A dataset that `duckdb.sql` takes by its variable's name. Arguments and errors are those of
+    `kafkalog.KafkaTable`.
+    """
     return _Dataset(KafkaTable(request, *paths, findings=findings, limits=limits))

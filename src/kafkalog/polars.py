@@ -96,8 +96,8 @@ def _joined(left: Any, right: Any) -> Any:
 
 
 def _between(function: Any) -> Any:
-    """Return the condition of `is_between`, or of the one bound that is understood. None if neither is, and for any
-    other function.
+    """Return the condition of an `is_between` expression. If only one of its bounds is understood, return the condition
+    of this bound. Return None if neither is, and for any other function.
     """
     match function:
         case {"input": [column, low, high], "function": {"Boolean": {"IsBetween": {"closed": closed}}}}:

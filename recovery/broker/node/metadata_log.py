@@ -132,7 +132,8 @@ class LoadedMetadata:
 
     def _indexed(self, start: int) -> int:
         """Byte position, counted through all segments, from which a reader looks for offset `start`, by the offset
-        indexes (`OffsetIndex.lookup`). 0 if there is no log or no segment begins at or below `start`.
+        indexes (`OffsetIndex.lookup`). 0 if there is no log or no segment begins at or below `start`. Raises
+        `StorageError` if an index cannot be read.
         """
         place = position = 0
         if self.tree is None or not start:

@@ -63,7 +63,7 @@ class Cursor:
         return self.number == 0 and self.here.behind_damage
 
     def advance(self, count: int) -> None:
-        """Skip `count` batches of the stretch."""
+        """Skip `count` batches of the stretch. Raises `StorageError` if the copy can no longer be read."""
         self.number += count
         if self.number >= len(self.here):
             self.next_stretch()

@@ -102,8 +102,9 @@ class Copy(Struct, frozen=True, kw_only=True):
 
     @property
     def unread_log(self) -> tuple[int, Finding] | None:
-        """Base offset of the first segment whose log file is a link or special file and so was not read, and the
-        finding about it; None if there is none.
+        """Base offset of the first segment whose log file was not read, because it is a special file or a link to an
+        existing file, and the finding about it. The finding has this offset and position 0. None if there is no such
+        segment.
         """
         named = [(parse_segment_file(os.path.basename(finding.file or "")), finding) for finding in self.unread]
         logs = [(name.base_offset, finding) for name, finding in named if name is not None and name.is_live_log]
@@ -302,7 +303,7 @@ def _log_directory(shelf: Shelf, path: str, seen: set[str], limits: Limits) -> N
 
 def _do_not_belong_together(shelf: Shelf) -> None:
     """Add findings to the shelf about volumes of several clusters, two copies on one broker, copies with different
-    topic ids because the topic was created again, and interrupted recoveries. Also set `several_clusters` and
+    topic ids because the topic was created again, and interrupted recoveries. Also set its `several_clusters` and
     `several_topics`. Reads the quarantines beside the log directories.
     """
     clusters: dict[str, str] = {}

@@ -345,9 +345,9 @@ def _kept(path: str, plan: Plan) -> Planned:
 
 
 def _holders(inventory: Inventory) -> dict[str, set[object]]:
-    """Return, for each log directory, the names of its partitions that are also live in another directory; an empty set
-    if there are none. A partition directory that was passed by its own path counts as another directory, but has no
-    entry. Raises `StorageError` if a request to an object store fails.
+    """Return, by path of each log directory, the names of its partitions that are also live in another directory; the
+    set is empty if there are none. A partition directory that was passed by its own path counts as another directory,
+    but has no entry. Raises `StorageError` if a request to an object store fails.
     """
     several = {partition.path: name for name, partitions in inventory.duplicates().items() for partition in partitions}
     return {

@@ -71,9 +71,10 @@ def is_of_batch(finding: Finding) -> bool:
 
 def lost_batch_at(path: str, position: int) -> LostBatch:
     """Return facts about the damaged place at byte `position` of the segment's log file `path`: the largest timestamp
-    of the batch before it, the offset after that batch, what the damaged header claims, and the number of records that
-    can be decoded without proof. Facts that cannot be determined are None, and the number is 0. A header whose first
-    offset is not above that batch is ignored. Return an empty `LostBatch` if the file cannot be read.
+    of the batch before it, the offset after that batch, and the claims of the damaged header. They also have the number
+    of records that can be decoded although nothing proves them. Facts that cannot be determined are None, and the
+    number is 0. The claims are ignored if their first offset is not above the batch before. Return an empty `LostBatch`
+    if the file cannot be read.
     """
     try:
         with FileSource(path) as source:
@@ -137,9 +138,9 @@ def _header_before(source: FileSource, path: str, position: int) -> BatchHeader 
 
 
 def _start_before(path: str, position: int) -> int:
-    """Return the byte position of a batch before `position`, from which to read forward. It comes from the offset
-    index. Return 0 if `position` is at most `_NEAR` bytes into the segment, or if the index has no earlier entry or
-    cannot be read.
+    """Return the byte position from which to read forward to `position`: the position of the last entry in the offset
+    index that lies before it. Return 0 if `position` is at most `_NEAR` bytes into the segment, or if the index has no
+    such entry or cannot be read.
     """
     if position <= _NEAR:
         return 0

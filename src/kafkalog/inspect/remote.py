@@ -173,7 +173,9 @@ class _Looking:
         return remote_partition
 
     def _by_listing(self, key: Key) -> list[RemoteSegment]:
-        """Segments of a log according to the listing, if no event names it; else empty."""
+        """Segments of a log according to the listing, if no event names it; else empty. Raises `StorageError` if an
+        object cannot be read.
+        """
         listed = self._listed.get(key)
         return segments_of(self._tier, listed) if listed and self._tier is not None else []
 

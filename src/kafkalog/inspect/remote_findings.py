@@ -163,8 +163,8 @@ def _overlapping(partition: RemotePartition) -> Iterator[Finding]:
 
 def _gaps(partition: RemotePartition) -> Iterator[Finding]:
     """Yield a finding for each range of offsets, from the log start offset up to the first local offset, that is in
-    neither tier. A range is skipped if the copy of a segment that covers it has started. Yields nothing without a local
-    copy, a known log start or events.
+    neither tier. A range is skipped if a copy that covers it was started and not finished. Yields nothing if there is
+    no local copy, the log start offset is unknown, or the partition has no remote events.
     """
     if not partition.local or partition.log_start is None or not partition.has_events:
         return
@@ -214,10 +214,10 @@ def _behind(partition: RemotePartition) -> Iterator[Finding]:
 
 
 def _past_retention(found: RemotePartition, part: LocalPart, now: int) -> Iterator[Finding]:
-    """Yield one finding of severity INFO about local segments that a broker will delete: local retention has passed for
-    them, and they are in the remote tier too. (Kafka does so in `UnifiedLog.deleteRetentionMsBreachedSegments` and its
-    counterpart for sizes.) Yield nothing if there are none, if tiering or copying is disabled, or if the settings are
-    unknown. `now` is in ms since 1970.
+    """Yield one finding of severity INFO about the local segments that a broker will delete. These are segments past
+    local retention that the remote tier has too (`UnifiedLog.deleteRetentionMsBreachedSegments` and its counterpart for
+    sizes). Yield nothing if there are none, if tiering or copying is disabled, or if the settings are unknown. `now` is
+    in ms since 1970.
     """
     settings = found.settings
     if settings is None or settings.get(REMOTE_STORAGE_ENABLE, "").lower() != "true":

@@ -129,9 +129,10 @@ def retention(
     """Predict which segments a running broker would delete now, when it deletes the others, and which older segments
     delay them. Reads only.
 
-    A directory that cannot be read is left out, with a finding. Raises `UsageError` if a path has no Kafka data or has
-    no log directory, for a setting that does not exist or is invalid, or if everything selected is excluded;
-    `UnknownName` for a topic or partition that does not exist; `StorageError` for other I/O.
+    A directory that cannot be read is left out, with a finding. Raises `UsageError` if a path has no Kafka data, or is
+    a partition directory or segment file outside of the other paths. Raises it also for a setting that does not exist
+    or is invalid, and if everything selected is excluded. Raises `UnknownName` for a topic or partition that does not
+    exist, `StorageError` for other I/O.
 
     * `paths`: log directories
     * `select`: the topic-partitions to predict

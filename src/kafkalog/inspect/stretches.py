@@ -242,10 +242,12 @@ class _Drawing:
         return SegmentMap(self.segment, tuple(stretches)), self._is_behind
 
     def _named(self, findings: Sequence[Finding]) -> Iterator[Stretch]:
-        """Yield the stretches in order, with kind and description from the warnings and errors among the findings. In a
-        stretch of batches the worst finding counts, and the description has the number of the others; without a finding
-        the stretch is unchanged. For a stretch without batches, the finding at its start counts; without one it is
-        `Kind.CORRUPT` without a description. A stretch that could not be read is unchanged.
+        """Yield the stretches in order, with kind and description from the warnings and errors among the findings.
+
+        A stretch of batches gets them from the worst finding in it, and the description also says how many others there
+        are. It is unchanged if it has no finding. A stretch without batches gets them from the first finding at its
+        start; without one it is `Kind.CORRUPT` with an empty description. A stretch that could not be read is
+        unchanged.
         """
         placed = sorted(
             (

@@ -46,9 +46,10 @@ _COLUMN_OF = {
 
 def count_groups(question: TopQuestion, partitions: Iterable[Partition], threads: int) -> TopGroups:
     """Group the records of partitions, and return the `question.most` largest groups by `question.order`. Reading a
-    partition ends at damage, and with `read_committed` at an open transaction; the result names both. If groups are
-    whole topics or partitions, and there is no bound of time, they also have the size of their log files in bytes,
-    and the order `bytes` is by this size.
+    partition ends at damage, and with `read_committed` at an open transaction; `findings` and `open_transactions` of
+    the result name them. Groups that are whole topics or partitions, without a bound of time, also have the size of
+    their log files in bytes. The order `bytes` is then by this size.
+
     `threads` is the number of threads that decode records. Raises `StorageError` if a file cannot be read, `UsageError`
     for an invalid `threads`.
     """

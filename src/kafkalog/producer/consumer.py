@@ -164,8 +164,8 @@ class Consumer:
         starts there.
 
         Only offsets that changed since the last commit are written. If no record was returned yet, the start offset of
-        the partition is stored. Raises `UsageError` if the consumer has no store, and the store's errors
-        (`StorageError`).
+        the partition is stored. Raises `UsageError` if the consumer has no store, and `StorageError` or other errors of
+        the store.
         """
         if self._store is None:
             raise UsageError("the consumer has no place to store offsets")

@@ -59,7 +59,7 @@ class Positions:
 
     def refresh(self) -> None:
         """List the directories again, and assign new partitions to streams. Does nothing if half of `poll_ms` has not
-        passed since the last time.
+        passed since the last time. Raises the errors of `look`.
         """
         with self.guard:
             if time.monotonic() - self._looked < self.poll_ms / 2000:

@@ -321,8 +321,8 @@ class Producer:
         return self._room.wanted > 0 or self._accumulator.has_ready(_monotonic_ms())
 
     def _deliver(self, *, everything: bool) -> None:
-        """Write the batches that are ready until none is left, and complete their futures. With `everything`, or while
-        a sender waits for buffer space, batches that are not yet ready are written too. If a hook calls this while
+        """Write the batches that are ready until none is left, and complete their futures. With `everything`, or once a
+        sender waits for buffer space, batches that are not yet ready are written too. If a hook calls this while
         batches are being written, it does nothing, because the call in progress writes the new batch too.
 
         A failed batch does not stop the others: its error is in its futures and is raised by the next `flush` or

@@ -90,9 +90,8 @@ class Journal:
         """Return the offset map of all transactions that were committed from source offset `begin` up to `committed`
         (exclusive); empty if `committed` is not above `begin`.
 
-        The transactions are found backwards: first the one that ends at `committed`, and then each time the one that
-        ends where the next begins. So aborted transactions are left out. Raises `UsageError` if a transaction is
-        missing in the journal.
+        The transactions are found backwards: the one that ends at `committed`, then the one that ends where it begins,
+        and so on. So aborted transactions are left out. Raises `UsageError` if a transaction is missing in the journal.
         """
         chain: list[list[Run]] = []
         end = committed

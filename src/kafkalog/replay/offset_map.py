@@ -128,7 +128,8 @@ def write_parquet(path: str, maps: Mapping[tuple[str, int], OffsetMap], renamed:
 
     Rows are ordered by source topic, partition and offset. The partition number is the same in source and target;
     `renamed` has the target's name of renamed topics. Raises `UsageError` if the path exists or is in a log directory,
-    or pyarrow is not installed; `StorageError` for I/O. After an error no file is left.
+    if its folder does not exist, or if pyarrow is not installed; `StorageError` for I/O. After an error no file is
+    left.
     """
     with needed("the offset map", "replay"):
         import pyarrow as pa

@@ -326,9 +326,10 @@ def check_target(plan: ReplayPlan, bootstrap: str, options: Replay) -> tuple[str
     """Return the planned topics that already exist in the target, by their names there, in the order of the plan.
     Changes nothing. `bootstrap` is `HOST:PORT` of a broker.
 
-    If the replay was not begun in this cluster, raises `RecoveryRefused` for an existing topic with too few partitions;
-    unless `options.append` is set, also if a planned partition ever had records. Raises `ClusterError` if the cluster
-    cannot be reached. Raises `UsageError` if librdkafka is missing or refuses the settings.
+    A replay that was begun in this cluster may go on. For any other, raises `RecoveryRefused` if an existing topic has
+    too few partitions or, unless `options.append` is set, if a planned partition ever had records. Raises
+    `ClusterError` if the cluster cannot be reached. Raises `UsageError` if librdkafka is missing or refuses the
+    settings.
     """
     with Target(bootstrap, plan.identity, options.client, compression=options.compression, batch_bytes=0) as target:
         existing = target.topics()

@@ -97,8 +97,8 @@ def lost_for_good(facts: ReportFacts, planned: Planned) -> Measured:
 
 
 def total_by_start(facts: ReportFacts) -> Measured | None:
-    """Return the total loss if Kafka is simply started on all directories, without what is lost already. Return None if
-    there are no plans, or if Kafka would not load one of the directories or the outcome for one is unknown.
+    """Return the total loss if Kafka is simply started on all directories, without earlier losses. Return None if there
+    are no plans, if Kafka would not load one of the directories, or if the outcome for one is unknown.
     """
     if not facts.planned or any(
         planned_directory.forecast is None or planned_directory.forecast.outcome != "loaded"

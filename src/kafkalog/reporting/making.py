@@ -40,15 +40,21 @@ class Report:
         return self.facts.findings
 
     def html(self) -> str:
-        """Return one self-contained page of a few MB at most, which loads nothing from elsewhere."""
+        """Return one self-contained page of a few MB at most, which loads nothing from elsewhere. Raises `StorageError`
+        if a metadata log, which some advice needs, cannot be read.
+        """
         return page_of(self.facts)
 
     def markdown(self) -> str:
-        """Return at most 80 lines of Markdown for a chat channel: verdict, damage, ways, commands."""
+        """Return at most 80 lines of Markdown for a chat channel: verdict, damage, ways, commands. Raises
+        `StorageError` as `html` does.
+        """
         return markdown_of(self.facts)
 
     def text(self) -> str:
-        """Return plain text of 80 columns: the verdict on the first 24 lines, then the problems."""
+        """Return plain text of 80 columns: the verdict on the first 24 lines, then the problems. Raises `StorageError`
+        as `html` does.
+        """
         return text_of_report(self.facts)
 
 
@@ -67,7 +73,8 @@ def report(
     `deep` decodes every record; `config` and `at` have the same meaning as in `plan`; `show_bytes` shows the bytes
     around damage, which may be parts of records. A page is limited to a few MB and says what it leaves out. Raises
     `UsageError` for paths without Kafka data, or if everything selected is excluded; `UnknownName` for a topic or
-    partition that does not exist. Anything unreadable is part of the report.
+    partition that does not exist; `StorageError` if a request to an object store fails. Anything else that cannot be
+    read is part of the report.
 
     * `paths`: log directories, partition directories or segments
     * `select`: the topic-partitions to examine; all of them without it

@@ -70,7 +70,9 @@ def _cut(text: str) -> str:
 
 
 def markdown_of(facts: ReportFacts) -> str:
-    """Return the report as Markdown, with a newline at the end."""
+    """Return the report as Markdown, with a newline at the end. Raises `StorageError` if a metadata log, which some
+    advice needs, cannot be read.
+    """
     return "\n".join(_lines(facts)) + "\n"
 
 
@@ -171,13 +173,14 @@ def _worth_it(planned: Sequence[Planned]) -> list[Planned]:
 
 
 def _ways(planned: Planned, given: Given, *, is_one_of_several: bool) -> Iterator[str]:
-    """Yield Markdown lines about the ways to recover one log directory. These are a heading, the outcome of Kafka's
-    start, the reason if recovery is refused, a table of the ways if one of them loses something or may, and the
-    recommended command. If no plan could be made, yield only the heading and the reason.
+    """Yield Markdown lines about the ways to recover one log directory: a heading, the outcome of Kafka's start, the
+    reason if recovery is refused, and the recommended command. A table of the ways comes before the command if one of
+    them loses something or may. If no plan could be made, yield only the heading and the reason.
 
     `given` has the options that the command repeats. If this is the only directory (`is_one_of_several` is False), the
     report's first screen already has the command and the outcome. The command is then left out, and the outcome too if
-    there is a table.
+    there is a table. Raises `StorageError` while iterating if a metadata log that must be read for the command cannot
+    be.
     """
     forecast = planned.forecast
     yield ""

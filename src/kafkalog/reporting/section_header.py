@@ -72,7 +72,7 @@ def header_section(facts: ReportFacts, verdict: ReportVerdict) -> Markup:
 
 def _losses(facts: ReportFacts) -> Markup | None:
     """Return the table of losses; None if there are none. Its cells wrap, so that all columns fit the page. The column
-    for records that can be decoded without proof is included only if a row has some.
+    for records that can be decoded although nothing proves them is included only if a row has some.
     """
     found = loss_rows(facts)
     has_eye = any(loss_row.by_eye for loss_row in found)

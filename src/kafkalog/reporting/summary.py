@@ -34,8 +34,9 @@ _NOT_COUNTED = codes_with(Trait.HIDES_DIRECTORY) | {FindingCode.PARTITION_MISSIN
 
 
 def summary_of(facts: ReportFacts) -> list[tuple[str, str]]:
-    """Return (name, sentence) pairs in the order of a reader's questions: the brokers, the affected partitions and the
-    losses; then, if there are any, the unreadable offsets with advice, and the paths that are missing or unreadable.
+    """Return (name, sentence) pairs in the order of a reader's questions. First come the brokers, the affected
+    partitions and the losses. If there are any, the unreadable offsets with advice follow, and the paths that are
+    missing or unreadable.
     """
     rows = [("Broker", _listed(dict.fromkeys(_brokers(facts)), "not told by any meta.properties"))]
     hurt = [partition.name for partition in facts.examined.partitions if partition.words]

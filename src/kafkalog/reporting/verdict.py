@@ -126,7 +126,7 @@ def _are(count: int) -> str:
 
 
 def _gone(for_good: Measured) -> str:
-    """Return text about the records that every way loses. Records among them that can still be read are counted
+    """Return text about the records that every way loses. If some of them can still be read, these are counted
     separately.
     """
     if not for_good.sound_lost:
@@ -167,8 +167,8 @@ def _start(facts: ReportFacts) -> str:
 
 
 def _refusing(forecasts: Sequence[BrokerForecast]) -> Sequence[str]:
-    """Return the names of the groups of Kafka releases that do not start on one of the directories, each once. For a
-    forecast in which no group fails, the release that kafkalog models is named.
+    """Return the names of the groups of Kafka releases that do not start on one of the directories, each once, in the
+    order of `forecasts`. A forecast in which no group fails adds the release that kafkalog models.
     """
     named: dict[str, None] = {}
     for forecast in forecasts:

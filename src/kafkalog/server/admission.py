@@ -55,14 +55,13 @@ class Admission:
         return drop
 
     def make_room(self, host: str) -> str | None:
-        """Make room for one more client at address `host`. Return None if there is room now. If there is none, return
-        the reason, as text for a message. The new client itself is not counted here.
+        """Make room for one more client at address `host`. Return None if there is room now, else the reason, as text
+        for a message. The new client itself is not counted here.
 
-        If the limit is reached, one connection is closed. It is an idle connection of this address or of an address
-        with more connections. If there is none, it is the oldest connection of the address with the most connections,
-        if that is another address and has more than half of the limit. If authentication is required, an
-        unauthenticated connection is closed first. This is done even below the limit, as soon as a quarter of the limit
-        is unauthenticated.
+        If the limit is reached, one connection is closed: an idle connection of this address or of an address with more
+        connections. If there is none, it is the oldest connection of the address with the most connections, if that is
+        another address and has more than half of the limit. If authentication is required, an unauthenticated
+        connection is closed instead of these, even below the limit once a quarter of the limit is unauthenticated.
         """
         with self._lock:
             most = self._limits.connections

@@ -78,7 +78,8 @@ def _at_once(answer: Callable[[Handlers], Callable[[Request], Fields]], **flags:
 def _of_groups(answer: Callable[[GroupHandler], Callable[[Request], Fields]], **flags: bool) -> _Served:
     """Return the table entry for a request about groups. `answer` takes a `GroupHandler` and returns its method that
     answers the request. `flags` are fields of `_Served`. The method runs in a worker thread if the committed offsets in
-    the files must be read first. If they are known and the files have not changed, it runs in the calling thread.
+    the files must be read first; the handler raises `CrowdedError` then if too many requests wait. If they are known
+    and the files have not changed, it runs in the calling thread.
     """
 
     def answered(handlers: Handlers, request: Request, connection: Connection) -> Answer:

@@ -77,9 +77,9 @@ class DeltaTopicTable:
         self._settings: TableSettings | None = None
 
     def load(self) -> TableSettings | None:
-        """Load the newest version of the table, which the other methods then use. Return its settings; None if the
-        table does not exist yet. Raises `UsageError` if the folder has other files or a table that no export created,
-        `FormatError` if the log of the table is damaged, `StorageError` if it cannot be read.
+        """Load the newest version of the table, which the other methods then use. Return its settings; None if there is
+        no folder, or no table in it yet. Raises `UsageError` if the folder has other files, or a table that no export
+        created. Raises `FormatError` if the log of the table is damaged, `StorageError` if it cannot be read.
         """
         if not is_directory(self.path):
             return None

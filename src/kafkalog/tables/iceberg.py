@@ -127,7 +127,7 @@ class IcebergTopicTable:
             raise FormatError(f"the property {_POSITIONS} is not what an export wrote", source=self.path) from None
 
     def prepare(self, schema: pa.Schema, settings: TableSettings) -> pa.Schema:
-        """Create the table with `settings` if it is missing, or add columns by Iceberg's rules; return its
+        """Create the table with `settings` if it is missing, or add columns by Iceberg's rules. Return the table's
         schema without the column of the day. Also turns off the commit retries of the table. Each change is committed
         at once.
 

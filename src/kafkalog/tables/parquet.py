@@ -148,7 +148,7 @@ class ParquetTable:
         return [path for path in self._of_exports(self.path) if os.path.basename(path).startswith(_BEGINNING)]
 
     def _refuse_unaccounted(self, paths: Sequence[str]) -> None:
-        """Raise `RecoveryRefused` unless `paths`, the data files that are not in the manifest, is empty. Removes
+        """Raise `RecoveryRefused` if there are `paths`, which are data files that the manifest does not name. Removes
         nothing.
         """
         if paths:

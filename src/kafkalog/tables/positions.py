@@ -89,7 +89,7 @@ def span_of(
 ) -> Span | None:
     """Return the offsets of a partition to add to the table; None if there are none. They end at the log end, at the
     upper bound, or with read_committed at the first open transaction, whichever comes first. They begin at `known`, the
-    table's position. If it is None, because the table has no records of the partition, the lower bounds apply.
+    table's position. If the table has no records of the partition (None), the lower bounds apply instead.
 
     If the reason for None is damage (which may hide the end of a transaction), or a log that ends before the table, a
     finding is added to `findings`. With `masked`, the last record in the table is compared by time and sizes only.
@@ -242,7 +242,7 @@ def _require_not_rewritten(partition: Partition, known: Position, *, masked: boo
 
 def _rewritten_from(partition: Partition, known: Position) -> int:
     """Return the offset below the table's position at which a later leader epoch than the epoch of the table's last
-    record begins; the table's position if there is none.
+    record begins; the table's position if there is none. Raises `StorageError` if a file cannot be read.
     """
     later = [leader_epoch for leader_epoch in partition.leader_epochs if leader_epoch.epoch > known.leader_epoch]
     begins = min((leader_epoch.start_offset for leader_epoch in later), default=known.next_offset)
@@ -250,10 +250,10 @@ def _rewritten_from(partition: Partition, known: Position) -> int:
 
 
 def _epoch_in_log(partition: Partition, known: Position) -> int:
-    """Return the offset up to which (exclusive) the table certainly agrees with the log. If the batch with the table's
-    last offset has a later leader epoch than the table, it is the base offset of this batch. Otherwise it is the
-    table's position, also if the batch was deleted, cannot be read or is of an old format. Raises `StorageError` if a
-    file cannot be read.
+    """Return the offset (exclusive) up to which the leader epochs show no difference between table and log. If the
+    batch with the table's last offset has a later leader epoch than the table, the base offset of this batch is
+    returned. Otherwise the table's position is returned, also if the batch was deleted, cannot be read or is of an old
+    format. Raises `StorageError` if a file cannot be read.
     """
     last = known.next_offset - 1
     if last < partition.log_start_offset:

@@ -82,10 +82,12 @@ def _described(tier: RemoteTier, listed: ListedSegment) -> RemoteSegment | None:
 
 
 def _chosen(tier: RemoteTier, listed: Sequence[ListedSegment]) -> tuple[list[ListedSegment], tuple[LeaderEpoch, ...]]:
-    """Return one listed segment for each base offset, in ascending order, and the leader epochs of their log. Of
-    several at one base offset, the largest that agrees with the epochs is returned, or the largest if none agrees.
-    Return two empty results if no segment has a log file. Left out are segments below the first or above the last base
-    offset with a log file, and last base offsets where all segments contradict the epochs, but never the only one left.
+    """Return one listed segment for each base offset, in ascending order, and the leader epochs of their log. Return
+    two empty results if no segment has a log file.
+
+    Of several segments at one base offset, the largest that agrees with the epochs is returned, or the largest if none
+    agrees. Base offsets below the first or above the last one with a log file are left out. The last base offset is
+    left out while all its segments contradict the epochs and others remain.
 
     The epochs are read from the newest segment and from the segments at the last two base offsets. Of these lists, the
     one with the newest latest leader is used. Raises `StorageError` if the last offset of a segment must be read and

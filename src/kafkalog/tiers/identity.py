@@ -107,11 +107,11 @@ class Identity:
         return NO_TIMESTAMP if self.described is None else self.described.max_timestamp
 
     def _by_producers(self, log: RemoteFile) -> bool | None:
-        """Return whether the log agrees with the producer snapshot at its end. Return None if the snapshot is missing,
-        invalid, or without an entry in this segment. They agree if the batch of the latest entry has producer id,
-        sequence and timestamp of the entry. The timestamp is not compared for a transactional batch, because the
-        transaction's marker changes it in the snapshot. Entries from below the segment must equal those in the previous
-        snapshot.
+        """Return whether the log agrees with the producer snapshot at its end. Return False if an entry from below the
+        segment has another last offset in the previous snapshot. Otherwise return None if the snapshot is missing,
+        invalid, or without an entry in this segment. Otherwise the batch of the latest entry must have the entry's
+        producer id, last sequence and timestamp. The timestamp is not compared for a transactional batch, because the
+        transaction's marker changes it in the snapshot.
 
         Raises `StorageError` if a file cannot be read.
         """

@@ -116,7 +116,9 @@ class RemotePart:
         return self.uri, self.layout, self.keys
 
     def paths(self, paths: Sequence[str]) -> list[str]:
-        """Return the paths that stand for both tiers. The tier is opened once for the same paths."""
+        """Return the paths that stand for both tiers. The tier is opened once for the same paths. Raises the errors of
+        `open_tier`.
+        """
         asked = tuple(paths)
         if asked not in self._found:
             self._found[asked] = mounted(paths, open_tier(self.uri, layout=self.layout, keys=key_files(self.keys)))

@@ -92,7 +92,7 @@ class ColumnDecoder:
 
     def decode(self, column: pa.Array, headers: Sequence[Sequence[Header]] | None) -> Decoded:
         """Decode each value, or record why it cannot be decoded. `headers` has the headers of each row; None if no
-        record has headers.
+        record has headers. Raises `UsageError` if a package that a schema needs is missing.
         """
         if headers is None and (whole := self._texts(column) if self._is_text else self._whole(column)) is not None:
             return whole
@@ -115,10 +115,9 @@ class ColumnDecoder:
 
     def _whole(self, column: pa.Array) -> Decoded | None:
         """Decode a column in one call. Return None if this is not possible; the caller then decodes the values one by
-        one. It is not possible if the column has a null or fewer than `TOGETHER` values, if schema ids differ or are
-        missing, if the schema is unknown or has another form than the reader's, if it has no `batch_decoder` (also
-        without pyruhvro), or if a value does not allow it (see `BatchDecoder`). Raises `UsageError` if a package that
-        the schema's type needs is missing.
+        one. The column must have at least `TOGETHER` values, none of them null, with one schema id. The schema must be
+        known, have the form of the reader's, and have a `batch_decoder` (which needs pyruhvro). Each value must allow
+        it (see `BatchDecoder`). Raises `UsageError` if a package that the schema's type needs is missing.
         """
         id = None if len(column) < TOGETHER else only_id(column)
         if id is None:
@@ -286,9 +285,9 @@ def _schemas(schemas: list[Any], problems: dict[int, str]) -> pa.Array:
 
 def _typed(type: pa.DataType) -> Callable[[Any], Any] | None:
     """Return the function that converts a value from `ProtobufDecoder.decode` to the value that Arrow accepts for
-    `type`: bytes from base64, floats from text such as `NaN`, and timestamps from text (to ns since 1970). In a string
-    column, a value that is not a string becomes JSON text. The function returns None for None. If no conversion is
-    needed, return None instead of a function.
+    `type`. It makes bytes from base64, floats from text such as `NaN`, and timestamps (ns since 1970) from text, also
+    inside lists, maps and structs. In a string column, a value that is not a string becomes JSON text. The function
+    returns None for None. If no conversion is needed, return None instead of a function.
     """
     if pa.types.is_binary(type):
         return lambda text: None if text is None else b64decode(text)

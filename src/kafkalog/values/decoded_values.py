@@ -42,7 +42,9 @@ class DecodedValues(Struct, frozen=True, kw_only=True):
         columns: Iterable[str] | None = None,
         findings: list[Finding] | None = None,
     ) -> pyarrow.RecordBatchReader:
-        """Read columns of a partition through `read` and decode keys and values; see `decoded_reader`."""
+        """Read columns of a partition through `read` and decode keys and values, as `decoded_reader` does, with the
+        same errors.
+        """
         from kafkalog.values.to_arrow import decoded_reader
 
         named = self.key_schema, self.values_schema

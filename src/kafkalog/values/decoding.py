@@ -57,11 +57,11 @@ class ValueDecoder:
         self._decoders: dict[Schema, PayloadDecoder | UndecodableError] = {}
 
     def key(self, record: Record, topic: str | None) -> DecodedValue:
-        """Decode the key of a record of `topic`."""
+        """Decode the key of a record of `topic`. Raises `UsageError` as `decode` does."""
         return self.decode(record.key, record.headers, topic, "key")
 
     def value(self, record: Record, topic: str | None) -> DecodedValue:
-        """Decode the value of a record of `topic`."""
+        """Decode the value of a record of `topic`. Raises `UsageError` as `decode` does."""
         return self.decode(record.value, record.headers, topic, "value")
 
     def decode(

@@ -171,8 +171,8 @@ class KafkaTable:
         self, columns: Sequence[str] | None = None, filter: pc.Expression | None = None
     ) -> Iterator[pa.RecordBatch]:
         """Yield record batches of the named columns (None: all), in the schema's order. Unknown names are ignored. The
-        batches have at least the rows that pass a pyarrow `filter`, and may have others. Files, offsets and times are
-        skipped if the filter shows that none of their rows passes.
+        batches have at least the rows that pass a pyarrow `filter`, and may have others. Files and ranges of offsets or
+        times in which no row can pass the filter are not read.
 
         Findings are added to the table's list as the files are read. Raises `FormatError` or `StorageError` as
         `Partition.to_arrow` does. Raises `UsageError` if a package is missing. All errors are raised while iterating.

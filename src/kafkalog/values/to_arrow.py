@@ -55,8 +55,8 @@ def decoded_reader(
     decoded `key` adds the columns `key_schema` and `key_bytes`, a decoded `value` likewise, and either adds `finding`;
     see `docs/values.md`. `read` is a function that opens the columns undecoded. `named` are the schemas of key and
     value; for None, a schema is chosen by the first records, which are read now. If `registry` is None, the registry
-    beside the partition is used. Findings about damage and values that cannot be decoded are added to `findings`; if it
-    is None, they become warnings.
+    beside the partition is used. Findings about damage and values that cannot be decoded are added to the list
+    `findings`; without a list they become warnings.
 
     Raises `UsageError` for an unknown column or schema, or a missing package, `StorageError` if a file cannot be read.
     """
@@ -110,9 +110,9 @@ def column_schema(
 
 
 def named_schema(registry: SchemaRegistry, named: NamedSchema) -> Schema:
-    """Return the schema that a caller names: the latest version of a subject (str) that is not deleted (if all are, the
-    latest), the schema with an id (int), or a `Schema` itself. Raises `UsageError` if the registry does not have it, or
-    for another type.
+    """Return the schema that a caller names: the latest version of a subject (str), the schema with an id (int), or a
+    `Schema` itself. Deleted versions of a subject count only if all are deleted. Raises `UsageError` if the registry
+    does not have the schema, or for another type.
     """
     if not isinstance(named, str | int | Schema):
         raise UsageError("a schema is named by its subject, its id, or one of a registry")
@@ -125,9 +125,9 @@ def named_schema(registry: SchemaRegistry, named: NamedSchema) -> Schema:
 
 
 def first_frames(partition: ReadablePartition, part: str, most: int = _LOOKED_AT) -> list[Framed]:
-    """Return the frames (payload with schema id or GUID) of the first keys or values that have one, in offset order. At
-    most `most` records are examined. Records with an invalid frame are skipped, and reading stops at damage. Raises
-    `StorageError` if a file cannot be read.
+    """Return the frames (payload with schema id or GUID) of the first keys or values (`part`) that have one, in offset
+    order. At most `most` records are examined. Records with an invalid frame are skipped, and reading stops at damage.
+    Raises `StorageError` if a file cannot be read.
     """
     payloads = []
     for record in islice(RecordReader(partition, on_damage=STOP), most):

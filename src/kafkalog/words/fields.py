@@ -25,7 +25,8 @@ _CONTROL_TYPES = {kind.value: kind.name for kind in ControlType}
 
 def explain_command(finding: Finding) -> str | None:
     """Return the command that explains the bytes at a finding. None if the finding has no file or position, the file
-    does not exist, or `kafkalog explain` cannot read that kind of file.
+    does not exist, or `kafkalog explain` cannot read that kind of file. Raises `StorageError` if the path cannot be
+    examined.
     """
     if finding.file is None or finding.position is None or not is_explained(finding.file) or not exists(finding.file):
         return None

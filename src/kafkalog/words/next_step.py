@@ -299,11 +299,13 @@ def note_of_copied(copied: Sequence[tuple[str, str]]) -> str:
 def note_of_ways(
     ways: Sequence[tuple[RecoveryWay, Measured]], each_of: str = "", *, loses_beside: bool = False
 ) -> str:
-    """Return the sentence before the commands of recommended ways, at least one. Each way is given with the loss of its
-    directory's own plan. The sentence names the ways. It says what all commands lose together, and how many records
-    they bring back that only other copies have. If a way needs consent, it also says how many of the lost records can
-    still be read. `each_of` says how several commands belong to the directories; it is empty if one command is for all.
-    `loses_beside` says that something is lost beside it.
+    """Return the sentence before the commands of recommended ways, of which there is at least one. The sentence names
+    the ways. It says what all commands lose together, and how many records they bring back that only other copies have.
+    If a way needs consent, it also says how many of the lost records can still be read.
+
+    Each way comes with the loss of its directory's own plan; if the two differ, the sentence says that the commands
+    replace the plan. `each_of` says how several commands belong to the directories; it is empty if one command is for
+    all. `loses_beside` says that something is lost beside the plans.
     """
     measured_alike = (replace(way.measured, held_back=own.held_back) == own for way, own in ways)  # only ways have it
     instead = "" if all(measured_alike) else " instead of this plan"
@@ -379,7 +381,9 @@ def _from_copies(plan: Outlined, paths: Sequence[str], words: Sequence[str]) -> 
 
 
 def mends_of(plan: Outlined, given: Given = NOTHING_GIVEN) -> Iterator[Mend]:
-    """Yield advice for faults of the node's start that the plan does not repair."""
+    """Yield advice for faults of the node's start that the plan does not repair. May read the metadata log; raises
+    `StorageError` while iterating if that fails.
+    """
     return mends(plan.node_then, plan.names, given.words)
 
 

@@ -440,9 +440,9 @@ def _deleted_logs(outlook: Outlook, lost: Mapping[str, int]) -> tuple[str, ...]:
 
 def _out_of_service(outlooks: Sequence[Outlook], *, are_alone: bool) -> str:
     """Return a sentence about the partitions that no client reaches after a start or after the plan, or that are served
-    empty. If there are none, return a sentence that says so, or in which partitions consumers stop before the end.
-    Return an empty string instead if the start is unknown, and with `are_alone`: other directories of the broker could
-    not be planned.
+    empty. If there are none, return a sentence that says so, or that names the partitions in which consumers stop
+    before the end. This second sentence is empty if the start is unknown, if no directory has a forecast, and with
+    `are_alone`, which says that other directories of the broker could not be planned.
     """
     nodes = _nodes(outlooks)
     down = len({(outlook.forecast.node or outlook.root, name) for outlook in outlooks
@@ -548,9 +548,9 @@ def topics_of(several: Sequence[DeletedBeyondEnd]) -> list[str]:
 
 
 def _where_consumers_stop(outlooks: Sequence[Outlook]) -> str:
-    """Return a clause that names the partitions in which, after a start of the broker, writes may be lost and are
-    refused, records are or may be skipped, or consumers stop at damage or at a transaction without end. Empty if there
-    are none.
+    """Return a clause about what consumers and producers meet after a start of the broker, with the names of the
+    partitions. Writes may be lost and are refused, records are or may be skipped, or consumers stop at damage or at a
+    transaction without end. Empty if there is no such partition.
     """
     at_damage = [name for outlook in outlooks for name, measured in outlook.choice.kafka_by_partition.items()
                  if measured.damage_left > measured.damage_passed]  # fmt: skip
@@ -660,8 +660,8 @@ def _sorted_names(names: Iterable[str]) -> str:
 
 def _lost(outlooks: Sequence[Outlook], *, are_alone: bool) -> str:
     """Return a sentence about what is lost with the plans and beside them (`_beside`), also if that is nothing; empty
-    if no directory has a forecast. `are_alone` says that other directories of the broker could not be planned. Their
-    losses are not counted.
+    if no directory has a forecast. `are_alone` says that other directories of the broker could not be planned; the
+    losses in these are not counted.
     """
     planned = [outlook for outlook in outlooks if outlook.forecast is not None]
     if not planned:
@@ -704,8 +704,8 @@ def _lost(outlooks: Sequence[Outlook], *, are_alone: bool) -> str:
 
 
 def _ends_by_groups(outlooks: Sequence[Outlook], nodes: Sequence[NodeStart]) -> str:
-    """Return a phrase about the partitions beyond whose end groups have committed; empty if there are none. Those whose
-    loss is counted with the plans, or beside them, are left out.
+    """Return a phrase about the partitions that end below an offset that groups have committed; empty if there are
+    none. Partitions whose loss is counted with the plans, or beside them, are left out.
     """
     known = {name for outlook in outlooks for name, own in outlook.choice.own_by_partition.items() if own.lost}
     known |= {name for each in _consequences(nodes) for name in each.lost}
@@ -803,10 +803,10 @@ def losses_of(outlook: Outlook, where: str | None = None) -> Iterator[Loss]:
 
 
 def looks_in_quarantine(outlook: Outlook, kept_in: str) -> Iterator[str]:
-    """Yield a sentence for each of the first `_SHOWN` partitions of `partitions_that_lose`: it has the command that
-    shows the first damaged batch with records that can be decoded. The command names the file that has the batch
-    now: in `kept_in`, the directory of the execution, or the log if it has not changed. A partition without such a
-    batch among its first `_NAMED` damaged batches is skipped. Reads these batches again.
+    """Yield a sentence for each of the first `_SHOWN` partitions of `partitions_that_lose`, with the command that shows
+    its first damaged batch in which records can be decoded. The command names the file that has the batch now: in
+    `kept_in`, the directory of the execution, or the log if it has not changed. A partition without such a batch among
+    its first `_NAMED` damaged batches is skipped. Reads these batches again.
     """
     damages = _damages(outlook)
     for name in list(partitions_that_lose(outlook.choice))[:_SHOWN]:

@@ -25,9 +25,9 @@ def quarantine_sentence(root: str, quarantine: str | None) -> str:
 
 
 def place_in_quarantine(root: str, kept_in: str, path: str, position: int) -> tuple[str, int]:
-    """Return the file and position at which the byte at `position` of the file `path` in the log directory `root` is
-    after an execution that keeps its files in `kept_in`: the whole old file, or its cut tail, in which positions count
-    from the cut. If neither has the byte, return `path` and `position`.
+    """Return the file and position at which a byte is after an execution. Before, it was at `position` of the file
+    `path` in the log directory `root`. `kept_in` is where the execution keeps its files: the whole old file, or its cut
+    tail, in which positions count from the cut. If neither has the byte, return `path` and `position`.
     """
     whole = os.path.join(kept_in, FILES, os.path.relpath(path, root))
     if os.path.exists(whole):

@@ -470,7 +470,8 @@ def open_transactions(
     high watermark is not recorded.
 
     `others` are further partitions, which may show how a hanging transaction was decided. Ages are in ms up to `now_ms`
-    (ms since 1970; None: the present time). An age is None if the producer's last timestamp is unknown.
+    (ms since 1970; None: the present time). An age is None if the producer's last timestamp is unknown. Raises
+    `StorageError` if a log cannot be read.
     """
     producers = list(producers)
     now = time.time_ns() // 1_000_000 if now_ms is None else now_ms

@@ -100,13 +100,14 @@ def compact(
     the broker; a setting that is missing there comes from `config`, else from Kafka's defaults. The log end counts as
     the high watermark, unless `replication-offset-checkpoint` has a lower one.
 
-    All locks are acquired first, and a refusal changes no directory. A partition that is damaged or cannot be read, or
-    that a broker's start would change, is left unchanged and named in the result's `done.declined`. A partition at
-    which a broker's cleaner would fail is left as that broker leaves it, and has a `problem`.
+    All locks are acquired first, and a refused plan changes no directory. If changing a later directory fails, those
+    before it stay changed, and the error names them. A partition that is damaged or cannot be read, or that a broker's
+    start would change, is left unchanged and named in the result's `done.declined`. A partition at which a broker's
+    cleaner would fail is left as that broker leaves it, and has a `problem`.
 
     Raises `UsageError` for an impossible path or setting, `UnknownName` if a log directory has no selected partition
     (`UsageError` if all are excluded), `StorageError` if a log directory cannot be read or written, and
-    `RecoveryRefused`, with nothing changed, if a plan cannot be made or carried out, or an execution was interrupted.
+    `RecoveryRefused` if a plan cannot be made or carried out, or an execution was interrupted.
 
     * `request`: may be left out for the defaults
     * `paths`: log directories, their parents, or partition directories
@@ -131,11 +132,11 @@ def compact_into(
     """Copy a log directory to `target`, which must be new or empty, and compact the copy as `compact` does. Return the
     result for the copy. Directories that cannot be read, or have links or special files in them, are not copied.
 
-    Raises `UsageError` for several paths, a partition directory, an unsuitable `target` or an impossible setting;
-    `UnknownName` if no partition is selected (`UsageError` if all are excluded); `RecoveryRefused` if the source is in
-    use or directly contains special files or links, or as `compact` does; `StorageError` if a file
-    cannot be copied, read or written. If copying or compacting fails, the copy is removed, unless an execution on it
-    was interrupted.
+    Raises `UsageError` unless there is exactly one path, for a partition directory, an unsuitable `target` or an
+    impossible setting; `UnknownName` if no partition is selected (`UsageError` if all are excluded). Raises
+    `RecoveryRefused` as `compact` does, and if the source directly contains special files or links or is nested too
+    deep. Raises `StorageError` if a file cannot be copied, read or written. After an error the copy is removed, unless
+    an execution on it was interrupted.
 
     * `request`: may be left out for the defaults
     * `paths`: one log directory

@@ -101,9 +101,9 @@ def _merged_copies(
     request: Merge, paths: Sequence[PathLike], limits: Limits
 ) -> tuple[MergeCopies, Shelf, LogSettings]:
     """Open and read directories of one topic-partition. Return the copies, the `Shelf` with their log directories, and
-    the settings (those in the request, Kafka's defaults for the others). A copy that cannot be read has its error;
-    raises `StorageError` if none can. Raises `UsageError` and `RecoveryRefused` for requests and copies that
-    `merge_replicas` refuses.
+    the settings: those in the request, and Kafka's defaults for the others. The error of a copy that cannot be read is
+    kept in the result. Raises `StorageError` if no copy can be read, and `UsageError` and `RecoveryRefused` for
+    requests and copies that `merge_replicas` refuses.
     """
     if request.select != ALL:
         raise UsageError("partition directories are chosen by their paths, log directories by topic")
@@ -199,10 +199,10 @@ class _Work:
         Return the partition's entry for the log-start checkpoint, None if it needs none or was not merged.
 
         Appends the result to `into.partitions`, and copies that cannot be read to `into.unreadable`. If the merge is
-        refused, appends only the partition's name and the reason to `into.refused`. If no copy can be read, or a copy
-        cannot be read a second time, appends only the partition's name and the error to `into.unreadable`. Raises
-        `UsageError` for a setting that Kafka would refuse, `StorageError` if the merged log cannot be written, or a
-        copy cannot be read again for that.
+        refused, appends only the partition's name and the reason to `into.refused`. If no copy can be read, or reading
+        fails while the result is computed, appends only the partition's name and the error to `into.unreadable`. Raises
+        `UsageError` for a setting that Kafka would refuse, and `StorageError` if reading or writing fails while the
+        merged log is written.
         """
         name = copies[0].name
         settings = self._facts.settings(name.topic, self._config)

@@ -259,9 +259,9 @@ def _of_log(partition: Partition, rules: _Rules) -> Iterator[Expiry]:
 
 
 def _has_superseded(partition: Partition) -> bool:
-    """Whether the cleaner may remove something: a tombstone, a repeated key or a transaction in the segments below the
-    active one, which it never cleans. Also True if these segments are damaged or together larger than `_MOST_BYTES`.
-    Raises `StorageError` if a segment cannot be read.
+    """Whether the cleaner may remove something. It never cleans the active segment. True if the segments below it have
+    a tombstone, a repeated key or a transaction. Also True if they are together larger than `_MOST_BYTES`, or if damage
+    ends the reading. Raises `StorageError` if a segment cannot be read.
     """
     segments = partition.segments
     active = segments[-1].base_offset if segments else 0
@@ -320,10 +320,10 @@ def _of_groups(partitions: Sequence[Partition], rules: _Rules) -> Iterator[Expir
 
 
 def _is_expired(group: Group, offset: CommittedOffset, before: int, now_ms: int) -> bool:
-    """Whether a committed offset has expired at `now_ms`. False while the group has members. If the commit has an
-    expiry time, the offset has expired from this time on. Otherwise the offset has expired if its age begins at or
-    below `before` (ms since 1970). The age begins when the last member left the group, if the group is empty and this
-    time is known. Otherwise it begins at the commit.
+    """Whether a committed offset has expired at `now_ms`. False while the group has members. A commit with an expiry
+    time has expired from this time on. Any other has expired if the time from which its age counts is at or below
+    `before` (ms since 1970). This is the time at which the last member left, if the group is empty and the time is
+    known; otherwise it is the time of the commit.
     """
     if group.members:
         return False

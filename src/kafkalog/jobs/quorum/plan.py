@@ -81,8 +81,8 @@ def make_plan(
     stack: ExitStack, wanted: QuorumRecovery, roots: Sequence[str], refuse_in_use: Callable[[str], None]
 ) -> QuorumPlan:
     """Plan the recovery of a quorum; reads only. `wanted` is the request, whose options were already checked. `roots`
-    are the log directories of the controllers that will form it. If nothing has to be done, the plan has the reason in
-    `needless` and no actions.
+    are the log directories of the controllers that will form the quorum. If nothing has to be done, the plan has the
+    reason in `needless` and no actions.
 
     `stack` gets the surveys of the plan and closes them. `refuse_in_use` is called with each log directory, and raises
     if a process uses it. Raises `RecoveryRefused` if recovery is impossible, if an execution on another copy was
@@ -144,8 +144,9 @@ def make_plan(
 def _not_yet_there(
     configuration: Sequence[tuple[str, list[str]]], nodes: Set[int], given: Mapping[int, Mapping[str, str]]
 ) -> list[tuple[str, list[str]]]:
-    """Return `configuration` without the lines that the properties of every node of `nodes` have, and without entries
-    that have no line left. If the properties of one node are not given, all of it is returned.
+    """Return `configuration` without the lines that every node of `nodes` already has in its properties, and without
+    entries that have no line left. `given` are the properties by node id; if those of one of `nodes` are missing,
+    `configuration` is returned unchanged.
     """
     if not nodes <= given.keys():
         return list(configuration)
@@ -191,7 +192,7 @@ def _brokers(
     wanted: QuorumRecovery, controllers: Sequence[str], logs: Mapping[str, QuorumLog]
 ) -> list[tuple[str, int | None]]:
     """Pairs of log directory and node id (None if unknown) of the nodes that have partitions: the request's brokers,
-    and controllers that are brokers too.
+    and controllers that are brokers too. Raises `StorageError` if a directory cannot be listed.
     """
     combined = [root for root in controllers if any(_is_live(entry.name) for entry in scan_directory(root))]
     roots = dict.fromkeys([*wanted.brokers, *combined])
@@ -216,7 +217,9 @@ def _rooted(wanted: QuorumRecovery) -> QuorumRecovery:
 
 
 def _holds_data_only(path: str) -> bool:
-    """Whether a path is a broker's log directory without the metadata log, which must be in another one."""
+    """Whether a path is a broker's log directory without the metadata log, which must be in another one. Raises
+    `StorageError` if the path cannot be listed.
+    """
     real = os.path.realpath(path)
     holds_metadata = CLUSTER_METADATA_DIRECTORY in (os.path.basename(real), *_names(real))
     return not holds_metadata and os.path.isdir(real) and is_log_dir(real)
@@ -448,9 +451,9 @@ class _Making:
 
 
 def _of_starting_over(best: QuorumLog, wanted: QuorumRecovery) -> Iterator[str]:
-    """Yield one sentence if a controller took the metadata for empty and began it again; nothing otherwise. It says how
-    to go back to the earlier metadata or, if the request does that, how many records are set aside. Raises
-    `StorageError` while iterating if the log cannot be read.
+    """Yield one sentence if a controller took the metadata for empty and began it again; nothing otherwise. If the
+    request goes back to the earlier metadata, the sentence says what returns and how many records are set aside.
+    Otherwise it names the options that go back. Raises `StorageError` while iterating if the log cannot be read.
     """
     place = best.started_over
     if place is None:

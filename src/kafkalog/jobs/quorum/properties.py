@@ -44,9 +44,9 @@ def listener_lines(listener: str, place: str, settings: Mapping[str, str] | None
     """Yield the property lines for a controller's listener `listener` at `place` (host:port). `settings` are the node's
     present properties. If they are unknown (None), only the line `listeners` is yielded.
 
-    The line `listeners` keeps the other listeners, and replaces or adds this one; names are compared without case. A
-    line `advertised.listeners` follows if the present one names this listener. A line `controller.listener.names`
-    follows if the present one lacks this name; the name is put first.
+    The line `listeners` keeps the other listeners, and replaces or adds this one; names are compared without case. If
+    the present `advertised.listeners` has this listener, a line follows in which it is replaced. If the present
+    `controller.listener.names` lacks its name, a line follows that begins with it.
     """
     own = f"{listener}://{place}"
     if settings is None:

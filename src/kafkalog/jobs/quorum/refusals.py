@@ -193,7 +193,7 @@ def _refuse_source(source: QuorumLog, image: MetadataImage) -> None:
 
 def refuse_majority(quorum: Quorum, wanted: QuorumRecovery) -> None:
     """Raise `RecoveryRefused` if enough voters are left to elect a leader, because nothing has to be forced then. Does
-    nothing if there is a single voter, if voters lag behind another node, or if all given controllers start together.
+    nothing if there is a single voter, if voters lag behind another node, or in the way `TOGETHER`.
     """
     is_needed = not quorum.has_majority or bool(quorum.lagging) or len(quorum.in_force) == 1
     if wanted.way is QuorumWay.TOGETHER or is_needed:
@@ -222,10 +222,12 @@ def is_settled(log: QuorumLog) -> bool:
 def needless(
     quorum: Quorum, targets: Sequence[QuorumLog], voters: Sequence[VoterNode], wanted: QuorumRecovery
 ) -> str | None:
-    """Return a sentence if nothing has to be done; None if something has. Nothing has to be done if all voters (or
-    a majority, if the given ones start together) are given, undamaged and up to date, with the requested voters and
-    endpoints. None also for a new controller, for a change to dynamic voters, and if a recovery has written the voter
-    set and no start followed.
+    """Return a sentence if nothing has to be done, else None. Nothing has to be done if all voters are given, undamaged
+    and up to date, with the same voter set, and the request changes neither voters nor endpoints. In the way `TOGETHER`
+    without endpoints, a majority of the voters is enough. Any endpoint for static voters counts as a change.
+
+    Always None for a new controller, for a change to dynamic voters, and if a recovery has written the voter set and no
+    start followed.
     """
     best = quorum.best
     becomes_dynamic = wanted.becomes_dynamic and best.is_static
@@ -361,8 +363,8 @@ def refuse_damage(best: QuorumLog, wanted: QuorumRecovery, image: MetadataImage)
 
 
 def refuse_no_files(logs: Sequence[QuorumLog]) -> None:
-    """Raise `RecoveryRefused` if a dangling link or a directory is in place of a segment's file, so that the content of
-    the segment is missing.
+    """Raise `RecoveryRefused` if a dangling link or a directory is in place of a segment's log file, so that the
+    content of the segment is missing.
     """
     for finding in (finding for log in logs for finding in log.findings):
         if finding.code is FindingCode.FOREIGN_FILE and finding.severity is Severity.ERROR:

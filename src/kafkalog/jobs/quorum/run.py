@@ -96,14 +96,16 @@ def recover_quorum(
     expected: QuorumPlan | None = None,
     on_plan: Callable[[QuorumPlan], None] | None = None,
 ) -> QuorumResult:
-    """Recover a quorum: truncate torn tails, append the new voters, and write the best log into all of its directories.
-    Return the plan and the result for each directory.
+    """Recover a quorum: truncate torn tails, append the new voters, and write the best log into the directories of all
+    its controllers. In the way `FROM_BROKER`, write a new controller's directory instead. Return the plan, the result
+    for each directory, and the path of the new directory.
 
-    All directories are locked before the first is changed. Each is changed by an execution of its own, with a journal
-    and a quarantine, which `undo` reverses. Raises `UsageError` for an invalid request, a path without a metadata log,
-    or an unsuitable new directory, `StorageError` if a file cannot be read or written, and `RecoveryRefused`, with
-    nothing changed, if the recovery is impossible, needs consent, or if a directory is in use or has an interrupted
-    execution.
+    All directories are locked and planned for before the first is changed, so a refused plan changes none. Each is
+    changed by an execution of its own, with a journal and a quarantine, which `undo` reverses. If changing a later
+    directory fails, those before it stay changed, and the error names them. Raises `UsageError` for an invalid request,
+    a path without a metadata log, or an unsuitable new directory. Raises `RecoveryRefused` if the recovery is
+    impossible, needs consent, or if a directory is in use or has an interrupted execution. Raises `StorageError` if a
+    file cannot be read or written.
 
     * `request`: the way, and further directories to read (`QuorumRecovery`)
     * `paths`: log directories of the controllers that will form the quorum; none in the way `FROM_BROKER`

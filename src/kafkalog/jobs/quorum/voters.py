@@ -101,9 +101,10 @@ def node_of(
 ) -> VoterNode:
     """Return the entry of a member for a voters record.
 
-    Its endpoints are those in `known` (by node id). If the request names an endpoint for the node, or `known` has none,
-    the member's own host and port are its only endpoint. Its supported versions are those of its entry in `before`, the
-    present voters; 0 to 1 if it has none. Raises `RecoveryRefused` if the member's directory id or endpoint is unknown.
+    Its endpoints are those of the node in `known`. Its only endpoint is the member's own host and port if the request
+    names an endpoint for the node or `known` has none. Its supported versions are those of its entry in `before`, the
+    present voters; 0 to 1 if it has none. Raises `RecoveryRefused` if the directory id, or the host and port that are
+    needed, are unknown.
     """
     if member.directory_id is None:
         raise RecoveryRefused(

@@ -71,7 +71,7 @@ class RebuiltEvents(Struct, kw_only=True):
 def metadata_partition(topic_id: str, partition: int, count: int) -> int:
     """Return the number of the partition of `__remote_log_metadata` in which a broker looks for the events of this
     topic-partition (`RemoteLogMetadataTopicPartitioner`). `count` is the number of partitions of
-    `__remote_log_metadata`. Raises `FormatError` for an invalid topic id.
+    `__remote_log_metadata`. Raises `FormatError` for an invalid topic id, `UsageError` if `count` is not positive.
     """
     raw = decode_uuid(topic_id)
     most, least = int.from_bytes(raw[:8], "big"), int.from_bytes(raw[8:], "big")
@@ -196,9 +196,9 @@ def _own(epochs: tuple[LeaderEpoch, ...], base: int, end: int) -> list[LeaderEpo
 
 
 def _newest(tier: RemoteTier, listed: ListedSegment) -> int:
-    """Return the largest timestamp of a segment in ms. It is read from the last entry of the time index. If this entry
-    is missing or not positive, it is the largest timestamp in the batches of the log, or -1 if there are no batches.
-    Raises `StorageError` if an object cannot be read.
+    """Return the largest timestamp of a segment in ms since 1970, from the last entry of its time index. If this entry
+    is missing or not positive, the batches of the log up to the first damage are read instead; return -1 if there are
+    none. Raises `StorageError` if an object cannot be read.
     """
     item = listed.objects[FileKind.TIME_INDEX]
     index = tier.open(item)

@@ -90,10 +90,13 @@ def _gone(log_dir: LogDir, facts: TopicFacts) -> set[Key]:
 
 
 def _goes_on(partition: Partition, remote_end: int, reached: int) -> bool:
-    """Whether a local log stays. `remote_end` is the end of the remote part, `reached` the log's end according to its
-    checkpoints (both exclusive). It stays if the sound part of the segment that continues the remote part (`sound_end`)
-    ends at or above `remote_end`, or if that segment is undamaged and ends at or above `reached`. It stays too if any
-    sound batch has offsets at or above `remote_end`. Raises `StorageError` if it cannot be read.
+    """Whether a local log stays. `remote_end` is the end of the remote part, `reached` the end of the log according to
+    its checkpoints (both exclusive).
+
+    This depends on the end of the valid batches in the segment that continues the remote part (`sound_end`). The log
+    stays if this end is at or above `remote_end`, or if the segment is undamaged and this end is at or above `reached`.
+    It also stays if any sound batch has offsets at or above `remote_end`. Raises `StorageError` if the log cannot be
+    read.
     """
     end, is_damaged = sound_end(partition, remote_end)
     if end >= remote_end or not (is_damaged or reached > end):

@@ -31,7 +31,7 @@ class RemoteLogs(Struct, frozen=True):
 
     def beginnings(self, survey: Survey, select: Selection, facts: TopicFacts) -> Callable[[Plan], Plan] | None:
         """Find the logs that can only begin after their remote part; return a function that adds them to a plan, None
-        if there are none (`RemoteLogSource.beginnings`).
+        if there are none (`RemoteLogSource.beginnings`). Raises the errors of `beginnings_in`.
         """
         beginnings = beginnings_in(survey, self.tier, select, facts)
         return partial(with_beginnings, found=beginnings) if beginnings else None

@@ -27,12 +27,12 @@ class Flaws(Struct, frozen=True):
 
 
 def flaws_of(logs: Mapping[int, ReplicaLog], limits: Limits) -> Flaws:
-    """Count the places that consumers cannot read in each broker's copy; `logs` are the copies of one partition. No
-    places are returned if fewer than two copies have a directory.
+    """Count the places that consumers cannot read in each broker's copy; `logs` are the copies of one partition. Return
+    `Flaws()` if fewer than two copies have a directory.
 
-    The damage of a copy counts only if the first of it lies below the end offset that the broker's own start leaves.
-    Copies are read from disk; batches are decompressed only if copies differ there. A copy that cannot be read counts
-    as one place. Raises `StorageError` if a copy that was read cannot be read again.
+    Damage in a copy counts only if it begins below the end offset that the broker's own start leaves. Copies are read
+    from disk; batches are decompressed only if copies differ there. A copy that cannot be read counts as one place.
+    Raises `StorageError` if a copy cannot be read again after the first reading.
     """
     paths = {log.path: node for node, log in logs.items() if log.path is not None and is_directory(log.path)}
     if len(paths) < 2:

@@ -56,7 +56,7 @@ class KRaftMemory(Memory):
 
     def __post_init__(self) -> None:
         """Set `first_step`, the beginning of a sentence that a list of brokers completes. It advises to start the
-        controllers alone only if a majority of them are not brokers too.
+        controllers before the brokers if a majority of the voters are controllers only.
         """
         alone = len(self.voters - self.brokers) > len(self.voters) // 2
         wait = "wait for longer than broker.session.timeout.ms"
@@ -300,8 +300,9 @@ def _same(first: MetadataImage, second: MetadataImage) -> bool:
 
 
 def _able(quorum: Quorum, findings: list[Finding]) -> list[QuorumLog]:
-    """Return the copies with which a controller may be elected. If the usable copies are those of fewer voters than a
-    majority, return only the best copy, and append a finding to `findings`.
+    """Return the logs of the controllers that may be elected: those which at least a majority of the voters is not
+    ahead of. Only logs of voters without a `refusal` count. If these voters are fewer than a majority, return only the
+    best log, and append a finding to `findings`.
     """
     logs = [survivor.log for survivor in quorum.survivors]
     voters = [log for log in logs if log.is_voter and log.refusal is None]

@@ -157,13 +157,13 @@ def read_brokers(
     on_progress: OnProgress | None = None,
     findings: list[Finding],
 ) -> dict[int, BrokerDisks]:
-    """Simulate the start of each broker on its directories; return the result by broker id. Nothing on disk is changed.
+    """Simulate the start of each broker on its directories; return the result by broker id, in ascending order. Nothing
+    on disk is changed.
 
     `beside` are further directories of a broker, which are empty or name no broker. `config` are the broker's settings.
-    A broker with a directory that cannot be read gets a `refusal`, and is assumed to stay down; no exception is raised
-    for that. `jobs` is the number of worker processes, `on_progress` is called with a `ProgressState`. Findings are
-    appended to `findings`. Raises `UsageError` for an invalid setting, `StorageError` if the metadata log cannot be
-    read.
+    A broker with a directory that cannot be read gets a `refusal` and a finding, and is assumed to stay down. `jobs` is
+    the number of worker processes, `on_progress` is called with a `ProgressState`. Findings are appended to `findings`.
+    Raises `UsageError` for an invalid setting, `StorageError` if the metadata log cannot be read.
     """
     brokers: dict[int, BrokerDisks] = {}
     workers = Workers(jobs, on_progress)
@@ -185,8 +185,8 @@ def read_brokers(
 def _ask_node(disks: BrokerDisks, rules: Rules, findings: list[Finding]) -> None:
     """Simulate the start of the whole node without its logs, and change `disks`. If no release starts, set `refusal`.
     Otherwise remove the directories that go offline, with their logs, and add promoted `-future` logs to `logs`. Add a
-    sentence to `lost_by_start` for each loss: by what a start does to `-future`, `-delete` and `-stray` directories, by
-    logs older than the metadata, and by lost directories.
+    sentence to `lost_by_start` for each loss: a `-future`, `-delete` or `-stray` directory that the start changes or
+    removes, a log older than the metadata, or a lost directory.
 
     Findings are appended to `findings` if the broker never starts, if `lost_by_start` is not empty, or if a directory
     goes offline. Raises `StorageError` if the metadata log cannot be read.
@@ -331,7 +331,9 @@ def _log(
 
 
 def topic_id_of(directory: str) -> str | None:
-    """Return the topic id in a partition directory's `partition.metadata`; None if it has none or cannot be read."""
+    """Return the topic id in a partition directory's `partition.metadata`; None if the file is missing, malformed or
+    cannot be read.
+    """
     with suppress(StorageError, FormatError):
         return decode_partition_metadata(
             read_small(os.path.join(directory, PARTITION_METADATA), _METADATA_BYTES)

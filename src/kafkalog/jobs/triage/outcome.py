@@ -115,8 +115,9 @@ class PartitionTriage(Struct, kw_only=True):
         return any(self.losses.values())
 
     def lost_under(self, leader: int) -> int:
-        """Return the number of offsets of a best copy that are lost if `leader` leads: the most of any best copy whose
-        broker is up. 0 if `leader` has a best copy, or no log and does not begin an empty one.
+        """Return the number of offsets that best copies lose if `leader` leads: the largest number of any best copy
+        whose broker is up, 0 if none loses any. Also return 0 if `leader` has a best copy, or if it has no log and does
+        not begin an empty one.
         """
         log = self.log_under(leader)
         if log is None or leader in self.best:

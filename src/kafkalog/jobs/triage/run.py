@@ -111,9 +111,9 @@ def triage(
 
     `paths` are log directories of all brokers and controllers, or their parents, or ZooKeeper's data directory. A
     directory that is missing, cannot be read, or has no data of Kafka, is reported as a finding, and its broker is
-    assumed to stay down. `start_order` names brokers in the order in which they will be started: each one when the
-    previous one is up, after the controllers alone have ended all old sessions. Without it brokers and controllers
-    start in any order. `config` are settings of the controllers and brokers.
+    assumed to stay down. `start_order` names brokers in the order in which they will be started: controllers run alone
+    until all old sessions have ended, and then each broker is started when the previous one is up. Without it brokers
+    and controllers start in any order. `config` are settings of the controllers and brokers.
 
     Raises `UsageError` if none of the paths exists, for files and partition directories, if none has the metadata that
     names the replicas, for unknown or repeated brokers, for an invalid setting, and if everything selected is excluded;
@@ -229,9 +229,9 @@ def _unread(path: str, why: str) -> Finding:
 
 
 def _refuse_live(shelf: Shelf, findings: list[Finding]) -> dict[int, str]:
-    """Raise `RecoveryRefused` if a broker is running on one of the directories. Append a finding to `findings` for each
-    directory whose lock cannot be examined, and return the error texts by broker id: one for each broker, the last if
-    it has several such directories. Directories without a broker id only get the finding.
+    """Raise `RecoveryRefused` if a broker is running on one of the directories. If the lock of a directory cannot be
+    examined, append a finding to `findings`. Return the errors of such directories by broker id: the last one if a
+    broker has several, none for a directory without a broker id.
     """
     unexamined = {}
     for log_dir in shelf.log_dirs:
@@ -460,9 +460,9 @@ def _scored(
     memory: Memory,
     disks: Mapping[int, BrokerDisks],
 ) -> list[tuple[int, int, int, tuple[int, ...]]]:
-    """Return a tuple for each order of starts: the largest number of offsets of best copies that may be lost, the
-    number of partitions that may not get a best leader or are better merged, the order's number, and the order. Numbers
-    count from `first`.
+    """Return a tuple for each order of starts, in the order of `orders`. It has the number of offsets that may be lost
+    (the sum of each partition's largest loss), and the number of partitions that may not get a best leader or are
+    better merged. Then follow the order's number, counted from `first`, and the order.
     """
     scored = []
     for number, order in enumerate(orders, first):

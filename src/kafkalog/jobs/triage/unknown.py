@@ -87,8 +87,8 @@ def unknown_partitions(
 
 
 def _bounds(partition: Partition, disks: BrokerDisks | None) -> tuple[int, int]:
-    """Return log start offset and log end offset: as the broker's simulated start leaves them; if it does not load the
-    log, as they are on disk. The end equals the start if the log cannot be read.
+    """Return log start offset and log end offset: as the broker's simulated start leaves them, or as they are on disk
+    if the start does not load the log. The end equals the start if the log cannot be read.
     """
     key = partition.topic or "", partition.partition or 0
     log = None if disks is None else disks.logs.get(key)

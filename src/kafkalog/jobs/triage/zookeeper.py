@@ -167,10 +167,11 @@ def zookeeper_memory(
 
 
 def _of_one_cluster(servers: list[_Server], of_brokers: str | None, findings: list[Finding]) -> list[_Server]:
-    """Return the servers without those of other clusters than `of_brokers`, and append a finding for each removed
-    server to `findings`. A server whose cluster is unknown is kept. If every server is of another cluster, all are
-    returned without findings. If `of_brokers` is None, all are returned; `RecoveryRefused` is raised if there are
-    several servers of several clusters.
+    """Return the servers of the cluster `of_brokers`, and the servers whose cluster is unknown; append a finding for
+    each other server to `findings`. If every server is of another cluster, all are returned without findings.
+
+    If `of_brokers` is None, all are returned. `RecoveryRefused` is raised then if there are several servers with
+    different cluster ids; a cluster without an id counts as different too.
     """
     named = [(server, set(_clusters(server[1].tree).values())) for server in servers]
     if of_brokers is None:
@@ -215,8 +216,8 @@ def _read(paths: Sequence[str], findings: list[Finding]) -> list[_Server]:
 
 def _servers(paths: Sequence[str], failed: list[StorageError | UsageError]) -> list[ZooKeeperDirectory]:
     """Return an opened server for each path. If exactly one of them has only transaction logs (dataLogDir) and exactly
-    one has only snapshots (dataDir), these two are opened together as one server, which comes last. A path that cannot
-    be opened is skipped, and its error is appended to `failed`.
+    one has only snapshots (dataDir), these two are opened together as one server, which comes last. What cannot be
+    opened is left out, and its error is appended to `failed`.
     """
     servers = []
     for path in paths:

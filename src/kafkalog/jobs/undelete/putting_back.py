@@ -209,10 +209,10 @@ class _Making:
 
     def take(self, remains: Remains) -> None:
         """Restore one partition in the tree: rename its deleted segments, or its directory, which replaces an empty
-        partition. The topic id of the directory is changed if another one is known. Its recovery point becomes 0, and
-        its entry in the log-start checkpoint is removed. Adds to `taken`, and may add to `left` and `notes`. Raises
-        `RecoveryRefused` if no segment fits, if another partition with data is in the place, or if a broker would not
-        accept the directory.
+        partition. The directory gets another topic id if `topic_id` determines one. The partition's recovery point
+        becomes 0, and its entry in the log-start checkpoint is removed. Adds to `taken`, and may add to `left` and
+        `notes`. Raises `RecoveryRefused` if no segment fits, if another partition with data is in the place, or if a
+        broker would not accept the directory.
         """
         target = self.target_of[remains.directory]
         if remains.kind is RemainsKind.SEGMENTS:

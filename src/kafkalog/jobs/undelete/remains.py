@@ -338,7 +338,8 @@ def _judged(
     segments: tuple[RemainsSegment, ...],
 ) -> Remains:
     """Return the `Remains` of a directory: kind, the effect of restoring it, and the reason if it cannot be restored.
-    With `run_id` it is in a quarantine, and can only be extracted. `files` are the names of files by directory.
+    With `run_id` it is in a quarantine, and can only be extracted. `files` are the names of files by directory. Raises
+    `StorageError` if a log cannot be read.
     """
     outcome: str
     why_not: str | None
@@ -411,8 +412,8 @@ def _of_segments(live: LiveLog, segments: Sequence[RemainsSegment]) -> tuple[str
 
 
 def fitting_segments(live: LiveLog, segments: Sequence[RemainsSegment]) -> list[RemainsSegment]:
-    """Return the segments that can be restored, in order: undamaged, not empty, completely below the first live
-    segment, and beginning after the last offset of the segment chosen before.
+    """Return the segments that can be restored, in the given order. They are undamaged, not empty and completely below
+    the first live segment, and each begins after the last offset of the one before it.
     """
     fitting: list[RemainsSegment] = []
     for segment in segments:

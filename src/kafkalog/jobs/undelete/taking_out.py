@@ -61,12 +61,12 @@ def undelete_into(request: Undelete, *paths: PathLike, target: PathLike) -> Take
     partitions were written, which offsets were lost and which segments were left out. Partitions that cannot be read
     are named in `unreadable` of the result.
 
-    Raises `UsageError` if `target` cannot be used, a path is none of the three below, or a name, topic id or setting is
-    impossible; `StorageError` if nothing can be read or `target` cannot be written. Raises `RecoveryRefused` if nothing
-    usable is found, if a partition was deleted several times or on several brokers and the request chooses none, or for
-    a pointer file that kafkalog did not write.
+    Raises `UsageError` if `target` cannot be used, a path is of another kind than `paths` allows, or a name, topic id
+    or setting is impossible; `StorageError` if nothing can be read or `target` cannot be written. Raises
+    `RecoveryRefused` if nothing usable is found, if a partition was deleted several times or on several brokers and the
+    request chooses none, or for a pointer file that kafkalog did not write.
 
-    * `request`: which topic, and as what it is written
+    * `request`: which topic is written, and under which name
     * `paths`: log directories, their parents, or partition directories, which stand for their log directories
     * `target`: the new log directory
     """

@@ -26,7 +26,7 @@ def plan_undelete(request: Undelete, *paths: PathLike) -> list[UndeletePlan]:
     """Return what `undelete` would do: a plan for each log directory that has deleted data of the topic. Reads only.
     Raises `RecoveryRefused`, `UsageError` and `StorageError` as `undelete` does.
 
-    * `request`: which topic, and as what it is restored
+    * `request`: which topic is restored, and under which name
     * `paths`: log directories, their parents, or partition directories, which stand for their log directories
     """
     with ExitStack() as stack:
@@ -39,18 +39,19 @@ def undelete(
     """Restore deleted data of a topic in place; return a result for each log directory that had some.
 
     `-delete` and `-stray` directories get their live names, and `.deleted` segments return to their partition; the
-    other files that a broker needs are rebuilt. All locks are acquired before anything is planned, and a refusal
-    changes nothing. The topic's id is taken from the metadata log, which may be in any directory of the broker. `undo`
-    reverses the restoration.
+    other files that a broker needs are rebuilt. All locks are acquired before anything is planned, and a refused plan
+    changes nothing. If changing a later directory fails, those before it stay changed, and the error names them. The
+    topic's id is taken from the metadata log, which may be in any directory of the broker. `undo` reverses the
+    restoration.
 
-    Raises `RecoveryRefused`, with nothing changed, if there is nothing to restore, if a partition was deleted several
-    times and the request chooses none, if a directory is locked, if the place is occupied, if a log is damaged, if the
-    cluster does not know the topic, if an execution was interrupted, or if `expected` no longer fits. Raises
-    `UsageError` for a path that is none of the three below, an impossible name or topic id, another name for segments
-    of a live partition, or an expected plan of a directory that is not among the paths. Raises `StorageError` if a file
-    cannot be read or written; directories that were done before stay changed.
+    Raises `RecoveryRefused` if there is nothing to restore, if a partition was deleted several times and the request
+    chooses none, if a directory is locked, if the place is occupied, if a log is damaged, if the cluster does not know
+    the topic, if an execution was interrupted, or if `expected` no longer fits. Raises `UsageError` for a path of
+    another kind than `paths` allows, an impossible name or topic id, another name for segments of a live partition, or
+    an expected plan of a directory that is not among the paths. Raises `StorageError` if a file cannot be read or
+    written.
 
-    * `request`: which topic, and as what it is restored
+    * `request`: which topic is restored, and under which name
     * `paths`: log directories, their parents, or partition directories, which stand for their log directories
     * `expected`: what `plan_undelete` returned: nothing is done if a directory has changed since, or if a plan is for
       another request
@@ -112,8 +113,8 @@ class _Planning:
 
     def plan(self, root: str) -> UndeletePlan | None:
         """Plan for one log directory. Return None if it has no deleted data of the topic or, with `hold`, only
-        directories that are `-stray` already. The refusal is kept for `joined`: one about `-stray` directories before
-        any other.
+        directories that are `-stray` already. The reason for None is kept for `joined`; a reason about `-stray`
+        directories is preferred.
 
         Raises `RecoveryRefused` if the data cannot be restored, `UsageError` if deleted segments of a live partition
         are to be restored under another topic name, and `StorageError` if a directory of the topic cannot be read.

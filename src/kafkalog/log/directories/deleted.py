@@ -66,8 +66,8 @@ def below_log_start(partition: Partition) -> Partition | None:
 
 
 def deleted_partitions(inventory: Inventory) -> tuple[Partition, ...]:
-    """Return the deleted data of an inventory as partitions, in its order; empty if there is none. A directory may give
-    several partitions:
+    """Return the deleted data of an inventory as partitions, in the order of the inventory; empty if there is none. A
+    directory may give several partitions:
 
     (1) A `-delete` or `-stray` directory is returned unchanged. (2) A directory with `.deleted` segments gives a
     partition of only those segments. (3) A live directory with segments below its log start offset gives the view of

@@ -371,9 +371,9 @@ def _duplicates(directories: Iterable[tuple[str, PartitionName]]) -> list[Findin
 
 
 def of_topics_not_recreated(high_watermarks: Offsets, directories: Iterable[str]) -> Offsets:
-    """Return the high watermarks except for partitions that have both a live and a `-delete` directory among the names
-    `directories`. A broker writes its high watermarks every five seconds, so the one of such a partition may still
-    belong to the deleted topic of this name.
+    """Return the high watermarks, except for partitions that have both a live and a `-delete` directory. `directories`
+    are the names of directories. A broker writes its high watermarks only every five seconds: for such a partition they
+    may still belong to the deleted topic of the same name.
     """
     names = [name for name in map(parse_partition_directory, directories) if name is not None]
     live, deleted = (

@@ -228,7 +228,9 @@ class Follower:
 
     @staticmethod
     def _still_there(mark: _Mark, segment: Segment) -> bool:
-        """Whether the marked batch is unchanged: the log was not truncated or rewritten below it."""
+        """Whether the marked batch is unchanged: the log was not truncated or rewritten below it. Raises `StorageError`
+        if the log cannot be read.
+        """
         with segment.open() as source:
             batch = next(iter(Scanner(source, position=mark.start, end=mark.end)), None)
         return batch is not None and (batch.last_offset, batch.header.crc) == (mark.last_offset, mark.crc)
@@ -270,7 +272,7 @@ class Follower:
 
     def _passed(self, segment: Segment, source: Source, position: int, finding: Finding, expected: int) -> None:
         """Record damage at byte `position` of a segment, in which a transaction may have ended. `expected` is the
-        offset that should have come there. Raises `StorageError` if the log cannot be read.
+        offset that a sound batch at this position would have. Raises `StorageError` if the log cannot be read.
         """
         self._damaged_from = expected if self._damaged_from is None else min(self._damaged_from, expected)
         head = bytes(source.read(position, BATCH.size))

@@ -137,7 +137,7 @@ class RefusedId(Struct, frozen=True):
 
 def refused_id(meta: MetaProperties, directory: str, *, has_topic_ids: bool) -> RefusedId | None:
     """Return the first id in a `meta.properties` that makes Kafka 4.1 refuse to start, with Kafka's error message and
-    an explanation. Return None if Kafka starts. The ids are checked in Kafka's order: an invalid directory id
+    an explanation; None if none does. The ids are checked in Kafka's order: an invalid directory id
     (`MetaProperties.Builder`), a reserved one (`MetaPropertiesEnsemble.verify`), a missing node id, a missing cluster
     id (`KafkaRaftServer.initializeLogDirs`). A missing directory id is accepted.
 

@@ -46,7 +46,7 @@ class Inventory(Struct, frozen=True, kw_only=True):
     paths: tuple[str, ...]
     log_dirs: tuple[LogDir, ...]
     standalone: tuple[Partition, ...]
-    """partition directories and segment files that were named themselves and are in none of the log directories"""
+    """partition directories and segment files that were named, except live data inside another named path"""
     unreadable: tuple[Finding, ...] = ()
     """findings about paths that cannot be read at all"""
 
@@ -154,7 +154,7 @@ class Inventory(Struct, frozen=True, kw_only=True):
 
     def findings_together(self) -> list[Finding]:
         """Return the findings that can only be made from all directories together: partitions that are in several, and
-        ids that do not match.
+        ids that do not match. Raises `StorageError` if a request to an object store fails.
         """
         return self.duplicate_findings() + identity_findings(self.log_dirs)
 
@@ -172,8 +172,9 @@ class Inventory(Struct, frozen=True, kw_only=True):
         self, replica: PathLike | None = None, select: Selection = ALL, wants: Wants = every
     ) -> tuple[Partition, ...]:
         """Return the partitions that a consumer would read, as far as `select` and `wants` accept them. First come the
-        live topic-partitions of the log directories, each once, then the partition directories and segment files that
-        the caller named. A segment file in no partition directory is returned only if `select` is `ALL`.
+        live topic-partitions of the log directories, each once. Then come the partition directories and segment files
+        that the caller named, except those inside another named path. A segment file in no partition directory is
+        returned only if `select` is `ALL`.
 
         If several directories have one topic-partition, `replica` chooses among them: `"longest"`, or the path of one
         of them or of its log directory. Without a choice, or if it does not match exactly one, raises `ReplicaError` (a
@@ -189,10 +190,11 @@ class Inventory(Struct, frozen=True, kw_only=True):
     def all_readable(
         self, replica: PathLike | None = None, select: Selection = ALL, wants: Wants = every
     ) -> tuple[Partition, ...]:
-        """Return the partitions of `readable`, and also the partitions that `select` or `wants` rejects. If several
-        directories have a rejected topic-partition, all of them are returned. Raises `ReplicaError` if a chosen
-        topic-partition is in several directories and `replica` matches not exactly one of them, `UsageError` if
-        `replica` does not exist, `StorageError` if the end of a log cannot be read.
+        """Return the partitions of `readable`, and also those that `select` or `wants` rejects. A rejected
+        topic-partition in several directories is returned from each of them. Raises `ReplicaError` if a chosen
+        topic-partition is in several directories and `replica` does not match exactly one. Raises `UsageError` if
+        `replica` does not exist, `StorageError` if the end of a log cannot be read or a request to an object store
+        fails.
         """
         several = self.duplicates()
         chosen = {
@@ -378,7 +380,7 @@ def open_all(
 
 def is_missing(path: str) -> bool:
     """Whether a log directory may be missing here: the path does not exist, or is a directory without entries other
-    than `lost+found`, as after a lost mount.
+    than `lost+found`, as after a lost mount. Raises `StorageError` if the path cannot be examined.
     """
     if not exists(path):
         return True

@@ -385,7 +385,7 @@ class Partition:
 
     def last_stable_offset(self) -> int:
         """Return the first offset of the earliest open transaction, but at least the log start offset; the log end
-        offset if none is open.
+        offset if none is open. Raises `StorageError` if a file cannot be read.
         """
         return self.transactions().last_stable_offset
 
@@ -429,15 +429,15 @@ class Partition:
         reset: Reset | None = None,
         limits: Limits = DEFAULT_LIMITS,
     ) -> Chunk:
-        """Return a chunk of whole batches from `offset` on, as a consumer fetches it. It has at most `max_bytes` bytes;
-        if the first batch is larger, this size is doubled until the batch fits, up to `max_chunk_bytes`. It ends with
-        its segment, and before damage. At the log end offset the chunk is empty. The log may be read to find its end;
-        pass `end_offset` if it is known.
+        """Return a chunk of whole batches, as a consumer fetches it, beginning with the batch that contains `offset` or
+        with the next one. The chunk has at most `max_bytes` bytes; if the first batch is larger, this size is doubled
+        until the batch fits, up to `max_chunk_bytes`. The chunk ends with its segment, and before damage. At the log
+        end offset it is empty. The log may be read to find its end; pass `end_offset` if it is known.
 
-        For an offset outside the log, reading begins at the start or the end, as `reset` says. Without `reset`,
-        `OffsetOutOfRangeError` is raised. Damage at the offset raises `FormatError`. A first batch of more than
-        `max_chunk_bytes` raises `LimitExceeded`. Raises `UsageError` for invalid sizes, `StorageError` if the log
-        cannot be read.
+        For an offset outside the log, reading begins at the start or the end of the log, as `reset` says; the chunk's
+        `offset` shows where. Without `reset`, `OffsetOutOfRangeError` is raised. Damage at the offset raises
+        `FormatError`. A first batch of more than `max_chunk_bytes` raises `LimitExceeded`. Raises `UsageError` for
+        invalid sizes, `StorageError` if the log cannot be read.
         """
         from kafkalog.log.reading.fetch import fetch  # loaded here, because most readers do not need it
 
@@ -453,7 +453,8 @@ class Partition:
 
     def offsets_before(self, timestamp: int, max_count: int) -> list[int]:
         """Return at most `max_count` base offsets, descending, of the segments last modified at or before `timestamp`
-        (ms); see the function `offsets_before`.
+        (ms); see the function `offsets_before`. Raises `StorageError` if a file cannot be read, `UsageError` for an
+        invalid `max_count` or `timestamp`.
         """
         return offsets_before(self, timestamp, max_count)
 

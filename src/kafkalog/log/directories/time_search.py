@@ -43,11 +43,12 @@ def looking_for_timestamp(
     limits: Limits = DEFAULT_LIMITS,
     look: Look | None = None,
 ) -> Sliced[OffsetAndTimestamp | None]:
-    """Generator that yields None between reads, so that the caller can pause. Its return value is the first record from
-    the log start offset on with `timestamp` (ms) or a later one; None if there is none. Control records do not count,
-    nor do records with repeated offsets, which readers skip, nor batches that no segment can have. If a batch has a
-    wrong base offset, the right one is returned: the one that continues the batches before it. Timestamps of remote
-    segments that are not known yet are assumed to rise from segment to segment.
+    """Return a generator that yields None between reads, so that the caller can pause. Its return value is the first
+    record, from the log start offset on, whose timestamp is at least `timestamp` (ms since 1970); None if there is
+    none, or if damage ends the search. The search skips control records, and what readers skip too: records with
+    repeated offsets, and batches that cannot be in their segment. If a batch has a wrong base offset, the returned
+    offset is corrected: the batch continues the ones before it. Timestamps of remote segments that are not known yet
+    are assumed to rise from segment to segment.
 
     `look` searches a batch that may hold the record (default: `first_since`). Damage before the record raises
     `FormatError`. If `findings` is a list, the damage is appended to it instead and ends the search. With

@@ -157,8 +157,8 @@ class HeldFiles:
             return True
 
     def passed(self, path: str) -> None:
-        """Record that a file will not be read again: close it, or let its last reader close it, and open later files
-        instead.
+        """Record that a file will not be read again, and open later files in its place. The file is closed now, or by
+        its last reader if it is being read.
         """
         with self._alone():
             self._drop(path)

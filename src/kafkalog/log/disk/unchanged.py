@@ -20,7 +20,7 @@ State = tuple[int, int, int, int]
 
 def settled_state(path: str) -> State | None:
     """Return device, inode, size and modification time (ns) of a file; None if it does not exist or was modified within
-    the last second.
+    the last second. Raises `StorageError` if the file cannot be examined.
     """
     status = status_of(path)
     if status is None or status.st_mtime_ns >= time.time_ns() - SETTLED_NS:

@@ -250,9 +250,9 @@ class RecordReader:
 
     def _one(self, batch: RecordBatch, low: int, high: int) -> Iterator[OfBatch]:
         """Decode a batch. Yield it with its records from offset `low` to `high` (exclusive), or nothing if there are
-        none. If there is a fault inside the batch, it is reported after that. With `on_damage="skip"` the finding is
-        added to `findings`. Otherwise it is recorded as the end of the scan, and `_is_damaged` is set; the caller then
-        stops, except with `all_records`.
+        none. Then report a fault inside the batch. With `on_damage="skip"` the finding is added to `findings`.
+        Otherwise it is recorded as the end of the scan, and `_is_damaged` is set; the caller then stops, except with
+        `all_records`. An unknown compression is reported once: the finding from the header is removed.
         """
         decoded = decode_batch(batch, limits=self._limits)
         records = _between(decoded.records, low, high)

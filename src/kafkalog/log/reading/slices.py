@@ -284,13 +284,13 @@ class SliceReader:
         return Damage(finding=finding, start=start, end=end, next_offset=self.next_offset, goes_on=True)
 
     def _batch(self, batch: RecordBatch) -> Iterable[pa.RecordBatch | Damage]:
-        """Advance the cursor past `batch`, and the selection unless the batch ends reading. Return an iterable of the
-        Arrow batches that it completes and the damage in it, usually empty. Its rows are added during iteration. Faults
-        in its header come with a later flush. A batch that is not selected adds no rows.
+        """Advance the cursor past `batch`, and the selection unless the batch ends reading. Return an iterable, usually
+        empty, of the Arrow batches that are now complete and of the damage in them. The rows of `batch` are added
+        during iteration; there are none if it is not selected. Faults in its header are yielded by a later flush.
 
-        If the batch ends reading or belongs to an undecided transaction, the iterable has the rows collected before,
-        and then damage in place of its own rows. If it ends reading and no offset from there on is selected, the
-        iterable is empty, and iteration ends the selection.
+        If the batch ends reading or belongs to an undecided transaction, its own rows are not added: the iterable has
+        the rows collected before, and then damage. If the batch ends reading and no offset from there on is selected,
+        the iterable is empty, and iteration ends the selection.
         """
         cursor = self._cursor
         expected = cursor.next_offset

@@ -143,9 +143,9 @@ class StaysOpen:
         self, name: str, segments: Iterable[Segment], first_offset: int, why: str | None, *, patient: bool = True
     ) -> str | None:
         """Return the sentence `name: why` if it should be reported now; otherwise None. `why` explains why the
-        committed data of the log called `name` ends at `first_offset`; None if it does not end early. Each first offset
-        of a log is reported once, which is remembered. With `patient`, nothing is reported while one of the log's files
-        was modified within the last 60 seconds.
+        committed data of the log called `name` ends at `first_offset`; None if it does not end early. A first offset is
+        not reported again until the log has had another one. With `patient`, nothing is reported while one of the log's
+        files was modified within the last 60 seconds.
         """
         if why is None or self._told.get(name) == first_offset:
             return None
@@ -222,11 +222,11 @@ class TransactionTracker:
             self.damaged(damage)
 
     def take(self, run: AnyRun, segment: Segment | None = None, *, end: int = NO_END) -> None:
-        """Update the state from a run of batches. Batches that begin at `end` or later are ignored. Batches that end
-        below an offset already reached are ignored too, because they repeat offsets. `segment` is the file in findings
-        about unreadable markers.
+        """Update the state from a run of batches. Batches that begin at `end` or later are ignored, and so are batches
+        that end below an offset already reached, because they repeat offsets. `segment` is the file in findings about
+        unreadable markers.
 
-        If `begin` got a known state, it replaces the state derived so far when its offset is reached.
+        If `begin` was called with a known state, this state replaces the one derived so far when its offset is reached.
         """
         for part in (run,) if self._known is None else run.split_at_offset(self._known.offset):
             for batch in part.of_transactions():

@@ -181,8 +181,8 @@ class ContentSource:
         return end
 
     def read_into(self, position: int, target: memoryview) -> int:
-        """Read up to `len(target)` bytes from `position` into the start of `target`; return the number of bytes read,
-        which is smaller only at the end of the content or if an original file has become shorter. Raises `StorageError`
+        """Read up to `len(target)` bytes from `position` into the start of `target`; return the number of bytes read.
+        It is smaller only at the end of the content, or if an original file has become shorter. Raises `StorageError`
         if an original file cannot be read.
         """
         if isinstance(self._only, Slice):

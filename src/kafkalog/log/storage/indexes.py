@@ -298,7 +298,8 @@ class TransactionIndex:
 
     def sanity_check(self) -> None:
         """Raise for the first bad entry: `CorruptIndexError` if its last offset is below the segment's base offset,
-        `KafkaError` if the high byte of its version is 1 to 127. Writes pending entries first.
+        `KafkaError` if the high byte of its version is 1 to 127. Writes pending entries first. Raises `StorageError` if
+        the file cannot be read or written.
         """
         for _number, entry in self._entries():
             if entry.last_offset < self._base_offset:

@@ -168,7 +168,7 @@ class LogSegment:
         batches to `producers` and `epochs`. With `keeps_log`, `LogLossError` is raised instead of truncating, and a
         full index gets no further entries.
 
-        Raises another `JavaError` of the broker, with the batch's position, such as `OffsetOverflowError`,
+        Raises any other `JavaError` of the broker, with the batch's position, such as `OffsetOverflowError`,
         `FullIndexError` or an error of producer state; the indexes are then incomplete.
         """
         offset_index, time_index = self.offset_index, self.time_index
@@ -218,9 +218,9 @@ class LogSegment:
 
     def read(self, offset: int, max_size: int, max_position: int | None = None) -> tuple[int, int] | None:
         """Return byte position and size of the range that a broker's read from `offset` returns; nothing is read from
-        this range. Return None if no batch has this offset or a higher one. The range begins with a whole batch, has at
-        most `max_size` bytes and ends at or before `max_position` (None: end of the log). Its last batch may be
-        incomplete.
+        this range. Return None if no batch has this offset or a higher one. The range begins with the batch that
+        contains `offset`, or with the next one. It has at most `max_size` bytes and ends at or before `max_position`
+        (None: end of the log). Its last batch may be incomplete.
 
         Raises `IllegalArgumentError` if the batch begins after `max_position` and `max_size` is not 0, `JavaError` for
         a malformed batch.
@@ -363,9 +363,9 @@ class LogSegment:
         self._store.reserve(size)
 
     def should_roll(self, roll: RollParams) -> bool:
-        """Return whether the batches described by `roll` must go to a new segment. They must if the log would exceed
-        `max_segment_bytes`, if the segment has batches and is older than `max_segment_ms`, if an index is full, or if
-        the last offset does not fit the indexes.
+        """Return whether the batches described by `roll` must go to a new segment. This is so if the log would exceed
+        `max_segment_bytes`, if an index is full, or if the last offset does not fit the indexes. It is also so if the
+        segment has batches and is older than `max_segment_ms`.
 
         The age is the time from the first batch's largest timestamp to the largest timestamp to append. If the first
         batch has no timestamp, it is the time from the segment's creation to now. Raises `JavaError` if the first batch

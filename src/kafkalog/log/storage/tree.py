@@ -368,8 +368,8 @@ class Tree:
         return sorted(path for path in self.directories if "/" not in path and is_seen_by_java(path))
 
     def written_through(self) -> str | None:
-        """Return the original path of a dangling symbolic link that a written file has replaced; None if there is none.
-        If a directory was renamed, the link is looked for under its new name.
+        """Return the original path of the first dangling symbolic link in whose place a file was written; None if there
+        is none. If a directory was renamed, the file is looked for under its new name.
         """
         old_name = {new: old for old, new in self.renamed_directories}
         for path in self.links:
@@ -394,10 +394,10 @@ class Tree:
         return Literal(data) if self._spool is None else self._spool(data)
 
     def modified_ms(self, path: str) -> int:
-        """Return the modification time of a file in ms since 1970. It is the time that was set with `set_modified_ms`.
-        If none was set, and the content begins with bytes of an original file, it is the time of that original file.
-        Otherwise it is the time of the original file at `path`, or 0 if there was none. Raises `KeyError` if no time
-        was set and the file does not exist.
+        """Return the modification time of a file in ms since 1970. A time that was set with `set_modified_ms` comes
+        first. Otherwise, if the content begins with bytes of an original file, it is the time of this file. Otherwise
+        it is the time of the original file at `path`, or 0 if there was none. Raises `KeyError` if no time was set and
+        the file does not exist.
         """
         if path in self.times:
             return self.times[path]

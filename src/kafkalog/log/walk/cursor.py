@@ -86,7 +86,8 @@ class Cursor:
 
     def judge(self, batch: RecordBatch) -> BatchVerdict:
         """Return the verdict about the next batch and advance; set `found` to its findings. After a batch with the
-        verdict STOP, any offset is accepted, as after other damage: its own offsets prove nothing.
+        verdict STOP, any offset is accepted, as after other damage: its own offsets prove nothing. Raises
+        `StorageError` if the log cannot be read.
         """
         continuity, reached, is_at_base = self.continuity, self.next_offset, self.is_at_base
         self.found = continuity.check(batch, *self.behind(batch.header, batch.position + batch.size))
@@ -111,7 +112,7 @@ class Cursor:
 
     def behind(self, header: AnyHeader, end: int) -> tuple[int | None, int | None]:
         """Return the base offsets of the two headers after the next batch. An offset is None if it is not needed to
-        judge the batch, or cannot be read.
+        judge the batch, or cannot be read. Raises `StorageError` if the log cannot be read.
         """
         return offsets_behind(self._source, header, end, self.continuity)
 
@@ -141,7 +142,7 @@ class Cursor:
 
     def ended(self, walk: FinishedWalk, *, through_damage: bool, end: int | None = None) -> EndOfWalk:
         """Return how the log ends at bytes that are not a batch, and where it continues before byte position `end`
-        (None: the end of the file).
+        (None: the end of the file). Raises `StorageError` if the log cannot be read.
         """
         return end_of_walk(walk, self._resync, self._behind, through_damage=through_damage, end=end)
 

@@ -56,7 +56,9 @@ def _slot_before(index: Source, relative: int) -> int:
 
 
 def indexed_position(index: Source, *, base_offset: int, target: int) -> int:
-    """Return the position that the index has for `target`, unchecked; 0 if no entry is at or below it."""
+    """Return the position that the index has for `target`, unchecked; 0 if no entry is at or below it. Raises
+    `StorageError` if the index cannot be read.
+    """
     slot = _slot_before(index, target - base_offset) if target > base_offset else -1
     return _entry(index, slot).position if slot >= 0 else 0
 

@@ -172,8 +172,8 @@ class MissingOffsets:
             self._next_offset = max(self._next_offset, end)
 
     def run(self, run: AnyRun, limits: Limits = DEFAULT_LIMITS) -> None:
-        """Record all batches of a run, with the gaps between them, as if `batches` was called for each. `limits` bounds
-        the decompression of a v0 or v1 wrapper, whose first offset is inside it.
+        """Record all batches of a run and the gaps between them; calling `batches` for each batch has the same result.
+        `limits` bounds the decompression of a v0 or v1 wrapper, whose first offset is inside it.
         """
         columns = run.columns()
         if columns is None or len(run) == 1:
@@ -195,9 +195,10 @@ class MissingOffsets:
         return ends_beyond or run.first_offset < self._next_offset
 
     def _gap(self, first: int, following: int) -> None:
-        """Count a gap inside a segment, from offset `first` to the offset before `following`, and keep its range if it
-        is one of the first `MOST_GAPS`. It does not count if compaction may have made it, or if `following` is wrong,
-        because it is not below the next segment's base offset.
+        """Count a gap inside a segment, from offset `first` to the offset before `following`. The first `MOST_GAPS`
+        gaps are kept as ranges, without the offsets that compaction may have removed. The gap does not count if
+        compaction may have removed all of it, or if `following` must be wrong, because it is not below the next
+        segment's base offset.
         """
         is_beyond = self._next_base is not None and following >= self._next_base
         if following > self._cleaned_until and not is_beyond:

@@ -338,10 +338,10 @@ class Resync:
         return header.next_offset if is_next else None
 
     def _candidates(self, damaged_at: int) -> Callable[[Source, int, Expected], Iterator[int]]:
-        """Return the function that yields the positions of possible batches. If the log's first entry is v2, the
-        function looks for v2 batches only. If it is v0 or v1, the function looks for entries of any magic by their
-        offsets, because v2 batches may follow after an upgrade. If the first entry is the damaged one, the function
-        looks for both.
+        """Return the function that yields the positions of possible batches. If the log's first entry is v0 or v1, the
+        function looks for entries of any magic by their offsets, because v2 batches may follow after an upgrade.
+        Otherwise it looks for v2 batches only, by their magic byte. If the first entry is the damaged one, it looks for
+        both.
         """
         if damaged_at == 0:
             return _all_candidates
@@ -421,6 +421,8 @@ def _may_follow(last: AnyHeader, offset: int, magic: int, next_offset: int) -> b
 
 
 def _is_hole(source: Source, position: int) -> bool:
-    """Whether zeros are in place of a header, as on a disk that lost a write."""
+    """Whether zeros are in place of a header, as on a disk that lost a write. Raises `StorageError` if the log cannot
+    be read.
+    """
     end = min(position + BATCH.size, source.size)
     return next_data(source, position, end) == end or not any(source.read(position, end - position))

@@ -67,7 +67,9 @@ class Segment(Struct, frozen=True, kw_only=True):
     def scanner(
         self, *, position: int = 0, check_crc: bool = True, limits: Limits = DEFAULT_LIMITS
     ) -> Iterator[Scanner]:
-        """Return a context manager that gives a scanner of the log file, and closes the file at the end."""
+        """Return a context manager that gives a scanner of the log file, and closes the file at the end. Raises
+        `StorageError` if the file cannot be opened.
+        """
         with self.open() as source:
             yield Scanner(source, position=position, check_crc=check_crc, limits=limits)
 
@@ -78,7 +80,7 @@ class Segment(Struct, frozen=True, kw_only=True):
 
     def next_offset(self, limits: Limits = DEFAULT_LIMITS) -> int:
         """Return the offset after the last valid batch; the base offset if there is none. Scans from the last index
-        entry on.
+        entry on. Raises `StorageError` if the log cannot be read.
         """
         with self.open() as source:
             position = self.position_of(_BEYOND, source, limits=limits)

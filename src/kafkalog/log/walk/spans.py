@@ -83,11 +83,11 @@ def spans(
 def likely_spans(
     source: FileSource, segment: Segment, position: int, end: int, step: int, rows: int, next_base: int | None = None
 ) -> Iterator[Span]:
-    """Yield consecutive spans from the batch at byte `position` to `end` (exclusive). Each is determined only when it
-    is requested. The first span gets the segment's base offset as its first offset, whatever `position` is.
+    """Yield consecutive spans from the batch at byte `position` to `end` (exclusive). Each span is determined only when
+    it is requested. The first one gets the segment's base offset as its first offset, whatever `position` is.
 
-    Cuts come from the offset index and the headers at its positions. They are not proven: if the index is wrong, so are
-    they. Such spans have about `step` bytes, or fewer so that they hold at most about `rows` offsets. After the last
+    Cuts come from the offset index and the headers at its positions. They are not proven: a wrong index gives wrong
+    cuts. Such spans have about `step` bytes, or fewer so that they hold at most about `rows` offsets. After the last
     index entry, or from an entry that does not fit the log, all headers are read instead, and spans have at least
     `step` bytes with any number of offsets (`joined_spans`). Raises `StorageError` if the log cannot be read.
     """
@@ -246,10 +246,11 @@ def _between(positions: range, low: int, high: int) -> range:
 
 
 def _proved(source: Source, base_offset: int, entries: Iterable[OffsetEntry], limits: Limits) -> tuple[int, int] | None:
-    """Return byte position and base offset of the first index entry that the log proves; None if there is none. A v2
-    batch with a right checksum must begin at its position, end with its offset, and not begin below `base_offset`, the
-    one of the segment. Entries with position 0 are skipped. The proof is needed because no checksum covers the base
-    offset of a batch. Raises `StorageError` if the log cannot be read.
+    """Return byte position and base offset of the batch of the first index entry that the log proves; None if there is
+    none. A v2 batch with a right checksum must be at the entry's position. Its last offset must be the entry's offset,
+    and its base offset must not be below `base_offset`, the segment's own. Entries with position 0 are skipped. The
+    proof is needed because no checksum covers the base offset of a batch. Raises `StorageError` if the log cannot be
+    read.
     """
     for entry in entries:
         if not 0 < entry.position < source.size:

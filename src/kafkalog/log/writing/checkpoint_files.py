@@ -69,7 +69,7 @@ def forget(root: str, name: PartitionName) -> None:
 
 def clean_marker(root: str) -> bytes | None:
     """Return the content of the clean shutdown marker; None if there is no marker, that is, if not all partitions were
-    closed in order.
+    closed in order. Raises `StorageError` if it cannot be read, `LimitExceeded` if it is larger than 8 MiB.
     """
     try:
         return read_small(os.path.join(root, CLEAN_SHUTDOWN_FILE), DEFAULT_LIMITS.checkpoint_bytes)

@@ -161,7 +161,9 @@ class OpenedLog:
         return held.was_clean and not held.failed
 
     def _begin(self) -> None:
-        """Remove the clean shutdown marker of the log directory, if it has one that is still valid."""
+        """Remove the clean shutdown marker of the log directory, if it has one that is still valid. Raises
+        `StorageError` if that fails.
+        """
         if self._was_clean():
             checkpoint_files.unmark_clean(self._root)
 
@@ -293,7 +295,7 @@ class OpenedLog:
 
     @property
     def topic_id(self) -> str:
-        """Topic id as text; empty if the partition has none."""
+        """Topic id as text; empty if there is none. Raises `StorageError` if the directory cannot be listed."""
         metadata = self.partition().metadata
         return "" if metadata is None else metadata.topic_id
 
@@ -357,7 +359,8 @@ class OpenedLog:
 
     def offsets_before(self, timestamp: int, max_count: int) -> list[int]:
         """Return at most `max_count` base offsets, descending, of the segments last modified at or before `timestamp`
-        (ms); see the function `offsets_before`.
+        (ms); see the function `offsets_before`. Raises `StorageError` if a file cannot be read, `UsageError` for an
+        invalid `max_count` or `timestamp`.
         """
         with self._guard:
             partition, end = self.partition(), self._end

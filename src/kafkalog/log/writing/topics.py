@@ -63,8 +63,8 @@ def topic_id_beside(root: str, topic: str) -> str | None:
 
 
 def id_of_topic(topic_id: str | None) -> str:
-    """Return `topic_id` if it is valid; for None, a new random id. Raises `UsageError` unless it is the base64 form of
-    a UUID other than zero.
+    """Return `topic_id` if it is valid; for None, a new random id. Raises `UsageError` if `topic_id` is not the base64
+    form of a UUID, or is zero.
     """
     if topic_id is None:
         while True:

@@ -254,9 +254,9 @@ class Log(OpenedLog):
         True. Return False if the log ends at or below `offset`: only leader epochs without batches are removed then. If
         `offset` is below the first segment, everything is removed.
 
-        Segments after `offset` are renamed to `.deleted`. Checkpoints, leader epochs and producer state are adjusted,
-        and new batches get a higher leader epoch. Raises `UsageError` for a negative offset, `FormatError` if a
-        remaining segment cannot be opened or a batch in it is malformed, `StorageError` for I/O errors.
+        Segments that begin above `offset` are renamed to `.deleted`. Checkpoints, leader epochs and producer state are
+        adjusted, and new batches get a higher leader epoch. Raises `UsageError` for a negative offset, `FormatError` if
+        a remaining segment cannot be opened or a batch in it is malformed, `StorageError` for I/O errors.
         """
         if offset < 0:
             raise UsageError(f"cannot truncate to {offset}")

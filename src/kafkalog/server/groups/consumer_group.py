@@ -122,8 +122,8 @@ class ConsumerGroup(Struct, kw_only=True):
         `member`; does nothing if it has reached the target already. `owned` are the partitions that the member reports
         in this heartbeat, None if it reports none. `now` is in seconds.
 
-        First, assigned partitions that are not in the target are revoked. Until the member reports that it no longer
-        owns them, it gets nothing new; it must report this before `revoked_by`. Then it gets the epoch of the group and
+        First, assigned partitions that are not in the target are revoked. The member gets nothing new until it reports
+        in `owned` that it has given them up; it must do so before `revoked_by`. Then it gets the epoch of the group and
         the partitions of its target that no other member holds. If other members still hold some of the target,
         `is_waiting` is set.
         """

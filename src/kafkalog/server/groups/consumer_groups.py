@@ -187,9 +187,9 @@ class ConsumerGroups:
 
     @staticmethod
     def _replaced(group: ConsumerGroup, standing: ConsumerMember, body: Fields) -> ConsumerMember:
-        """Give the static member `standing` a new member id, which is the id in the request, or a random one if that is
-        empty; return the same object. The member keeps its assignment and target, and starts again at epoch 0. A
-        pending revocation is dropped. Changes the group.
+        """Give the static member `standing` the member id in the request, or a random one if that is empty; return the
+        same object. The member keeps its assignment and target, and starts again at epoch 0. A pending revocation is
+        dropped. Changes the group.
         """
         del group.members[standing.id]
         target = group.target.pop(standing.id, None)
@@ -247,9 +247,9 @@ class ConsumerGroups:
                 for name, each in numbers.items()]  # fmt: skip
 
     def check(self, group_id: str, member_id: str | None, epoch: int, version: int = _FIRST_COMMIT) -> Code:
-        """Return UNKNOWN_MEMBER_ID if group or member is unknown or `member_id` is None; else UNSUPPORTED_VERSION if
-        the request `version` is too old for such a group; else NONE if the member is at `epoch`, STALE_MEMBER_EPOCH if
-        not.
+        """Return UNKNOWN_MEMBER_ID if the group or the member is unknown, or `member_id` is None. Otherwise return
+        UNSUPPORTED_VERSION if the request `version` is too old for such a group. Otherwise return NONE if the member is
+        at `epoch`, STALE_MEMBER_EPOCH if not.
         """
         with self._lock:
             group = self._groups.get(group_id)

@@ -239,9 +239,9 @@ class Coordinator:
         return Later(poll, int(member.rebalance_s * 1000) + _GRACE_MS, Change.GROUPS, cancel)
 
     def heartbeat(self, request: Request) -> Fields:
-        """Answer `Heartbeat` of a member. NONE, and the member's session timer restarts; REBALANCE_IN_PROGRESS, if the
-        member must join again (the timer restarts too). Otherwise no timer restarts, and the error code says what is
-        wrong: INVALID_GROUP_ID, UNKNOWN_MEMBER_ID (also for an unknown group), FENCED_INSTANCE_ID or
+        """Answer `Heartbeat` of a member. The error code is NONE, or REBALANCE_IN_PROGRESS if the member must join
+        again; in both cases the member's session timer restarts. Otherwise no timer restarts, and the error code says
+        what is wrong: INVALID_GROUP_ID, UNKNOWN_MEMBER_ID (also for an unknown group), FENCED_INSTANCE_ID or
         ILLEGAL_GENERATION.
         """
         with self._lock:

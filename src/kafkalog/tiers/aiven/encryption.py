@@ -118,8 +118,8 @@ class SegmentCipher:
         self._aad = aad
 
     def decrypt(self, data: bytes) -> bytes:
-        """Return the plain bytes of a chunk or index, which is preceded by its 12-byte nonce and followed by the
-        16-byte tag. Raises `FormatError` if it is too short, damaged, or encrypted with another key.
+        """Return the plain bytes of a chunk or index. `data` is the 12-byte nonce, the encrypted bytes and the 16-byte
+        tag. Raises `FormatError` if `data` is too short, damaged, or encrypted with another key.
         """
         if len(data) < NONCE + TAG:
             raise FormatError(f"{len(data)} bytes are too few to be encrypted")

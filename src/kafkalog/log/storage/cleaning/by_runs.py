@@ -280,9 +280,8 @@ class _Kept:
         return is_read
 
     def _put(self, number: int, kept: LogBatch | RecordBatch | None) -> None:
-        """Set the bytes that replace batch `number` of the run in the output. They are the new bytes in `kept`
-        (`RecordBatch`), whose header replaces the batch's in `_table`, the batch's unchanged bytes (`LogBatch`), or
-        nothing (None).
+        """Set the replacement of batch `number` in the output. For a `RecordBatch` it is its new bytes, and its header
+        replaces the batch's in `_table`. For a `LogBatch` it is the unchanged bytes, for None nothing.
         """
         if isinstance(kept, RecordBatch):
             data = np.frombuffer(kept.data, np.uint8)
@@ -426,8 +425,8 @@ def _compressed(target: Bytes, starts: Int64s, sizes: Int64s, codec: int) -> tup
     """Compress the records of batches in `target`. `starts` are the positions of the batches, each with room for a v2
     header before its records; `sizes` are the bytes of the records alone.
 
-    Return three results: new memory with the batches one after another, each with a header of zeros; the positions of
-    the batches in it; and the sizes of their compressed records.
+    Return new memory with the batches one after another, each with a header of zeros. Return also the positions of the
+    batches in it, and the sizes of their compressed records.
     """
     pieces: list[bytes | memoryview] = []
     for start, size in zip((starts + BATCH.size).tolist(), sizes.tolist(), strict=True):

@@ -134,10 +134,10 @@ def dirty_part(log: CleanableLog, checkpoint: int | None, now_ms: int) -> Dirty:
 
 
 def _too_young(log: CleanableLog, first: int, now_ms: int) -> int:
-    """Return the base offset of the first inactive segment, from the one that contains offset `first` on, that is
-    younger than `min.compaction.lag.ms` by its largest timestamp (without timestamps: its modification time). Return an
-    offset above all others if there is none or the lag is 0. Raises `JavaError` if timestamps of a segment cannot be
-    read. Raises `StorageError` if a segment cannot be read.
+    """Return the base offset of the first inactive segment that is younger than `min.compaction.lag.ms`, from the one
+    that contains offset `first` on. The age counts from the largest timestamp, or from the modification time without
+    timestamps. Return an offset above all others if there is none or the lag is 0. Raises `JavaError` if timestamps of
+    a segment cannot be read. Raises `StorageError` if a segment cannot be read.
     """
     lag = log.settings.min_compaction_lag_ms
     if lag > 0:

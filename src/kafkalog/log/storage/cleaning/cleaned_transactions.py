@@ -54,9 +54,9 @@ class CleanedTransactions:
 
     def batch(self, batch: RecordBatch | LogBatch) -> bool:
         """Process the next data batch. Return True if it belongs to an aborted transaction, False if it belongs to
-        another transaction or to none. First, added aborted transactions that start at or below its last offset become
-        open. At the end, the batch's transaction is noted as having data. Raises `KafkaError` if the file ends within
-        the batch's header.
+        another transaction or to none. Aborted transactions that were passed to `add` and start at or below the batch's
+        last offset count as open from now on. The batch's transaction is noted as having data. Raises `KafkaError` if
+        the file ends within the batch's header.
         """
         self._begin_up_to(batch.last_offset)
         header = batch.header

@@ -17,8 +17,8 @@ def segment_groups(
     list if there are no segments. A segment joins the group before it on three conditions. The logs together have at
     most `segment_bytes`. The offset indexes together, and the time indexes together, have at most `index_bytes`. The
     segment's last possible offset is at most 2^31 - 1 above the group's base offset; as in Kafka, this does not apply
-    to an empty segment. It is the offset before the next segment's base offset, or before `upper_bound` for the last
-    segment. Otherwise the segment begins a new group, whatever its size.
+    to an empty segment. The last possible offset is the one before the next segment's base offset, or before
+    `upper_bound` for the last segment. Otherwise the segment begins a new group, whatever its size.
     """
     groups: list[list[LogSegment]] = []
     sizes = (0, 0, 0)

@@ -155,10 +155,10 @@ class _Claims:
         self.is_contradicted = False
 
     def batch(self, header: AnyHeader) -> None:
-        """Compare the claims with the next batch, and set `is_contradicted` in three cases: a claim's first offset is
-        in the batch, but its transaction cannot begin there; a claim's marker offset is in the batch, but the batch is
-        not a control batch of its producer or `is_marker_there` is False; or the batch is another marker of a claim's
-        producer, between the claim's first offset and its marker.
+        """Compare the claims with the next batch. `is_contradicted` becomes True in three cases. The batch contains a
+        claim's first offset, but the claimed transaction cannot begin there. The batch contains a claim's marker
+        offset, but is not a control batch of the claim's producer, or `is_marker_there` is False. The batch is another
+        marker of a claim's producer, between the claim's first offset and its marker.
         """
         if self._next_offset is not None and header.first_offset > self._next_offset:
             self._behind_gap = header.first_offset
