@@ -121,7 +121,7 @@ def roots_with_duplicates(roots: Sequence[str]) -> frozenset[str]:
 
 
 def refuse_duplicates(roots: Sequence[str]) -> None:
-    """Raise `RecoveryRefused` if a topic-partition is live in two of several log directories of one broker,
+    """Raise `RecoveryRefused` if a topic-partition is live in two of several log directories of one broker. Raise
     `StorageError` if a directory cannot be listed.
     """
     for duplicate in _duplicates(roots):

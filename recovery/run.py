@@ -78,7 +78,7 @@ def together(plans: Sequence[Plan], request: Recovery, rules: Mapping[str, Rules
     """Return the plans for several log directories, in order, with the results that need all of them: the predicted
     start of each node, and refusals for partitions that are live in two directories of one broker. `rules` are by log
     directory. The given plans are not changed. Raises `StorageError` if a file that a start reads, or a directory,
-    cannot be read, `UsageError` if the release asked about is not known.
+    cannot be read. Raises `UsageError` if the release asked about is not known.
     """
     return [replace(plan, request=request) for plan in tell_duplicates(with_nodes(plans, rules))]
 

@@ -127,7 +127,7 @@ def _planned(options: WriteOptions, staged: Sequence[Staged], job: str, *, overw
     have the new name and the inode of the existing directory; both are None for a new partition. Nothing is renamed.
 
     Lists the log directory; opens each log to append to, and closes it. Raises `UsageError` if a partition to replace
-    is a link or a file, `StorageError` for I/O errors, and the errors of `Log.open`, such as `FormatError` for a
+    is a link or a file. Raises `StorageError` for I/O errors, and the errors of `Log.open`, such as `FormatError` for a
     damaged log.
     """
     by_owner: dict[TopicPartition, list[tuple[str, list[tuple[int, int, int]]]]] = {}
@@ -302,8 +302,8 @@ def _name_of(partition: Planned) -> PartitionName:
 def _prove(options: WriteOptions, work: str, partition: Planned, path: str) -> None:
     """Check that the log at `path` may be truncated to the offset at which an unfinished commit began. The batches from
     there on, up to the first damage, must be the first batches that the commit staged in `work`. Raises
-    `RecoveryRefused` if one differs or if a staged file for the comparison is missing, `FormatError` if a staged batch
-    is damaged, `StorageError` if a file cannot be read.
+    `RecoveryRefused` if one differs or if a staged file for the comparison is missing. Raises `FormatError` if a staged
+    batch is damaged. Raises `StorageError` if a file cannot be read.
     """
     start = partition.start or 0
     written = read_partition(path, _name_of(partition), None).batches(start_offset=start, on_damage=STOP)

@@ -74,8 +74,8 @@ class ContentsReader(DataSourceReader):
         """Yield the Arrow batches of one task; none for Spark's placeholder of an empty plan. After the last batch, the
         first error in the data raises `FormatError` with mode FAILFAST; in other modes one warning counts the errors
         and shows the first three. Errors of `findings` and `segments` are in their rows instead. Raises `UsageError` if
-        a path no longer exists, `StorageError` if a file cannot be read, and for the state of a cluster the errors of
-        `cluster_rows`.
+        a path no longer exists. Raises `StorageError` if a file cannot be read, and for the state of a cluster the
+        errors of `cluster_rows`.
         """
         if not isinstance(partition, ContentsPartition):  # Spark's placeholder if there is nothing to read
             return

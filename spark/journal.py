@@ -85,8 +85,8 @@ def name_aside(name: PartitionName, job: str, state: DirectoryState) -> str:
 
 def _read(work: str, name: str) -> dict[str, object] | None:
     """Return the content of the JSON file `name` in the work directory after checking its checksum, version and
-    directory; None if it does not exist. Raises `FormatError` if the content is invalid or too large, `RecoveryRefused`
-    if it is about another directory, as in a copy, `StorageError` if it cannot be read.
+    directory; None if it does not exist. Raises `FormatError` if the content is invalid or too large. Raises
+    `RecoveryRefused` if it is about another directory, as in a copy. Raises `StorageError` if it cannot be read.
     """
     path = os.path.join(work, name)
     try:
@@ -199,8 +199,8 @@ def load_journal(work: str) -> Journal | None:
     there is none. If its `done` is True, the commit was complete; only the replaced directories and the journal must
     still be removed.
 
-    Raises `FormatError` if the file was not written by a commit of this version, `RecoveryRefused` if it is about
-    another directory, `StorageError` if it cannot be read.
+    Raises `FormatError` if the file was not written by a commit of this version. Raises `RecoveryRefused` if it is
+    about another directory. Raises `StorageError` if it cannot be read.
     """
     content = _read(work, COMMIT_JOURNAL)
     if content is None:
@@ -243,8 +243,8 @@ def _streams(work: str) -> dict[str, int]:
 
 def committed_batch(work: str, query: str) -> int:
     """Return the number of the last committed batch of a stream, given the id of its query; -1 if there is none. Raises
-    `FormatError` if the list of streams was not written by this version, `RecoveryRefused` if it is about another
-    directory, `StorageError` if it cannot be read.
+    `FormatError` if the list of streams was not written by this version. Raises `RecoveryRefused` if it is about
+    another directory. Raises `StorageError` if it cannot be read.
     """
     return _streams(work).get(query, -1)
 

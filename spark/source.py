@@ -27,8 +27,8 @@ class KafkaLogSource(DataSource):
     def schema(self) -> StructType:
         """Return the default schema for the options. With another option `contents` than `records`, these are its fixed
         columns. If keys or values are to be decoded, the first records are read. Raises `UsageError` for wrong options,
-        missing paths, and data that no single type fits; `StorageError` if a file cannot be read, `FormatError` for an
-        invalid file of schemas.
+        missing paths, and data that no single type fits. Raises `StorageError` if a file cannot be read. Raises
+        `FormatError` for an invalid file of schemas.
         """
         from kafkalog.spark.discovery import expand_paths
         from kafkalog.spark.options import RECORDS, parse_options

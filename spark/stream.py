@@ -174,7 +174,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: Any, end: Any) -> list[LogInputPartition]:
         """Return one Spark input partition for each task of a batch from the offsets `start` to `end` (exclusive);
-        empty if there is nothing to read. Raises `UsageError` for offsets that are not of a kafkalog stream,
+        empty if there is nothing to read. Raises `UsageError` for offsets that are not of a kafkalog stream. Raises
         `StorageError` if data is missing or a file cannot be read (missing data is a warning with
         failOnDataLoss=false).
         """

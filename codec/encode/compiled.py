@@ -96,8 +96,8 @@ def encode_columns(
 ) -> Iterator[bytes]:
     """Yield log batches from columns that are already checked, as `encode.columns.build_batches` does. `offsets` and
     `times` (ms) have one value for each row. Raises `UsageError` for an unknown compression or level, impossible
-    producer fields, and a header field that does not fit or that readers would report; `StorageError` if compiled code
-    cannot be loaded.
+    producer fields, and a header field that does not fit or that readers would report. Raises `StorageError` if
+    compiled code cannot be loaded.
     """
     check_producer(producer, codec)
     numbers, moments = np.array(offsets, np.int64), np.array(times, np.int64)

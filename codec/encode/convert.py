@@ -29,7 +29,8 @@ def down_convert(
     are none. Batches of `magic` or lower keep their bytes. Below magic 2, control batches are omitted, and headers and
     producer fields are lost. When an uncompressed batch is converted, its records below `first_offset` are omitted.
     Raises `FormatError` if a batch to convert cannot be decoded, or if any other batch than a control batch has a
-    compression that came after `magic`; `UsageError` for an unknown `magic`, or records that `build_messages` refuses.
+    compression that came after `magic`. Raises `UsageError` for an unknown `magic`, or records that `build_messages`
+    refuses.
     """
     if magic not in (0, 1, NEWEST_MAGIC):
         raise UsageError(f"magic {magic} is not a message format")
@@ -77,7 +78,7 @@ def up_convert(
     compression. `timestamp_type` is the topic's; with LogAppendTime the timestamp becomes `log_append_time` (ms).
     Otherwise records keep their timestamps, and those of magic 0, which have none, get -1. Producer and leader epoch
     are used for magic 2 only. Raises `UsageError` for another `magic`, if the batch is not below it, or if the builder
-    refuses the records, and `FormatError` if the batch cannot be decoded.
+    refuses the records. Raises `FormatError` if the batch cannot be decoded.
     """
     header = batch.header
     if not header.magic < magic <= NEWEST_MAGIC:

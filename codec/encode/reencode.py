@@ -107,8 +107,8 @@ def read_raw_message(
 def encode_raw_message(raw: RawMessage, *, keep_value: bool = True, level: int | None = None) -> bytes:
     """Encode an entry; size and checksum are computed. By default a wrapper's stored value is kept, and its inner
     messages are ignored. `keep_value=False` makes the value from the inner messages, compressed with `level` (None: the
-    default). Raises `UsageError` for a field that does not fit its type or an unknown level, `FormatError` if the
-    messages are compressed and the compression is not defined for their magic.
+    default). Raises `UsageError` for a field that does not fit its type or an unknown level. Raises `FormatError` if
+    the messages are compressed and the compression is not defined for their magic.
     """
     value = raw.value
     if raw.inner and not keep_value:

@@ -169,7 +169,7 @@ _READERS: dict[ControlType, Callable[[Fields, int, Tags], KRaftRecord]] = {
 def parse_kraft_value(kind: ControlType | int, value: bytes | None) -> KRaftRecord:
     """Decode the value of a KRaft control record of type `kind`; return an instance of the class for that type. Bytes
     after the known fields are ignored. Raises `FormatError` if the value is None, too short, invalid or of an unknown
-    version, `UsageError` if `kind` is not a type of KRaft's.
+    version. Raises `UsageError` if `kind` is not a type of KRaft's.
     """
     if kind not in CONTROL_SCHEMAS:
         raise UsageError(f"control type {kind} is not one of KRaft's")

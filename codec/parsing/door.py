@@ -88,8 +88,8 @@ def build(value: Any, what: str = "entry") -> bytes:
     """Build the bytes of one structure from `value`, a container like those that `parse` returns. `what` is a name in
     `LAYOUTS`. Lengths, counts and checksums are computed. Contents are compressed again only if the stored `compressed`
     bytes (for a wrapper message, its `value`) do not decompress to exactly these contents. Raises `FormatError` for a
-    value that does not fit, with the name of its field if that is known, or a compression that the magic does not
-    have; `UsageError` for a missing field or an unknown `what`.
+    value that does not fit, with the name of its field if that is known, or a compression that the magic does not have.
+    Raises `UsageError` for a missing field or an unknown `what`.
     """
     layout = layout_of(what)
     try:

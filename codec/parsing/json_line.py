@@ -22,7 +22,8 @@ _DECODER = json.JSONDecoder(parse_constant=_refuse)
 def json_of_first_line(data: bytes) -> Any:
     """Return the JSON value at the start of the first line, as `ObjectMapper.readTree` does. Text after the value, and
     the other lines, are ignored. Raises `ValueError` if the line does not begin with a complete value (for example, if
-    it begins with a byte order mark), or if the file is not UTF-8; `RecursionError` if values are nested too deeply.
+    it begins with a byte order mark), or if the file is not UTF-8. Raises `RecursionError` if values are nested too
+    deeply.
     """
     line = _LINE_END.split(data.decode(), maxsplit=1)[0]
     return _DECODER.raw_decode(line.lstrip(" \t"))[0]

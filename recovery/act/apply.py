@@ -175,8 +175,8 @@ def locate(disks: Disks, journal: Journal, name: str, *, to_undo: bool = False) 
 
     Raises `Unexpected` if no position fits all files; it names the first place that contradicts the places before it.
     Raises `Unexpected` too for an unknown entry in a touched directory. Raises `FormatError` if the journal's steps
-    contradict each other, `RecoveryRefused` if a removed directory is nested too deeply (`FileSystem.walk`),
-    `StorageError` if a file cannot be read.
+    contradict each other. Raises `RecoveryRefused` if a removed directory is nested too deeply (`FileSystem.walk`).
+    Raises `StorageError` if a file cannot be read.
     """
     script = describe(journal, f"{disks.quarantine.root}/{disks.run_id}/{name}")
     timeline = script.timeline

@@ -130,8 +130,8 @@ def root_of_runs(path: PathLike) -> str:
     """Return the real path of the log directory for `path`: `path` itself, or its parent if it is a partition
     directory. Any other directory is returned only if executions are recorded in one of its quarantines.
 
-    Raises `UsageError` if `path` does not exist or is none of these, `RecoveryRefused` if the pointer file is not
-    readable, `StorageError` if a quarantine cannot be listed.
+    Raises `UsageError` if `path` does not exist or is none of these. Raises `RecoveryRefused` if the pointer file is
+    not readable. Raises `StorageError` if a quarantine cannot be listed.
     """
     given = os.fspath(path)
     if not os.path.isdir(given):
@@ -151,8 +151,9 @@ def runs(path: PathLike, *, quarantine: PathLike | None = None) -> tuple[RunInfo
     only.
 
     Looks beside the log directory, at the places in its pointer file, and in `quarantine`. A quick check decides
-    whether an execution can be undone. Raises `UsageError` for a path that is not a log directory, `RecoveryRefused`
-    for a pointer file that kafkalog did not write, `StorageError` if a quarantine cannot be listed.
+    whether an execution can be undone. Raises `UsageError` for a path that is not a log directory. Raises
+    `RecoveryRefused` for a pointer file that kafkalog did not write. Raises `StorageError` if a quarantine cannot be
+    listed.
 
     * `path`: the log directory
     """
@@ -167,7 +168,8 @@ def runs_of_each(
     assigned to each of them. An unknown id is assigned to the first path; later work then reports it as missing.
 
     Reads the quarantines of every path, and `quarantine` as an additional one. Raises `UsageError` if a path is not a
-    log directory, `RecoveryRefused` if its pointer file is invalid, `StorageError` if a quarantine cannot be listed.
+    log directory. Raises `RecoveryRefused` if its pointer file is invalid. Raises `StorageError` if a quarantine cannot
+    be listed.
     """
     there = {path: {run.run_id for run in runs(path, quarantine=quarantine)} for path in paths}
     assigned: dict[PathLike, tuple[str, ...]] = {}

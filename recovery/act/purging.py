@@ -52,8 +52,8 @@ class PurgeResult(Struct, frozen=True):
 
 def purgeable(request: Purge, path: PathLike) -> _Chosen:
     """Return the executions on one log directory that `purge` would remove, and id -> reason for executions that are
-    old enough but stay. Reads only. Raises `RecoveryRefused` if a named execution is unknown or must be kept,
-    `UsageError` if `path` is not a log directory, `StorageError` if a quarantine cannot be read.
+    old enough but stay. Reads only. Raises `RecoveryRefused` if a named execution is unknown or must be kept. Raises
+    `UsageError` if `path` is not a log directory. Raises `StorageError` if a quarantine cannot be read.
     """
     return _choose(Runs(root_of_runs(path), keeping_in(request.quarantine).quarantine), request.run_ids, request)
 
@@ -117,7 +117,7 @@ def _choose(kept: Runs, run_ids: Sequence[str], request: Purge) -> _Chosen:
     """Return the executions of one log directory to purge: those with one of `run_ids`, and those older than the
     request says. The second value is a dict: id of an old execution that must be kept -> reason. Reads the quarantines.
     Raises `RecoveryRefused` if one of `run_ids` is unknown or must be kept, or if an execution's directory is nested
-    too deeply, `StorageError` if a quarantine cannot be read.
+    too deeply. Raises `StorageError` if a quarantine cannot be read.
     """
     known = list_runs(kept)
     for run_id in run_ids:

@@ -115,8 +115,8 @@ def read_run(place: str, run_id: str, name: str, known: _Journals | None = None)
     """Read the execution `run_id` in the quarantine `place` from its document `name`. `known` caches journals by the
     digest of their documents: a document in it is not decoded again, a new one is added.
 
-    Raises `StorageError` if the document cannot be read, `LimitExceeded` if it is larger than 256 MiB, `FormatError` if
-    it is damaged or names another execution.
+    Raises `StorageError` if the document cannot be read. Raises `LimitExceeded` if it is larger than 256 MiB. Raises
+    `FormatError` if it is damaged or names another execution.
     """
     path = os.path.join(place, run_id, name)
     data = read_small(path, _JOURNAL_LIMIT)

@@ -399,7 +399,7 @@ def _refuse_changed(changes: Changes, now: Survey) -> None:
 def take_back(root: FileSystem, runs: Runs, run_id: str | None, partition: str | None = None) -> KeptRun:
     """Undo an execution after comparing everything that the undo relies on; return the execution. It is `run_id`; if
     that is None the latest, or the latest that changed `partition`. Raises `RecoveryRefused` before anything is changed
-    if there is none or it cannot be undone, `StorageError` if the disk fails; the undo then stays unfinished.
+    if there is none or it cannot be undone. Raises `StorageError` if the disk fails; the undo then stays unfinished.
     """
     with _compared(root, runs, run_id, partition) as (run, disks, located):
         runs.begin(root, run.run_id, run.place)

@@ -121,8 +121,8 @@ def _copy_tree(target: FileSystem, source: str) -> dict[str, StorageError]:
 def _copy(target: FileSystem, other: FileSystem, top: str, status: os.stat_result) -> None:
     """Copy the file or directory `top` of `other`, whose lstat is `status`, into `target`, with everything in it and
     all attributes, and flush it. Lock and pointer file are skipped. Raises `NotRegularFileError` for anything but
-    regular files and directories, `StorageError` if a file cannot be read or written, `RecoveryRefused` below more than
-    100 levels.
+    regular files and directories. Raises `StorageError` if a file cannot be read or written, `RecoveryRefused` below
+    more than 100 levels.
     """
     directories = []
     is_directory = stat.S_ISDIR(status.st_mode)

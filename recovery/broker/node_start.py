@@ -592,7 +592,7 @@ class _Start:
     def run(self) -> NodeAnswer:
         """Simulate the parts of the start in Kafka's order, and return the answer. A node that waits for a leader
         forever gets an answer too. Called once. Raises `StartEndsError` if a part ends the start, with the failing
-        answer and the consequences and faults before it, and `StorageError` if a file cannot be read.
+        answer and the consequences and faults before it. Raises `StorageError` if a file cannot be read.
         """
         try:
             return self._run()

@@ -437,7 +437,7 @@ def _of_retention(after: Tree, result: LoadedPartition, name: PartitionName, rul
 
     A broker takes the time of the newest record from the last entry of the time index, and without one the modification
     time of the log (`LogSegment.largestTimestamp`). Age is counted up to `rules.now_ms`. Raises `StorageError` if a
-    time index cannot be read, `UsageError` for a setting of retention or of the cleaner that Kafka would refuse.
+    time index cannot be read. Raises `UsageError` for a setting of retention or of the cleaner that Kafka would refuse.
     """
     limits = _limits(name.topic, rules)
     if limits is None:

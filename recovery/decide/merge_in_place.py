@@ -115,7 +115,7 @@ def _merged(survey: Survey, directory: str, name: PartitionName, there: Sequence
     copy contributes anything. With a result, the segments of the other copies are added to `survey.outside`.
 
     Raises `RecoveryRefused` if the copies are of several clusters or topics, or if this copy is worth a merge but no
-    other can be read. Raises `UsageError` if the other copies have no directory that differs from this one, and
+    other can be read. Raises `UsageError` if the other copies have no directory that differs from this one. Raises
     `StorageError` if this copy cannot be read, or another one no longer.
     """
     own = os.path.join(survey.root, directory)

@@ -99,7 +99,7 @@ def refuse_voters(files: NodeFiles, role: Role) -> None:
 def read_control_records(loaded: LoadedMetadata, release: Release) -> Voters:
     """Read the KRaft version and the dynamic voters from the snapshot and the log, as a start does. Before 3.8 a start
     reads neither, and the result is version 0 without voters. Raises `StartEndsError` if the snapshot or the log is
-    damaged or has a record for which the release is too old, `StorageError` if a file cannot be read.
+    damaged or has a record for which the release is too old. Raises `StorageError` if a file cannot be read.
 
     A start reads up to the end of the log (`KRaftControlRecordStateMachine.maybeLoadLog`). It does not notice that no
     more batches come, so it reads forever if the last segments are empty. Then `stuck_at` is the offset after the last

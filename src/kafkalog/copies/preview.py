@@ -30,7 +30,7 @@ def preferred(prefer: PathLike | None, paths: Sequence[PathLike]) -> str | None:
 def of_one_partition(copies: Sequence[PathLike]) -> Shelf:
     """Open copies of one topic-partition, and return them with the findings about them. A copy that cannot be read is
     included with its error. Raises `UsageError` if the paths are not two or more different live partition directories
-    of the same topic and number, `RecoveryRefused` if they belong to several clusters or have several topic ids.
+    of the same topic and number. Raises `RecoveryRefused` if they belong to several clusters or have several topic ids.
     """
     refuse_no_path(copies)
     paths = [os.path.realpath(copy) for copy in copies]

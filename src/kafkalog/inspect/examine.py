@@ -53,7 +53,7 @@ def examine(paths: Sequence[str], asked: Asked, watch: Watch) -> ReportFacts:
     them. `watch` shows the progress. A comparison or plan that fails becomes a problem in the result.
 
     Reads the clock for `made_at` (ms since 1970). Raises `UsageError` if a path holds nothing of Kafka's or everything
-    selected is excluded, `UnknownName` if a chosen topic is missing, `StorageError` if a request to an
+    selected is excluded. Raises `UnknownName` if a chosen topic is missing. Raises `StorageError` if a request to an
     object store fails.
     """
     volumes, zookeepers = without_zookeeper(paths)

@@ -26,8 +26,8 @@ def top(
     cannot be read is left out, with a finding.
 
     Raises `UsageError` for a path without Kafka data, if a package is missing, if a chosen partition is in several
-    directories and `replica` does not choose one, or if everything selected is excluded; `UnknownName` for a topic or
-    partition that does not exist; `StorageError` for I/O.
+    directories and `replica` does not choose one, or if everything selected is excluded. Raises `UnknownName` for a
+    topic or partition that does not exist. Raises `StorageError` for I/O.
 
     * `question`: how to group; may be left out for the bytes of each topic
     * `paths`: log directories, partition directories or segments

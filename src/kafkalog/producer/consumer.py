@@ -225,7 +225,7 @@ def follow(
     without a record (None: never). Topics are selected by name or by one regular expression; by default all are read.
     Kafka's own topics are read only if `topics` names them. A live broker may be writing the directories. They are
     listed before the function returns. Raises `UsageError` for impossible arguments, a path without Kafka data, or a
-    partition in several directories, `StorageError` if a directory or log cannot be read. Iterating raises
+    partition in several directories. Raises `StorageError` if a directory or log cannot be read. Iterating raises
     `FormatError` at damage, and `StorageError`.
 
     * `path`: a log directory, or several

@@ -70,9 +70,10 @@ class Positions:
         """List the directories now. New live partitions of selected topics get their first offset and are passed to
         `assign`. Partitions that disappeared keep their offset but are not read.
 
-        Raises `StorageError` if a directory cannot be listed or the end of a new log cannot be read, `UsageError` for a
-        path without Kafka data or a partition in several directories, and `UsageError` or `OffsetOutOfRangeError` if a
-        new partition has no usable committed offset and `reset` is None. If it raises, no new partition is kept.
+        Raises `StorageError` if a directory cannot be listed or the end of a new log cannot be read. Raises
+        `UsageError` for a path without Kafka data or a partition in several directories, and `UsageError` or
+        `OffsetOutOfRangeError` if a new partition has no usable committed offset and `reset` is None. If it raises, no
+        new partition is kept.
         """
         with self.guard:
             live: dict[TopicPartition, Partition] = {}

@@ -109,8 +109,8 @@ class Producer:
         to 2^31 - 1.
 
         With `producer_type` `async` a background thread is started. Raises `UsageError` for impossible arguments or if
-        a broker or another writer, even of this process, has the lock, `RecoveryRefused` if a recovery of a directory
-        has not ended, `StorageError` for I/O, and `FormatError` if a log that is opened is damaged.
+        a broker or another writer, even of this process, has the lock. Raises `RecoveryRefused` if a recovery of a
+        directory has not ended. Raises `StorageError` for I/O. Raises `FormatError` if a log that is opened is damaged.
         """
         self.config = config or ProducerConfig()
         self._log_config = log_config or LogConfig()
@@ -165,8 +165,8 @@ class Producer:
 
         `key` and `value` are passed to the encoders, or are bytes or None. `timestamp` is in ms since 1970, by default
         now. With `producer_type` `sync` the record is in its log when this returns, and its error is raised. Raises
-        `QueueFullError` if too many records or bytes are waiting, `UsageError` for an invalid argument, after `close`,
-        or if a transactional producer has no open transaction.
+        `QueueFullError` if too many records or bytes are waiting. Raises `UsageError` for an invalid argument, after
+        `close`, or if a transactional producer has no open transaction.
         """
         outgoing = Outgoing(topic, self._encoded(value, key, timestamp, headers), partition)
         future = self._enqueue(outgoing, key, callback)
@@ -451,8 +451,8 @@ class Producer:
         producer with this id aborts the partitions that are still open.
 
         Raises `UsageError` if a record of the transaction could not be written; it can then only be aborted. Raises
-        `UsageError` also if no transaction is open, in a callback, in a forked child, or if the producer is closed, and
-        `StorageError` for I/O errors. If a hook failed, its error is raised after the commit.
+        `UsageError` also if no transaction is open, in a callback, in a forked child, or if the producer is closed.
+        Raises `StorageError` for I/O errors. If a hook failed, its error is raised after the commit.
         """
         with self._still(), self._ending():
             self._deliver(everything=True)

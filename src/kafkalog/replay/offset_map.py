@@ -94,8 +94,8 @@ def read_parquet(path: str, wanted: Collection[tuple[str, int]]) -> dict[tuple[s
     """Read offset maps from a file of `write_parquet`. Return a map for each (source topic, partition) in `wanted`; it
     is empty if the file has no rows for it. Other rows are ignored.
 
-    Raises `UsageError` if the file is not such a map or pyarrow is not installed, `StorageError` if it cannot be read
-    or is missing.
+    Raises `UsageError` if the file is not such a map or pyarrow is not installed. Raises `StorageError` if it cannot be
+    read or is missing.
     """
     with needed("the offset map", "replay"):
         import pyarrow as pa
@@ -128,8 +128,8 @@ def write_parquet(path: str, maps: Mapping[tuple[str, int], OffsetMap], renamed:
 
     Rows are ordered by source topic, partition and offset. The partition number is the same in source and target;
     `renamed` has the target's name of renamed topics. Raises `UsageError` if the path exists or is in a log directory,
-    if its folder does not exist, or if pyarrow is not installed; `StorageError` for I/O. After an error no file is
-    left.
+    if its folder does not exist, or if pyarrow is not installed. Raises `StorageError` for I/O. After an error no file
+    is left.
     """
     with needed("the offset map", "replay"):
         import pyarrow as pa

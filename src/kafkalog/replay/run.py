@@ -93,10 +93,10 @@ def replay(
     Creates missing topics and a topic for the progress, writes in transactions, and commits the offsets of groups that
     have none in the target. If a finished replay has nothing new, only missing group offsets are committed, and `maps`
     and `left` of the result are empty. Raises `RecoveryRefused` if records would be lost (`ReplayPlan.refuse`), if the
-    target's topics have records of others or too few partitions, or if another process continues this replay;
-    `ClusterError` if the cluster fails, `FormatError` if a transaction is aborted five times, and `UsageError` and
-    `StorageError` as `plan_replay`, `read_parquet` and `write_parquet` do. Raises `UsageError` also if `map_path` or
-    its journal belongs to another replay, or if confluent-kafka is not installed or refuses the settings.
+    target's topics have records of others or too few partitions, or if another process continues this replay. Raises
+    `ClusterError` if the cluster fails. Raises `FormatError` if a transaction is aborted five times, and `UsageError`
+    and `StorageError` as `plan_replay`, `read_parquet` and `write_parquet` do. Raises `UsageError` also if `map_path`
+    or its journal belongs to another replay, or if confluent-kafka is not installed or refuses the settings.
     """
     options = request if isinstance(request, Replay) else Replay()
     plan = plan or plan_replay(request, *paths, jobs=jobs)
@@ -179,8 +179,8 @@ class _Replay:
     def _is_left(self, progress: Mapping[tuple[str, int], int]) -> bool:
         """Return whether the directories have records to replay that are not in the existing map. `progress` has the
         next source offset by (target topic, partition). The logs are read from these offsets. Raises `UsageError` if a
-        planned partition has no progress, because the map then belongs to another replay; `StorageError` if a file
-        cannot be read.
+        planned partition has no progress, because the map then belongs to another replay. Raises `StorageError` if a
+        file cannot be read.
         """
         is_left = False
         for topic in self._plan.topics:
@@ -194,11 +194,11 @@ class _Replay:
     def _take_over_map(self, progress: Mapping[tuple[str, int], int], journal: Journal) -> None:
         """Copy the offset map of a finished replay (a Parquet file) to the journal, so that the replay can be
         continued. Each partition becomes one transaction. `progress` has the next source offset by (target topic,
-        partition). A partition is skipped if it has no progress, or if its progress is not beyond its log start
-        offset or is already in the journal.
+        partition). A partition is skipped if it has no progress, or if its progress is not beyond its log start offset
+        or is already in the journal.
 
-        Raises `UsageError` if the file is not a map of a replay, `StorageError` if it cannot be read or the journal
-        cannot be written.
+        Raises `UsageError` if the file is not a map of a replay. Raises `StorageError` if it cannot be read or the
+        journal cannot be written.
         """
         missing = {}
         for topic in self._plan.topics:
@@ -231,7 +231,7 @@ class _Replay:
         return the committed offsets. They are translated with the map file of the finished replay. If the target has
         them all, no file is read, nothing is changed, and the list is empty.
 
-        Raises `ClusterError` if the cluster fails, `UsageError` if the file is not a map of a replay, and
+        Raises `ClusterError` if the cluster fails. Raises `UsageError` if the file is not a map of a replay. Raises
         `StorageError` if it cannot be read.
         """
         renamed = {topic.name: topic.target for topic in self._plan.topics}

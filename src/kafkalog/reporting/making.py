@@ -72,9 +72,9 @@ def report(
 
     `deep` decodes every record; `config` and `at` have the same meaning as in `plan`; `show_bytes` shows the bytes
     around damage, which may be parts of records. A page is limited to a few MB and says what it leaves out. Raises
-    `UsageError` for paths without Kafka data, or if everything selected is excluded; `UnknownName` for a topic or
-    partition that does not exist; `StorageError` if a request to an object store fails. Anything else that cannot be
-    read is part of the report.
+    `UsageError` for paths without Kafka data, or if everything selected is excluded. Raises `UnknownName` for a topic
+    or partition that does not exist. Raises `StorageError` if a request to an object store fails. Anything else that
+    cannot be read is part of the report.
 
     * `paths`: log directories, partition directories or segments
     * `select`: the topic-partitions to examine; all of them without it

@@ -28,7 +28,7 @@ def looking_for_time(partition: Partition, timestamp: int | None) -> Sliced[Offs
     """Find the first record with at least this timestamp (ms since 1970), or for None the record with the largest
     timestamp, including records after damage. A generator that yields between slices of work; its return value is the
     record's offset and timestamp, or None if there is none. Raises `FormatError` for a message set of magic 0 or 1 that
-    needs too much memory, `StorageError` if the log cannot be read.
+    needs too much memory. Raises `StorageError` if the log cannot be read.
     """
     if timestamp is None:
         return (yield from looking_for_newest(partition, through_damage=True, look=_look))[0]

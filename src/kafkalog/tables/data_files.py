@@ -132,8 +132,8 @@ class PartitionFiles:
         file, and without `by_day` there is only one file. Files are created as necessary; rows are kept in memory up to
         a limit.
 
-        Raises `UsageError` if the times change between days so often that too many files are needed, `StorageError` if
-        a file cannot be written.
+        Raises `UsageError` if the times change between days so often that too many files are needed. Raises
+        `StorageError` if a file cannot be written.
         """
         days = _days(batch.column("timestamp")) if self._by_day else None
         if days is None:

@@ -119,8 +119,8 @@ class DeltaTopicTable:
         """Create the table with `settings` if it is missing, or add new columns by Delta's rules; return the schema of
         its rows. A change of the schema is committed as a version.
 
-        Raises `UsageError` if the columns cannot be combined, `RecoveryRefused` if another writer changed the table
-        meanwhile, `StorageError` for I/O errors, `FormatError` if the table is damaged.
+        Raises `UsageError` if the columns cannot be combined. Raises `RecoveryRefused` if another writer changed the
+        table meanwhile. Raises `StorageError` for I/O errors. Raises `FormatError` if the table is damaged.
         """
         if self._table is None:
             self._settings = settings

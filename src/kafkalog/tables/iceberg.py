@@ -98,8 +98,8 @@ class IcebergTopicTable:
 
     def load(self) -> TableSettings | None:
         """Load the newest metadata of the table, which the other methods then use. Return its settings; None if the
-        catalog or the table does not exist. Raises `UsageError` for a table that no export created,
-        `FormatError` if catalog or metadata are damaged, `StorageError` if a file cannot be read.
+        catalog or the table does not exist. Raises `UsageError` for a table that no export created. Raises
+        `FormatError` if catalog or metadata are damaged. Raises `StorageError` if a file cannot be read.
         """
         if not exists(os.path.join(self._root, _FILE)):
             return None
@@ -131,8 +131,9 @@ class IcebergTopicTable:
         schema without the column of the day. Also turns off the commit retries of the table. Each change is committed
         at once.
 
-        Raises `UsageError` if the columns cannot be combined, `RecoveryRefused` if another writer changed the table
-        meanwhile, `FormatError` if catalog or metadata cannot be used, `StorageError` for I/O errors.
+        Raises `UsageError` if the columns cannot be combined. Raises `RecoveryRefused` if another writer changed the
+        table meanwhile. Raises `FormatError` if catalog or metadata cannot be used. Raises `StorageError` for I/O
+        errors.
         """
         with _translated_errors(self.path):
             if self._table is None:

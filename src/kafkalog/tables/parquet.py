@@ -53,9 +53,9 @@ class ParquetTable:
         """Lock the table and read its manifest; the lock is held until `close`. Return the table's settings. Return
         None if the folder does not exist, in which case nothing is locked, or if no round was committed yet.
 
-        Raises `RecoveryRefused` if another export holds the lock or data files exist without a manifest, `UsageError`
-        if the folder has other files and no manifest, or the manifest's settings are invalid, `FormatError` for an
-        otherwise invalid manifest, `StorageError` if a file cannot be read or locked.
+        Raises `RecoveryRefused` if another export holds the lock or data files exist without a manifest. Raises
+        `UsageError` if the folder has other files and no manifest, or the manifest's settings are invalid. Raises
+        `FormatError` for an otherwise invalid manifest. Raises `StorageError` if a file cannot be read or locked.
         """
         if not is_directory(self.path):
             return None
@@ -117,9 +117,9 @@ class ParquetTable:
         of the table with the new columns. Existing files are not changed, so they lack new columns. `settings` are used
         for a table without any.
 
-        Raises `UsageError` if the columns cannot be combined, `RecoveryRefused` if there are data files that neither
-        the manifest names nor an interrupted round has left, `StorageError` if a file cannot be created or removed. If
-        the folder is not locked yet, raises the errors of `load` too.
+        Raises `UsageError` if the columns cannot be combined. Raises `RecoveryRefused` if there are data files that
+        neither the manifest names nor an interrupted round has left. Raises `StorageError` if a file cannot be created
+        or removed. If the folder is not locked yet, raises the errors of `load` too.
         """
         if self._lock < 0:
             made_directories(os.path.dirname(self.path), os.path.basename(self.path))

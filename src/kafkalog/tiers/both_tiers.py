@@ -340,7 +340,7 @@ class BothTiers:
         """Yield (name, file) for the files beside the segments of a partition that is only remote.
         `leader-epoch-checkpoint` comes from the last segment and is omitted if the segment has none or it cannot be
         opened. `partition.metadata` is made from the topic id. Raises `KeyError` if the partition has no last segment
-        and is not in the tier's listing, `StorageError` if the tier cannot be read.
+        and is not in the tier's listing. Raises `StorageError` if the tier cannot be read.
         """
         last = self._last(key) or self.listed[key][-1]
         item = last.epochs
@@ -488,8 +488,8 @@ class BothTiers:
         """Open a file in the mount for reads at positions, from the tier that has it. A remote log is cut after its
         last offset to read.
 
-        Raises `MissingFileError` if neither tier has it, and `StorageError` if it cannot be read, or a remote log has
-        another size than was copied or may belong to another segment.
+        Raises `MissingFileError` if neither tier has it. Raises `StorageError` if it cannot be read, or a remote log
+        has another size than was copied or may belong to another segment.
         """
         held = self._held(path)
         if held is None:

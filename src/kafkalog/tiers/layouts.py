@@ -28,7 +28,7 @@ def open_tier(
     """Open the remote tier at a URI or local path; if `layout` is None, it is detected from the names of directories.
 
     Raises `UsageError` if the place is missing, `layout` is unknown, none fits (as in an empty place), or `storage` or
-    `keys` do not suit; `StorageError` if it or a key file cannot be read.
+    `keys` do not suit. Raises `StorageError` if it or a key file cannot be read.
 
     * `uri`: the directory or prefix that the storage plugin writes to
     * `layout`: `local-tiered-storage` or `aiven`

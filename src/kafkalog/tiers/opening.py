@@ -32,7 +32,7 @@ def open_partition(
 
     Remote segments are found with `__remote_log_metadata` in the same log directory, or by listing the tier if there
     are no events of the partition. Objects are read by ranges. Raises `UsageError` if the path is not a partition
-    directory or the tier cannot be opened with these options, `StorageError` if either cannot be read.
+    directory or the tier cannot be opened with these options. Raises `StorageError` if either cannot be read.
 
     * `remote`: the URI or path of the remote tier, or the tier
     * `layout`: layout of the tier, detected by default

@@ -62,8 +62,8 @@ def read_schemas(
     `as_of` (ms since 1970) and `at_offset` select the state at a time or before an offset of `_schemas`; `replica`
     chooses a directory if two have the topic. Reading stops at damage. Damage and invalid records are in
     `SchemaRegistry.findings`. Raises `UsageError` if there is no path or no registry, if two directories have the topic
-    and `replica` chooses none, or if an earlier state of a file or folder is requested; `FormatError` for an invalid
-    file of lines; `StorageError` if a file cannot be read.
+    and `replica` chooses none, or if an earlier state of a file or folder is requested. Raises `FormatError` for an
+    invalid file of lines. Raises `StorageError` if a file cannot be read.
     """
     names = [os.fspath(path) for path in paths]
     refuse_no_path(names)
@@ -78,8 +78,8 @@ def read_schema_log(paths: Sequence[str], until: Until | None = None, replica: s
     """Return the registry of the records of `_schemas` in log directories, as a `SchemaLog` that is not finished.
     `until` bounds the records by offset or time (None: all), and `replica` chooses a directory if two have the topic.
     Reading stops at damage, with a finding. Raises `UsageError` for a path without Kafka data, if no directory has the
-    topic, or if two have it and `replica` chooses none; `StorageError` if a file cannot be read. Directories that
-    cannot be read raise it only if no other has the topic.
+    topic, or if two have it and `replica` chooses none. Raises `StorageError` if a file cannot be read. Directories
+    that cannot be read raise it only if no other has the topic.
     """
     partitions = _partitions(paths, replica)
     if not partitions:
@@ -95,7 +95,7 @@ def find_schemas(paths: Sequence[str], replica: str | None = None) -> SchemaRegi
     have the topic.
 
     Directories that cannot be read are skipped. Raises `UsageError` for a path without Kafka data, or if two
-    directories have the topic and `replica` chooses none, `StorageError` if its log cannot be read.
+    directories have the topic and `replica` chooses none. Raises `StorageError` if its log cannot be read.
     """
     partitions = _partitions(paths, replica)
     if not partitions:

@@ -65,9 +65,9 @@ class KafkaTable:
 
     The files are listed once. What is appended later to the last segment of a log is read too; later segments are not,
     for which a new table must be made. Raises `UsageError` for paths without records, for a partition in several
-    directories if none is chosen, and for a request that does not fit or excludes everything; `UnknownName` for a
-    topic or partition that does not exist; `StorageError` if a file cannot be read, or, unless damage is skipped, for a
-    log that is not read.
+    directories if none is chosen, and for a request that does not fit or excludes everything. Raises `UnknownName` for
+    a topic or partition that does not exist. Raises `StorageError` if a file cannot be read, or, unless damage is
+    skipped, for a log that is not read.
 
     * `request`: which records, and in which columns; may be left out for the defaults
     * `paths`: log directories, partitions or segments

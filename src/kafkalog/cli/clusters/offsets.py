@@ -202,8 +202,8 @@ def _migrate(
     Raises `UsageError` if the paths do not fit `side` or `count` is wrong. For `kafka` it is also raised for a negative
     offset or an empty group id, and if `into` is None, is in a log directory, or exists and is not an empty directory.
     For `zookeeper` it is also raised if a group or topic cannot be the name of a znode or be quoted. Raises
-    `UnknownName` for a group, topic or partition that is missing, `StorageError` if a file cannot be read or written,
-    and the other errors of `stored_offsets`.
+    `UnknownName` for a group, topic or partition that is missing. Raises `StorageError` if a file cannot be read or
+    written, and the other errors of `stored_offsets`.
     """
     logs, zookeeper = split_zookeeper(paths)
     refuse_without_logs(logs, {

@@ -19,8 +19,8 @@ def committed_of(group: str, at_hand: Sequence[Partition], findings: list[Findin
     `at_hand`; empty if the group has none. If the group's partition of `__consumer_offsets` could not be read
     completely, the findings about all these partitions are added to `findings`.
 
-    Raises `UsageError` if there is no such partition, `UnknownName` if no group that can be read has this id, and
-    `StorageError` if a file cannot be read.
+    Raises `UsageError` if there is no such partition. Raises `UnknownName` if no group that can be read has this id.
+    Raises `StorageError` if a file cannot be read.
     """
     from kafkalog.cluster.groups.groups import read_groups
 

@@ -141,7 +141,7 @@ def users_of(path: str, complain: Callable[[str], None]) -> tuple[dict[str, str]
     from lines `name.topics=a,b-*`; users without such a line are missing in the second result.
 
     Calls `complain` with a warning if other users of the machine may read the file. Raises `UsageError` if the file has
-    no user, an invalid line, or topics of a user without a password; `StorageError` if it cannot be read.
+    no user, an invalid line, or topics of a user without a password. Raises `StorageError` if it cannot be read.
     """
     try:
         data = read_small(path, DEFAULT_LIMITS.checkpoint_bytes)

@@ -49,7 +49,7 @@ def make_all(paths: Sequence[str], request: Recovery, jobs: int) -> list[Plan | 
     others are still planned. Changes no files.
 
     Raises `UsageError` for a request that makes no sense, or if the only path is not a log directory. Raises
-    `RecoveryRefused` if lost `meta.properties` cannot be reconstructed, and `StorageError` if a file that concerns
+    `RecoveryRefused` if lost `meta.properties` cannot be reconstructed. Raises `StorageError` if a file that concerns
     several directories, such as a metadata log, cannot be read.
     """
     failed: dict[str, StorageError | RecoveryRefused | UsageError] = {}

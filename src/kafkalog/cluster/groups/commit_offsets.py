@@ -147,8 +147,8 @@ def commit_offsets(
     partitions, if a directory is missing, the directories are not of one broker, or a broker or another writer has one
     open, if the existing groups are in partitions that another number of partitions would give, if the group's
     partition is on other brokers, and if the metadata log has no segment. Raises `FormatError` if the cluster's
-    metadata, a `meta.properties` or the log is damaged, `RecoveryRefused` if a recovery of a directory has not ended,
-    `StorageError` for I/O errors.
+    metadata, a `meta.properties` or the log is damaged. Raises `RecoveryRefused` if a recovery of a directory has not
+    ended. Raises `StorageError` for I/O errors.
 
     * `group`: the group id
     * `offsets`: (topic, partition) -> offset, or offset with metadata

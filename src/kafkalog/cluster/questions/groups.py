@@ -220,8 +220,8 @@ def _has_selected(select: Selection, groups: Iterable[Group], counts: Mapping[st
     """Return a predicate that is True for groups with commits, assignments or share state for a selected partition.
     Without a selection it is True for every group. `counts` are the numbers of partitions by topic.
 
-    Raises `UnknownName` for a selected topic or partition that neither a group nor the cluster has, and `UsageError` if
-    the selection excludes everything that it selects.
+    Raises `UnknownName` for a selected topic or partition that neither a group nor the cluster has. Raises `UsageError`
+    if the selection excludes everything that it selects.
     """
     if select == ALL:
         return lambda group: True

@@ -152,8 +152,8 @@ def chosen_changes(log: MetadataLog, select: Selection, findings: list[Finding])
     """Return the changes of the selected partitions in offset order.
 
     Findings about the log and its final state are appended to `findings`, without duplicates. Raises `UnknownName` for
-    a selected topic or partition that neither has changes nor exists, `UsageError` if everything selected is excluded,
-    and `StorageError` for I/O errors.
+    a selected topic or partition that neither has changes nor exists. Raises `UsageError` if everything selected is
+    excluded. Raises `StorageError` for I/O errors.
     """
     changes = list(partition_changes(log, findings))
     of_state: list[Finding] = []

@@ -72,8 +72,8 @@ def zookeeper_transaction(directory: ZooKeeperDirectory, moment: Moment) -> int 
     zxid, its offset is used as one, because ZooKeeper has no offsets. If it also has a time, the smaller zxid is
     returned.
 
-    Raises `UsageError` for a time before the beginning of the logs, or for any time if there are no transactions;
-    `StorageError` if a file cannot be read.
+    Raises `UsageError` for a time before the beginning of the logs, or for any time if there are no transactions.
+    Raises `StorageError` if a file cannot be read.
     """
     at_time = None if moment.time is None else zxid_at(directory, moment.time)
     return _earlier(moment.offset if moment.zxid is None else moment.zxid, at_time)

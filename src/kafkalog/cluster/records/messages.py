@@ -53,7 +53,7 @@ def read(message: Message, version: int, stream: Input) -> dict[str, Any]:
     fields of this version by their declared names, and undeclared tags under `UNKNOWN_TAGS`, if there are any.
 
     Resets `stream.elements_left`, the limit of array elements. Raises `FormatError` for invalid bytes or an exceeded
-    limit, with position and field name if they are known, and `ValueError` if the message has no such version.
+    limit, with position and field name if they are known. Raises `ValueError` if the message has no such version.
     """
     stream.elements_left = ELEMENTS
     try:

@@ -31,11 +31,11 @@ class ZooKeeperDirectory(Struct, frozen=True):
 
 def open_zookeeper(*paths: PathLike) -> ZooKeeperDirectory:
     """Find the logs and snapshots of a server in its dataDir and dataLogDir; return them sorted by the zxid in their
-    names. A path with a subdirectory `version-2` is searched only there. Of two files of a kind with the same zxid,
-    the one of the later path is returned.
+    names. A path with a subdirectory `version-2` is searched only there. Of two files of a kind with the same zxid, the
+    one of the later path is returned.
 
     Files that are symbolic links are ignored. Raises `UsageError` without a path, if a path is not a directory, or if
-    none of them has such a file; `StorageError` if a directory cannot be listed.
+    none of them has such a file. Raises `StorageError` if a directory cannot be listed.
     """
     logs: dict[int, str] = {}
     snapshots: dict[int, str] = {}

@@ -138,9 +138,9 @@ def plan_directory(
     `names` are all directories in the log directory. Partitions that are left alone are in the plan's `declined`, with
     the reason: for example damaged ones, ones with remote storage, and ones that the survey could not read. The plan's
     `partitions` has the others, in the order of a broker's start, also those that are not dirty enough to be cleaned.
-    Raises `RecoveryRefused` if a checkpoint cannot be parsed, because a broker would take the directory offline;
-    `UsageError` for a setting that Kafka would refuse; `StorageError` if a file cannot be read that the survey could
-    read.
+    Raises `RecoveryRefused` if a checkpoint cannot be parsed, because a broker would take the directory offline. Raises
+    `UsageError` for a setting that Kafka would refuse. Raises `StorageError` if a file cannot be read that the survey
+    could read.
     """
     plan = CompactionPlan(found.root, found, rules.topics)
     after = found.tree()

@@ -60,10 +60,10 @@ def plan_compaction(
 ) -> list[CompactionPlan]:
     """Plan the compaction that `compact` would perform; return one plan per log directory, in order. Reads only.
 
-    A partition that cannot be read is in the plan's `declined`. Raises `UsageError` for an impossible path or setting,
-    `UnknownName` if a log directory has no selected partition (`UsageError` if all are excluded), `StorageError` if the
-    log directory cannot be read, and `RecoveryRefused` if a checkpoint cannot be parsed, a file is not safe to change,
-    or an execution was interrupted.
+    A partition that cannot be read is in the plan's `declined`. Raises `UsageError` for an impossible path or setting.
+    Raises `UnknownName` if a log directory has no selected partition (`UsageError` if all are excluded). Raises
+    `StorageError` if the log directory cannot be read. Raises `RecoveryRefused` if a checkpoint cannot be parsed, a
+    file is not safe to change, or an execution was interrupted.
 
     * `request`: may be left out for the defaults
     * `paths`: log directories, their parents, or partition directories
@@ -105,9 +105,9 @@ def compact(
     start would change, is left unchanged and named in the result's `done.declined`. A partition at which a broker's
     cleaner would fail is left as that broker leaves it, and has a `problem`.
 
-    Raises `UsageError` for an impossible path or setting, `UnknownName` if a log directory has no selected partition
-    (`UsageError` if all are excluded), `StorageError` if a log directory cannot be read or written, and
-    `RecoveryRefused` if a plan cannot be made or carried out, or an execution was interrupted.
+    Raises `UsageError` for an impossible path or setting. Raises `UnknownName` if a log directory has no selected
+    partition (`UsageError` if all are excluded). Raises `StorageError` if a log directory cannot be read or written.
+    Raises `RecoveryRefused` if a plan cannot be made or carried out, or an execution was interrupted.
 
     * `request`: may be left out for the defaults
     * `paths`: log directories, their parents, or partition directories
@@ -133,7 +133,7 @@ def compact_into(
     result for the copy. Directories that cannot be read, or have links or special files in them, are not copied.
 
     Raises `UsageError` unless there is exactly one path, for a partition directory, an unsuitable `target` or an
-    impossible setting; `UnknownName` if no partition is selected (`UsageError` if all are excluded). Raises
+    impossible setting. Raises `UnknownName` if no partition is selected (`UsageError` if all are excluded). Raises
     `RecoveryRefused` as `compact` does, and if the source directly contains special files or links or is nested too
     deep. Raises `StorageError` if a file cannot be copied, read or written. After an error the copy is removed, unless
     an execution on it was interrupted.

@@ -67,10 +67,10 @@ def merge_replicas(
     The log start offset is added to the log-start checkpoint in `target` if it is above the first segment's base
     offset, or if a copy's checkpoint has an entry. Raises `UsageError` if the directories are not copies of one
     partition, if the request selects topics, prefers another directory or has an invalid setting, if the new directory
-    exists or if `target` lies in a log directory; `RecoveryRefused` if the directories belong to different topics with
-    that name or to several clusters, if an execution on their log directories was interrupted, if another merge is
-    writing the directory, or if a broker would not load the result; `StorageError` if no copy can be read or writing
-    fails. Raises `FormatError`, after the partition was written, if that checkpoint is malformed.
+    exists or if `target` lies in a log directory. Raises `RecoveryRefused` if the directories belong to different
+    topics with that name or to several clusters, if an execution on their log directories was interrupted, if another
+    merge is writing the directory, or if a broker would not load the result. Raises `StorageError` if no copy can be
+    read or writing fails. Raises `FormatError`, after the partition was written, if that checkpoint is malformed.
 
     * `request`: may be left out for the defaults
     * `paths`: directories of one topic-partition, two or more
@@ -136,9 +136,9 @@ def merge_directories(
 
     A partition that only one volume has is copied from there. The metadata log of KRaft is left out, and no
     `meta.properties` is written, because the operator decides which broker gets the directory. A partition that cannot
-    be merged does not stop the others; the result names it. Raises `UsageError` for wrong paths or settings, or
-    without a partition to merge, `RecoveryRefused` for volumes of several clusters or with an interrupted execution,
-    `StorageError` if writing fails.
+    be merged does not stop the others; the result names it. Raises `UsageError` for wrong paths or settings, or without
+    a partition to merge. Raises `RecoveryRefused` for volumes of several clusters or with an interrupted execution.
+    Raises `StorageError` if writing fails.
 
     * `request`: may be left out for the defaults
     * `paths`: log directories of one cluster, two or more

@@ -146,7 +146,7 @@ def expiry_of(
 
     `roots` are pairs of a broker's log directory, which is read, and its node id (None if unknown). `static` are the
     settings in the properties files. Partitions that cannot be listed are left out. Raises `UsageError` if a root is
-    missing or not a log directory, `StorageError` if a root cannot be listed or a log cannot be read.
+    missing or not a log directory. Raises `StorageError` if a root cannot be listed or a log cannot be read.
     """
     expiries: list[Expiry] = []
     for root, node in roots:

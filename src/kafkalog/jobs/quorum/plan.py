@@ -86,8 +86,8 @@ def make_plan(
 
     `stack` gets the surveys of the plan and closes them. `refuse_in_use` is called with each log directory, and raises
     if a process uses it. Raises `RecoveryRefused` if recovery is impossible, if an execution on another copy was
-    interrupted, or if consent is needed that the request does not give; `UsageError` for a path without a metadata log,
-    `StorageError` if a file cannot be read.
+    interrupted, or if consent is needed that the request does not give. Raises `UsageError` for a path without a
+    metadata log. Raises `StorageError` if a file cannot be read.
     """
     wanted = _rooted(wanted)
     with_metadata = [root for root in wanted.brokers if os.path.isdir(os.path.join(root, CLUSTER_METADATA_DIRECTORY))]

@@ -68,9 +68,9 @@ class QuorumResult(Struct, frozen=True):
 def plan_quorum(request: QuorumRecovery, *paths: PathLike) -> QuorumPlan:
     """Plan what `recover_quorum` would do; reads only. The plan's surveys keep files open; `close()` closes them.
 
-    Raises `UsageError` for an invalid request, a path without a metadata log or an unsuitable new directory,
-    `StorageError` if a file cannot be read, and `RecoveryRefused` if the recovery is impossible, needs consent, or if a
-    directory is in use or has an interrupted execution.
+    Raises `UsageError` for an invalid request, a path without a metadata log or an unsuitable new directory. Raises
+    `StorageError` if a file cannot be read. Raises `RecoveryRefused` if the recovery is impossible, needs consent, or
+    if a directory is in use or has an interrupted execution.
 
     * `request`: the way, and further directories to read (`QuorumRecovery`)
     * `paths`: log directories of the controllers that will form the quorum; none in the way `FROM_BROKER`

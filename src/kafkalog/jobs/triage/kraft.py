@@ -247,8 +247,8 @@ def kraft_memory(paths: Sequence[str], static: Mapping[str, str], findings: list
     winner's log.
 
     Findings are appended to `findings`. `static` are the controllers' settings. Raises `RecoveryRefused` if the copies
-    are of several clusters or the first image has no topics and no brokers, `UsageError` for a path without a metadata
-    log, `StorageError` if a log cannot be read.
+    are of several clusters or the first image has no topics and no brokers. Raises `UsageError` for a path without a
+    metadata log. Raises `StorageError` if a log cannot be read.
     """
     quorums = read_quorum(*paths)
     if len(quorums) > 1:

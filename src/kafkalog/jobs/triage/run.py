@@ -116,10 +116,10 @@ def triage(
     and controllers start in any order. `config` are settings of the controllers and brokers.
 
     Raises `UsageError` if none of the paths exists, for files and partition directories, if none has the metadata that
-    names the replicas, for unknown or repeated brokers, for an invalid setting, and if everything selected is excluded;
-    `UnknownName` for a topic or partition that does not exist; `RecoveryRefused` for a directory that a broker has
-    open, for directories of several clusters, for two that cannot be of one broker, and for metadata without topics and
-    brokers; `StorageError` if the metadata cannot be read.
+    names the replicas, for unknown or repeated brokers, for an invalid setting, and if everything selected is excluded.
+    Raises `UnknownName` for a topic or partition that does not exist. Raises `RecoveryRefused` for a directory that a
+    broker has open, for directories of several clusters, for two that cannot be of one broker, and for metadata without
+    topics and brokers. Raises `StorageError` if the metadata cannot be read.
 
     * `paths`: directories of all brokers and controllers
     * `select`: the topic-partitions to judge; all of them without it

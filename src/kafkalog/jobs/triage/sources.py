@@ -20,8 +20,8 @@ __all__ = ["memory_of"]
 def memory_of(shelf: Shelf, static: Mapping[str, str], findings: list[Finding]) -> Memory:
     """Read and return the metadata from which leaders are predicted. It comes from copies of `__cluster_metadata`, or
     if there are none, from ZooKeeper's data directories. Findings are appended to `findings`. `static` are the
-    controllers' settings. Raises `UsageError` if neither is among the directories or no ZooKeeper directory is usable,
-    `RecoveryRefused` if the metadata cannot be used, `StorageError` if it cannot be read.
+    controllers' settings. Raises `UsageError` if neither is among the directories or no ZooKeeper directory is usable.
+    Raises `RecoveryRefused` if the metadata cannot be used. Raises `StorageError` if it cannot be read.
     """
     if shelf.metadata:
         findings += [_left_aside(path, shelf.metadata[0].path) for path in shelf.zookeeper]

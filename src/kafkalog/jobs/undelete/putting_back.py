@@ -55,7 +55,7 @@ def plan_directory(
     `emptied` maps empty partitions, which the plan removes, to the log directory in which their logs are restored.
     Raises `RecoveryRefused` if the topic has no deleted data and `emptied` is empty, or if the data cannot be restored
     or held safely. Raises `UsageError` if the request has another topic name and deleted segments of a live partition
-    are chosen, `StorageError` if a directory of the selected partitions cannot be read.
+    are chosen. Raises `StorageError` if a directory of the selected partitions cannot be read.
     """
     emptied = emptied or {}
     whole = stack.enter_context(survey(root, tolerant=True))

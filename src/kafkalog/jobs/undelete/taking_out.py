@@ -62,7 +62,7 @@ def undelete_into(request: Undelete, *paths: PathLike, target: PathLike) -> Take
     are named in `unreadable` of the result.
 
     Raises `UsageError` if `target` cannot be used, a path is of another kind than `paths` allows, or a name, topic id
-    or setting is impossible; `StorageError` if nothing can be read or `target` cannot be written. Raises
+    or setting is impossible. Raises `StorageError` if nothing can be read or `target` cannot be written. Raises
     `RecoveryRefused` if nothing usable is found, if a partition was deleted several times or on several brokers and the
     request chooses none, or for a pointer file that kafkalog did not write.
 

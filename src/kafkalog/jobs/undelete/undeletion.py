@@ -116,8 +116,9 @@ class _Planning:
         directories that are `-stray` already. The reason for None is kept for `joined`; a reason about `-stray`
         directories is preferred.
 
-        Raises `RecoveryRefused` if the data cannot be restored, `UsageError` if deleted segments of a live partition
-        are to be restored under another topic name, and `StorageError` if a directory of the topic cannot be read.
+        Raises `RecoveryRefused` if the data cannot be restored. Raises `UsageError` if deleted segments of a live
+        partition are to be restored under another topic name. Raises `StorageError` if a directory of the topic cannot
+        be read.
         """
         try:
             return plan_directory(self._files, root, self._wanted, self._facts[root])

@@ -178,8 +178,8 @@ class Inventory(Struct, frozen=True, kw_only=True):
 
         If several directories have one topic-partition, `replica` chooses among them: `"longest"`, or the path of one
         of them or of its log directory. Without a choice, or if it does not match exactly one, raises `ReplicaError` (a
-        `UsageError`) with the paths. Raises `UsageError` if `replica` is a path that does not exist, and `StorageError`
-        if `"longest"` cannot read a log or a request to an object store fails.
+        `UsageError`) with the paths. Raises `UsageError` if `replica` is a path that does not exist. Raises
+        `StorageError` if `"longest"` cannot read a log or a request to an object store fails.
         """
         return tuple(
             partition
@@ -193,8 +193,8 @@ class Inventory(Struct, frozen=True, kw_only=True):
         """Return the partitions of `readable`, and also those that `select` or `wants` rejects. A rejected
         topic-partition in several directories is returned from each of them. Raises `ReplicaError` if a chosen
         topic-partition is in several directories and `replica` does not match exactly one. Raises `UsageError` if
-        `replica` does not exist, `StorageError` if the end of a log cannot be read or a request to an object store
-        fails.
+        `replica` does not exist. Raises `StorageError` if the end of a log cannot be read or a request to an object
+        store fails.
         """
         several = self.duplicates()
         chosen = {
@@ -221,9 +221,9 @@ class Inventory(Struct, frozen=True, kw_only=True):
 
     def find(self, topic: str, partition: int, replica: PathLike | None = None) -> Partition:
         """Return the live partition with this topic and number; a segment file in a directory of that name counts too.
-        If there are several, `replica` chooses one, as in `readable`. Raises `UsageError` if there is none,
-        `ReplicaError` if there are several and the choice is missing or does not match exactly one, `StorageError` if
-        `"longest"` cannot read a log.
+        If there are several, `replica` chooses one, as in `readable`. Raises `UsageError` if there is none. Raises
+        `ReplicaError` if there are several and the choice is missing or does not match exactly one. Raises
+        `StorageError` if `"longest"` cannot read a log.
         """
         name = PartitionName(topic, partition)
         partitions = [candidate for candidate in self.partitions if candidate.name == name]
@@ -238,8 +238,8 @@ class Inventory(Struct, frozen=True, kw_only=True):
 def chosen_replica(name: PartitionName, partitions: Sequence[Partition], replica: PathLike | None) -> Partition:
     """Return one of `partitions`, the directories of the topic-partition `name`, as `replica` chooses: with `"longest"`
     the one with the highest log end offset (the first if several have it), otherwise the one at or below that path.
-    Raises `ReplicaError` if `replica` is None or does not match exactly one directory, `StorageError` if the end of a
-    log cannot be read.
+    Raises `ReplicaError` if `replica` is None or does not match exactly one directory. Raises `StorageError` if the end
+    of a log cannot be read.
     """
     paths = " and ".join(partition.path for partition in partitions)
     if replica is None:

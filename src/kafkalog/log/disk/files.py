@@ -413,7 +413,7 @@ def status_of_entry(entry: Entry) -> os.stat_result | None:
 def exists(path: str) -> bool:
     """Return whether anything has this path, even a dangling link. Return False for an impossible path: too long, below
     a file, or with a NUL character. Raises `StorageError` if access is denied, an I/O error occurs, or a request to an
-    object store fails, and `UsageError` for a URI that is not supported, as `status_of` does.
+    object store fails. Raises `UsageError` for a URI that is not supported, as `status_of` does.
     """
     if storage_of(path) is not None:
         return status_of(path) is not None
@@ -430,8 +430,8 @@ def exists(path: str) -> bool:
 
 def is_directory(path: str) -> bool:
     """Return whether the path is a directory, or a link to one. Return False if it does not exist or cannot be
-    examined. Raises `StorageError` only if a request to an object store fails, and `UsageError` for a URI that is not
-    supported, as `status_of` does.
+    examined. Raises `StorageError` only if a request to an object store fails. Raises `UsageError` for a URI that is
+    not supported, as `status_of` does.
     """
     storage = storage_of(path)
     if storage is None:

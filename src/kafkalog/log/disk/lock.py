@@ -211,8 +211,8 @@ def hold(path: str, partition: str) -> HeldDirectory:
     directory in this process share; the partition is added to its `partitions`. Call its `release` at the end.
 
     Raises `UsageError` if another process has the lock, or if this process already writes the partition or is
-    recovering the directory; `RecoveryRefused` if a recovery has not ended, or if that is unknown because its files
-    cannot be read; `StorageError` if the directory or the file `.lock` is unusable.
+    recovering the directory. Raises `RecoveryRefused` if a recovery has not ended, or if that is unknown because its
+    files cannot be read. Raises `StorageError` if the directory or the file `.lock` is unusable.
     """
     with _GUARD:
         key = _identity(path)

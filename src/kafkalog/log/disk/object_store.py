@@ -210,8 +210,8 @@ class _Store:
 
     def open(self, path: str) -> RemoteFile:
         """Open the file with the URI `path` for reading. Within `looking_once`, a file with cached content is returned
-        without a request. Raises `MissingFileError` if the file does not exist, `StorageError` for other errors of the
-        store, `UsageError` for an option or scheme that is not supported.
+        without a request. Raises `MissingFileError` if the file does not exist. Raises `StorageError` for other errors
+        of the store. Raises `UsageError` for an option or scheme that is not supported.
         """
         with self.telling("cannot open the file", path):
             known = looked_at()
@@ -230,8 +230,8 @@ class _Store:
     def entries(self, path: str) -> list[RemoteEntry]:
         """Return the entries of a directory, in the order of the store. Within `looking_once` the listing is cached and
         not requested again; the list is the cached one, so the caller must not change it. Raises `MissingFileError` if
-        the directory does not exist, `StorageError` for other errors of the store, `UsageError` for an option or scheme
-        that is not supported.
+        the directory does not exist. Raises `StorageError` for other errors of the store. Raises `UsageError` for an
+        option or scheme that is not supported.
         """
         import pyarrow.fs
 

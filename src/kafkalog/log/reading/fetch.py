@@ -166,8 +166,8 @@ def fetch(
     An offset outside the log raises `OffsetOutOfRangeError`. With `reset`, reading starts at the start or the end of
     the log instead, and the chunk's `offset` shows where. Damage at the offset raises `FormatError`; damage after it
     ends the chunk. An incomplete batch or zeros at the end of a segment do not count: reading goes to the next one, as
-    on a broker. Raises `LimitExceeded` if the first batch has more than `max_chunk_bytes` bytes, `UsageError` unless
-    `max_bytes` is positive and at most `max_chunk_bytes`, `StorageError` if the log cannot be read.
+    on a broker. Raises `LimitExceeded` if the first batch has more than `max_chunk_bytes` bytes. Raises `UsageError`
+    unless `max_bytes` is positive and at most `max_chunk_bytes`. Raises `StorageError` if the log cannot be read.
     """
     if max_bytes < 1 or max_chunk_bytes < max_bytes:
         raise UsageError("max_bytes must be positive, and max_chunk_bytes no less")
@@ -191,8 +191,8 @@ def _read(segment: Segment, offset: int, max_bytes: int, most: int, limits: Limi
     no batch does. The chunk has at most `max_bytes` bytes. If its first batch is larger, this size is doubled until the
     batch fits, up to `most`.
 
-    Raises `LimitExceeded` if the first batch has more than `most` bytes, `FormatError` if damage comes before
-    its first batch, `StorageError` if the file cannot be read.
+    Raises `LimitExceeded` if the first batch has more than `most` bytes. Raises `FormatError` if damage comes before
+    its first batch. Raises `StorageError` if the file cannot be read.
     """
     with segment.open() as source:
         position = segment.position_of(offset, source, limits=limits)

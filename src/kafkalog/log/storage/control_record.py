@@ -35,8 +35,8 @@ def control_type(key: bytes | None) -> int:
 
 def read_marker(key: bytes | None, value: bytes | None) -> EndTransactionMarker:
     """Return type and coordinator epoch of a transaction marker. Raises `IllegalArgumentError` for another control type
-    than abort or commit, `NullPointerError` without key or value, `InvalidRecordError` for a bad key or a negative
-    version, and `BufferUnderflowError` for a value that is too short.
+    than abort or commit, `NullPointerError` without key or value. Raises `InvalidRecordError` for a bad key or a
+    negative version. Raises `BufferUnderflowError` for a value that is too short.
     """
     kind = control_type(key)
     if kind not in (ControlType.ABORT, ControlType.COMMIT):

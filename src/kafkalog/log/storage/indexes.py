@@ -184,8 +184,9 @@ class OffsetIndex(_Index):
 
     def append(self, offset: int, position: int) -> None:
         """Append an entry for an absolute offset and a byte position in the log. Raises `FullIndexError` if there is no
-        room, `InvalidOffsetError` if the offset is not above the last entry's, and `IndexOffsetOverflowError` if it is
-        below the base offset or more than 2^31 - 1 above it. Raises `StorageError` if the file cannot be written.
+        room. Raises `InvalidOffsetError` if the offset is not above the last entry's. Raises `IndexOffsetOverflowError`
+        if it is below the base offset or more than 2^31 - 1 above it. Raises `StorageError` if the file cannot be
+        written.
         """
         if self.is_full:
             raise FullIndexError(f"Attempt to append to a full index (size = {self.entries}).")
@@ -241,9 +242,9 @@ class TimeIndex(_Index):
         no other slot is free. With `skip_full_check` the reserved slot may be used, and `FullIndexError` is raised only
         if an entry is due and no slot is free.
 
-        Raises `InvalidOffsetError` for an offset below the last entry's, `IllegalStateError` for a timestamp below the
-        last entry's, `IndexOffsetOverflowError` if the offset does not fit relative to the base offset, and
-        `StorageError` if the file cannot be read or written.
+        Raises `InvalidOffsetError` for an offset below the last entry's. Raises `IllegalStateError` for a timestamp
+        below the last entry's. Raises `IndexOffsetOverflowError` if the offset does not fit relative to the base
+        offset. Raises `StorageError` if the file cannot be read or written.
         """
         if not skip_full_check and self.is_full:
             raise FullIndexError(f"Attempt to append to a full time index (size = {self.entries}).")

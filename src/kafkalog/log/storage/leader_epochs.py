@@ -33,8 +33,8 @@ class LeaderEpochCheckpointFile:
         """Return the entries in file order. An empty file is created if it does not exist. Results for small files are
         cached by content.
 
-        Raises `KafkaStorageError` for a malformed file, `NumberFormatError` for an epoch or offset that is not a
-        number, and `IllegalArgumentError` for a negative number of entries. Raises `TooLargeError` on a virtual disk
+        Raises `KafkaStorageError` for a malformed file. Raises `NumberFormatError` for an epoch or offset that is not a
+        number. Raises `IllegalArgumentError` for a negative number of entries. Raises `TooLargeError` on a virtual disk
         for a file that exceeds a broker's memory. If the file cannot be created or read, raises `StorageError` on a
         real disk, `KafkaStorageError` on a virtual one.
         """

@@ -145,8 +145,8 @@ class LogBatch:
 
     def ensure_valid(self) -> None:
         """Verify size and checksum of the batch (`RecordBatch.ensureValid`). Raises `CorruptRecordError` if one is
-        wrong, `IndexOutOfBoundsError` for a v1 message shorter than its header, and `KafkaError` if the file ends
-        within a header.
+        wrong. Raises `IndexOutOfBoundsError` for a v1 message shorter than its header. Raises `KafkaError` if the file
+        ends within a header.
         """
         if self.magic >= _FIRST_V2_MAGIC:
             if self.size < BATCH.size:
@@ -165,8 +165,9 @@ class LogBatch:
         timestamp. Return None for a v2 batch without records and for any v0 or v1 entry. A compressed batch is
         decompressed, and all its records are parsed; of an uncompressed one only the first is.
 
-        Raises `InvalidRecordError` if the number of records is negative or a parsed record is malformed, `KafkaError`
-        if the file ends within the header or decompression fails, and `IllegalArgumentError` for an unknown codec.
+        Raises `InvalidRecordError` if the number of records is negative or a parsed record is malformed. Raises
+        `KafkaError` if the file ends within the header or decompression fails. Raises `IllegalArgumentError` for an
+        unknown codec.
         """
         header = self.header
         if not isinstance(header, BatchHeader) or header.records_count == 0:
@@ -265,8 +266,8 @@ class LogFile:
     def batches(self, start: int = 0, end: int | None = None) -> Iterator[LogBatch]:
         """Yield the batches from position `start`, which must be the start of a batch, to position `end` (exclusive;
         None: end of file). Checksums are not verified. Iteration stops without an error at a batch that goes beyond
-        `end`. Raises `IllegalArgumentError` for a negative `start`, `CorruptRecordError` for a size field that is too
-        small, and `StorageError` if the file has become shorter.
+        `end`. Raises `IllegalArgumentError` for a negative `start`. Raises `CorruptRecordError` for a size field that
+        is too small. Raises `StorageError` if the file has become shorter.
         """
         if start < 0:
             raise IllegalArgumentError(f"The file channel position cannot be negative, but it is {start}")

@@ -138,8 +138,8 @@ class LogSegment:
 
     def sanity_check(self, *, time_index_is_new: bool) -> None:
         """Check the files as the broker does when it opens a segment. Set `time_index_is_new` if the time index did not
-        exist before: it is then truncated to length 0. Raises `NoSuchFileError` if the offset index is missing,
-        `CorruptIndexError` if a transaction index entry has a last offset below the base offset, and `KafkaError` if
+        exist before: it is then truncated to length 0. Raises `NoSuchFileError` if the offset index is missing. Raises
+        `CorruptIndexError` if a transaction index entry has a last offset below the base offset. Raises `KafkaError` if
         the high byte of an entry's version is 1 to 127. Raises `StorageError` for I/O errors.
         """
         if not self._disk.exists(self.path(FileKind.OFFSET_INDEX)):
@@ -406,8 +406,8 @@ class LogSegment:
         """Update the largest timestamp with a batch at byte position `position` of the log. If more than
         `index.interval.bytes` were added since the last index entries, append an entry for the batch to offset and time
         index. If an index is full, raise `FullIndexError`; with `while_there_is_room`, append no entries instead.
-        Raises `InvalidOffsetError` if offsets do not increase, `IndexOffsetOverflowError` if an offset does not fit the
-        index, `StorageError` if an index cannot be opened or written.
+        Raises `InvalidOffsetError` if offsets do not increase. Raises `IndexOffsetOverflowError` if an offset does not
+        fit the index. Raises `StorageError` if an index cannot be opened or written.
         """
         largest = self._max or self._max_timestamp()
         if batch.header.max_timestamp > largest.timestamp:

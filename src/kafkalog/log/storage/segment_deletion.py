@@ -30,8 +30,8 @@ def delete_old_segments(log: CleanableLog, now_ms: int) -> list[int]:
 
     The log start offset moves up to the first remaining segment. Older leader epochs and the producer snapshots of the
     deleted segments are dropped. If all segments are to be deleted, a new empty one is created first. Raises
-    `StorageError` for I/O errors, `KafkaStorageError` if the leader epochs cannot be written, and another `JavaError`
-    if the time index of the last segment takes no last entry.
+    `StorageError` for I/O errors. Raises `KafkaStorageError` if the leader epochs cannot be written, and another
+    `JavaError` if the time index of the last segment takes no last entry.
     """
     settings = log.settings
     gone = _delete(log, retention.below_start(_facts(log), log.log_start_offset))

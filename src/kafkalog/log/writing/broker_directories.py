@@ -37,8 +37,8 @@ __all__ = ["BrokerDirectories", "counts_in", "directories_of_one_broker", "made_
 
 def made_log_directory(path: PathLike) -> str:
     """Return the absolute path of a log directory; create it if it does not exist (its parent must exist). Raises
-    `UsageError` if it would be created inside another log directory, is not a directory, or is a partition directory;
-    `StorageError` if it cannot be created or listed.
+    `UsageError` if it would be created inside another log directory, is not a directory, or is a partition directory.
+    Raises `StorageError` if it cannot be created or listed.
     """
     root = os.path.abspath(os.fspath(path))
     if not os.path.isdir(root):
@@ -165,7 +165,8 @@ class BrokerDirectories:
     def known_topic_id(self, topic: str) -> str | None:
         """Return the topic id from a `partition.metadata` file of the topic; None if there is no readable one. The file
         of the lowest partition number counts. Missing and malformed files are skipped. Raises `StorageError` if a file
-        cannot be read for another reason, `UsageError` if partitions of this topic exist and its name is invalid.
+        cannot be read for another reason. Raises `UsageError` if partitions of this topic exist and its name is
+        invalid.
         """
         for key in sorted(key for key in self._places if key[0] == topic):
             path = os.path.join(self.path_of(*key), PARTITION_METADATA)

@@ -166,8 +166,8 @@ def build_partitions(
     of a key's bytes and the number of partitions). Records without a key are distributed in turn. Without
     `num_partitions`, a record without a number goes to partition 0.
 
-    Raises `UsageError` for records or arguments that cannot be written, `FormatError` for a damaged log,
-    `RecoveryRefused` if a recovery of a directory has not ended, and `StorageError` for I/O errors. Records written
+    Raises `UsageError` for records or arguments that cannot be written. Raises `FormatError` for a damaged log. Raises
+    `RecoveryRefused` if a recovery of a directory has not ended. Raises `StorageError` for I/O errors. Records written
     before the error stay in the logs, and notes of the error name them. If a log of one of the first batch's topics is
     damaged, nothing is written.
     """

@@ -48,7 +48,7 @@ class _Stream(io.RawIOBase):
 class ColumnsFile:
     """Writer of Arrow batches of one schema to a new file, as a context manager: after an error or interrupt no file is
     left. Raises `UsageError` if `path` exists, its folder does not, or it is in a log directory or in one of the
-    directories `examined`, and `StorageError` for I/O errors. For Arrow, the suffix `.arrows` selects the stream
+    directories `examined`. Raises `StorageError` for I/O errors. For Arrow, the suffix `.arrows` selects the stream
     format, any other the file format. `options` are those of pyarrow's `ParquetWriter`. With `anywhere` the place of
     the file is not checked, because the caller has done it.
     """

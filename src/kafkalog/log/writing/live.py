@@ -96,9 +96,9 @@ class LiveLog:
     def read(self, offset: int, max_bytes: int, max_chunk_bytes: int, reset: Reset | None = None) -> Chunk:
         """Return a chunk of whole batches from `offset` on, see `Log.read`. If a segment is deleted during the read,
         the log end is looked up again and the read is repeated. `MissingFileError` is raised only if a missing log file
-        belongs to the present state. Raises `OffsetOutOfRangeError` for an offset outside the log (without `reset`),
-        `FormatError` for damage, `LimitExceeded` for a batch above `max_chunk_bytes`, `UsageError` for invalid sizes,
-        and `StorageError` for I/O errors.
+        belongs to the present state. Raises `OffsetOutOfRangeError` for an offset outside the log (without `reset`).
+        Raises `FormatError` for damage. Raises `LimitExceeded` for a batch above `max_chunk_bytes`. Raises `UsageError`
+        for invalid sizes. Raises `StorageError` for I/O errors.
         """
         while True:
             end = self.log_end_offset()

@@ -205,7 +205,7 @@ class _Check:
 
     def log(self, base: int) -> int:
         """Read and verify all batches of the segment with base offset `base`; return its end offset. Raises
-        `FormatError` for damage in the log or an incomplete entry at the end of the transaction index, and
+        `FormatError` for damage in the log or an incomplete entry at the end of the transaction index. Raises
         `StorageError` if the log cannot be opened for writing.
         """
         path, transactions = self._path(base, FileKind.LOG), status_of(self._path(base, FileKind.TRANSACTION_INDEX))

@@ -122,14 +122,13 @@ class OpenedLog:
         """Open the partition directory `path` (`<log directory>/<topic>-<partition>`) for writing, and create it if it
         is missing. The log directory must exist, and is locked until the last of its logs is closed. `topic_id` is the
         id of a new partition (None: the id of the topic's other partitions there, or a random one if there are none);
-        an existing partition must have this id. With None, one without `partition.metadata` gets this file too.
-        `clock` returns ms since 1970. After a crash the log is read from its recovery point on and its indexes are
-        rebuilt.
+        an existing partition must have this id. With None, one without `partition.metadata` gets this file too. `clock`
+        returns ms since 1970. After a crash the log is read from its recovery point on and its indexes are rebuilt.
 
         Raises `FormatError` if the log is damaged, even by an incomplete last batch (`kafkalog recover` repairs it).
         Raises `UsageError` for a wrong name or topic id, a missing log directory, files that a writer or a broker does
-        not accept, the local part of a tiered log, or if a broker or another writer has the lock; `RecoveryRefused` if
-        a recovery of the directory has not ended, and `StorageError` for I/O errors.
+        not accept, the local part of a tiered log, or if a broker or another writer has the lock. Raises
+        `RecoveryRefused` if a recovery of the directory has not ended. Raises `StorageError` for I/O errors.
         """
         directory = os.path.abspath(os.fspath(path))
         name = partition_name(directory)
@@ -342,8 +341,9 @@ class OpenedLog:
         """Return a chunk of whole batches from `offset` on, of at most `max_bytes` bytes; if the first batch is larger,
         that size is doubled until it fits, up to `max_chunk_bytes`. At the end of the log the chunk is empty. For an
         offset below the log start or after the end, `reset` says where to read instead; without it
-        `OffsetOutOfRangeError` is raised. Raises `FormatError` for damage at the offset, `LimitExceeded` if the first
-        batch has more than `max_chunk_bytes`, `UsageError` for invalid sizes, `StorageError` for I/O errors.
+        `OffsetOutOfRangeError` is raised. Raises `FormatError` for damage at the offset. Raises `LimitExceeded` if the
+        first batch has more than `max_chunk_bytes`. Raises `UsageError` for invalid sizes. Raises `StorageError` for
+        I/O errors.
         """
         return self._live.read(offset, max_bytes, max_chunk_bytes, reset)
 

@@ -98,8 +98,9 @@ class Log(OpenedLog):
         leader, they get offsets and `leader_epoch` from the log (None: the log's epoch). With `keep_offsets` they are
         written unchanged, as on a follower.
 
-        Raises `UsageError` for records or batches that a broker would reject and for records with `keep_offsets`,
-        `FormatError` for damaged batches or if an index does not accept a batch, and `StorageError` for I/O errors.
+        Raises `UsageError` for records or batches that a broker would reject and for records with `keep_offsets`.
+        Raises `FormatError` for damaged batches or if an index does not accept a batch. Raises `StorageError` for I/O
+        errors.
         """
         with self._guard:
             self._check_open()
@@ -141,7 +142,7 @@ class Log(OpenedLog):
         """Append the COMMIT or ABORT marker that ends a producer's transaction, as a transaction coordinator does;
         return the marker's offset. `timestamp` is in ms (None: now); `leader_epoch` None means the log's epoch. Raises
         `UsageError` in a log with an old message format, or if a broker would reject the marker (an older producer or
-        coordinator epoch), `FormatError` if an index does not accept it, and `StorageError` for I/O errors.
+        coordinator epoch). Raises `FormatError` if an index does not accept it. Raises `StorageError` for I/O errors.
         """
         with self._guard:
             self._check_open()
@@ -255,8 +256,9 @@ class Log(OpenedLog):
         `offset` is below the first segment, everything is removed.
 
         Segments that begin above `offset` are renamed to `.deleted`. Checkpoints, leader epochs and producer state are
-        adjusted, and new batches get a higher leader epoch. Raises `UsageError` for a negative offset, `FormatError` if
-        a remaining segment cannot be opened or a batch in it is malformed, `StorageError` for I/O errors.
+        adjusted, and new batches get a higher leader epoch. Raises `UsageError` for a negative offset. Raises
+        `FormatError` if a remaining segment cannot be opened or a batch in it is malformed. Raises `StorageError` for
+        I/O errors.
         """
         if offset < 0:
             raise UsageError(f"cannot truncate to {offset}")

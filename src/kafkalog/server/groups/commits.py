@@ -53,7 +53,7 @@ class Commit(Struct, frozen=True):
 class CommitsFile:
     """A file with one line of JSON per commit, replaced atomically.
 
-    Raises `UsageError` for a path inside a log directory (`refuse_inside`) or without a parent directory, and
+    Raises `UsageError` for a path inside a log directory (`refuse_inside`) or without a parent directory. Raises
     `RecoveryRefused` if another server uses the file.
     """
 

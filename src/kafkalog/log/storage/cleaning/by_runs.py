@@ -232,9 +232,10 @@ class _Kept:
 
     def write(self) -> None:
         """Decide which records of the run are kept, and add the kept batches to the output, in order. Advances the
-        transactions and counts of the `BatchRetention`. Raises `FormatError` for records that cannot be read,
-        `JavaError` for a bad control record or a batch that cannot be rewritten or indexed, and `OffsetOverflowError`
-        for an offset that does not fit the new segment. Raises `StorageError` if a file cannot be read or written.
+        transactions and counts of the `BatchRetention`. Raises `FormatError` for records that cannot be read. Raises
+        `JavaError` for a bad control record or a batch that cannot be rewritten or indexed. Raises
+        `OffsetOverflowError` for an offset that does not fit the new segment. Raises `StorageError` if a file cannot be
+        read or written.
         """
         is_read = self._decide_whole()
         numbers = np.flatnonzero(is_read)
@@ -377,8 +378,8 @@ class _Kept:
         """Add the kept batches with numbers below `end` that are not yet written to the output. Ranges of unchanged
         batches of at least `STRETCH` bytes are copied from the old file. Afterwards the memory of rewritten batches is
         released, and batches below `end` count as written. Raises `OffsetOverflowError` if an offset does not fit the
-        new segment, `FullIndexError` or `InvalidOffsetError` if an index entry cannot be added, `StorageError` if
-        writing fails.
+        new segment, `FullIndexError` or `InvalidOffsetError` if an index entry cannot be added. Raises `StorageError`
+        if writing fails.
         """
         numbers = np.flatnonzero(self._addresses[self._written : end]) + self._written
         stays = self._addresses[numbers] == self._in_window[numbers]
@@ -399,7 +400,8 @@ class _Kept:
     def _gather(self, numbers: Int64s) -> None:
         """Copy the kept bytes of the batches with these numbers into one piece of memory, and add it to the output as a
         run. Does nothing for no numbers. Raises `OffsetOverflowError` if an offset does not fit the new segment,
-        `FullIndexError` or `InvalidOffsetError` if an index entry cannot be added, `StorageError` if writing fails.
+        `FullIndexError` or `InvalidOffsetError` if an index entry cannot be added. Raises `StorageError` if writing
+        fails.
         """
         if len(numbers) == 0:
             return
