@@ -216,8 +216,8 @@ def _frozen_commits() -> dict[str, str]:
 
 def _same() -> None:
     """Compare results for a part of the fixtures and recorded cases with those of the commits named in
-    tests/campaigns/base_commit.txt. Raises `DevError` if results differ. If this checkout does not have a commit,
-    nothing is compared, and a line says so.
+    tests/campaigns/base_commit.txt, which are set up below `.cache`. Raises `DevError` if results differ or a setup
+    fails. If this checkout does not have a commit, nothing is compared, and a line says so.
     """
     commits = _frozen_commits()
     for commit in commits.values():

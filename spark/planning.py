@@ -258,8 +258,9 @@ def _claimed(spans: Sequence[Span], start: int, end: int) -> Iterator[tuple[int,
 
 
 def _packed(pieces: Sequence[tuple[Piece, int]], target: int, most: int) -> list[tuple[Piece, ...]]:
-    """Return the pieces, in order, as tasks of about `target` bytes and at most `most` records. A piece that is larger
-    is a task by itself. `pieces` has pairs of a piece and its number of records.
+    """Divide pieces into tasks, in order. A task has at most 1.25 times `target` bytes and at most `most` records,
+    unless a single piece exceeds one of these; that is a task by itself. `pieces` has pairs of a piece and its number
+    of records.
     """
     tasks: list[list[Piece]] = []
     size = count = 0

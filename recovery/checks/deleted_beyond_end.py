@@ -60,8 +60,8 @@ class DeletedBeyondEnd(Struct, frozen=True, kw_only=True):
 
 def beyond_end_of(partition: Partition, end: int) -> Iterator[Finding]:
     """Yield a DELETED_BEYOND_END finding if `.deleted` segments of a live partition have records at or beyond `end`,
-    its log end offset. Yields nothing for the metadata log and for a partition without a live segment. Raises
-    `StorageError` while iterating if a segment cannot be read.
+    its log end offset. Records count as in `beyond_end_in`. Yields nothing for the metadata log and for a partition
+    without a live segment. Raises `StorageError` while iterating if a segment cannot be read.
     """
     name, segments = partition.name, partition.segments
     if name is None or partition.state is not DirectoryState.LIVE or name.topic == CLUSTER_METADATA_TOPIC:

@@ -27,10 +27,11 @@ _LOST = codes_with(Trait.HIDES_DIRECTORY)
 
 
 def with_what_was_there(findings: Iterable[Finding], roots: Sequence[str]) -> list[Finding]:
-    """Return the findings in order, with added text in the findings about unusable log directories. The text names the
-    consequence for a broker's start, and the partitions that the metadata log of the other directories places there.
-    `roots` are the readable log directories. If they do not belong to exactly one broker, all findings are returned
-    unchanged. Reads the metadata log.
+    """Return the findings in order, with added text in the findings about unusable log directories. The text says what
+    a broker's start does. It counts the partitions that the metadata log of the other directories places in all of
+    these together, and names the first 20; without a metadata log it says that they are unknown. `roots` are the
+    readable log directories. If they do not belong to exactly one broker, all findings are returned unchanged. Reads
+    `meta.properties` files and the metadata log.
     """
     found = list(findings)
     lost = [finding for finding in found if finding.code in _LOST]

@@ -199,9 +199,9 @@ def _is_opened(name: str) -> bool:
 def _unreadable_alone(
     survey: Survey, make: Callable[[Survey, Workers], Made], workers: Workers
 ) -> dict[str, StorageError]:
-    """Find all directories that cannot be read, by calling `make` for each topic-partition alone; return directory ->
-    error, empty if all can be read. `workers` shows the progress. Raises `StorageError` if an error is about no
-    surveyed directory.
+    """Find the topic-partitions that cannot be read, by calling `make` for each alone. Return the first unreadable
+    directory of each -> its error; empty if all can be read. `workers` shows the progress. Raises `StorageError` if an
+    error is about no surveyed directory.
     """
     failed: dict[str, StorageError] = {}
     workers.begin("what cannot be read", {path: facts.size for path, facts in survey.files.items()})

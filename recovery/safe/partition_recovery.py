@@ -579,8 +579,8 @@ class PartitionRecovery:
     def as_started_again(self, result: BrokerResult) -> Tree:
         """Return the tree of `result` for the next start, with the directory under its original name. If the partition
         became stray, the broker is first started once more, because a stray partition loses leader epochs that are not
-        written yet; files outside the directory are then the original ones. Raises `CannotSettleError` if this start
-        fails.
+        written yet. The files of the directory are then from that start, all others are the original ones. Raises
+        `CannotSettleError` if the start fails.
         """
         directory = self.directory_of(result)
         if directory == self.directory:

@@ -258,7 +258,7 @@ class Producer:
 
         With `async` it may wait for room, except in a callback; raises `QueueFullError` if there is none in time.
         Raises `UsageError` if the record is larger than `buffer_memory`, the producer is closed, or a transactional
-        producer has no open transaction. The last two are checked again after waiting.
+        producer has no open transaction or is ending it. All but the size are checked again after waiting.
         """
         with self._changed:
             self._check_sending()

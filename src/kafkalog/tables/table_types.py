@@ -69,7 +69,7 @@ def _timestamp(type: pa.DataType, rules: TypeRules) -> pa.DataType:
 def widened(old: pa.DataType, new: pa.DataType, rules: TypeRules) -> pa.DataType | None:
     """Return a type for the values of column `old` and of `new`; None if there is none. It is `old` if that is wide
     enough. Otherwise it is a wider number, if `rules` allow that, or a struct with added fields, also inside lists and
-    maps.
+    maps. A widened list has elements named `element`, a widened map has strings as keys.
     """
     if old.equals(new) or new in _narrower(old):
         return old

@@ -186,13 +186,14 @@ class Outlined(PlannedFor, Protocol):
 
 def what_to_type(plan: Outlined, given: Given) -> NextStep:
     """Return what the user should do next, with the commands to type. If an execution is unfinished, the commands are
-    the two that end it, to choose from. There are none if there is nothing to type: lost metadata must be found first,
-    the recovery is refused or not needed, or nothing is wrong. The sentence then says which.
+    the two that end it, to choose from. There may be no command: something must be found first, the recovery is refused
+    or not needed, or it has nothing to do here. The sentence then says why.
 
-    If there are commands, these sentences come before them, in this order: the advice to look for a newer copy of the
-    metadata or the logs, if the node's start says so and the step is not itself a repair of the start; to stop the
-    broker, if the directory is in use (`given.locked`); and that a file system has too little space
-    (`given.without_room`). May read the metadata log; raises `StorageError` if that fails.
+    If there are commands, `before` of the result has up to three sentences, in this order. The first advises to look
+    for newer copies or the old disk (`_look_first`); it is left out if the step is itself a repair of the start
+    (`StepKind.MEND`). The second says to stop the broker, if the directory is in use (`given.locked`). The third says
+    that a file system has too little space (`given.without_room`). May read the metadata log; raises `StorageError` if
+    that fails.
     """
     step = _next_step(plan, given)
     if not step.commands:

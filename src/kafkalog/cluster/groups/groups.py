@@ -283,7 +283,8 @@ def read_groups(
     limits: Limits = DEFAULT_LIMITS,
 ) -> Groups:
     """Read all groups in `__consumer_offsets` with members and offsets, as of the end of the log or as of `until`.
-    Return the groups, sorted by id and then by partition of `__consumer_offsets`, with findings about damage.
+    Return the groups, sorted by id and then by partition of `__consumer_offsets`. The findings are about damage,
+    missing or removed data, misplaced groups, groups of two types, and partitions that two members own.
 
     `topic_names` are names by topic id; None takes them from the partitions' `partition.metadata`.
     `offsets_topic_num_partitions` is the number of partitions of `__consumer_offsets`; None guesses it with

@@ -59,8 +59,8 @@ def partitions_of(partitions: Iterable[Partition], topic: str) -> list[Partition
 def replay(
     partition: Partition, findings: list[Finding], *, until: Until | None = None, limits: Limits = DEFAULT_LIMITS
 ) -> Iterator[Entry | Marker]:
-    """Yield records and markers in offset order, up to `until` or up to the end of the log. Damage is appended to
-    `findings`. Raises `StorageError` if files cannot be read.
+    """Yield records and markers in offset order, up to `until` or up to the end of the log. The log is read to its end
+    in any case, and damage in all of it is appended to `findings`. Raises `StorageError` if files cannot be read.
 
     If `until` is in the past, records in `.deleted` segments are included if their leader epochs fit the records around
     them; damage in these segments is not reported. The cleaner may have removed records since then. At the end, a

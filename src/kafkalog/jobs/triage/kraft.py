@@ -154,10 +154,10 @@ class KRaftMemory(Memory):
             )
 
     def leaders(self, key: Key, order: tuple[int, ...] | None, *, cautious: bool = False) -> frozenset[int] | None:
-        """Return the ids of all brokers that may lead, under any controller that may win. `NO_LEADER` is among them if
-        there may be no leader; it is the only one for an order in which no controller is elected. Otherwise return None
-        if there are too many cases to simulate; empty if no image has the partition. `order` is the order in which
-        brokers are started, None for any. `begin` must be called before. `cautious` has no effect here.
+        """Return the ids of all brokers that may lead, under any controller that may win, and `NO_LEADER` if there may
+        be no leader. Return `NO_LEADER` alone if `order` elects no controller, None if there are too many cases to
+        simulate, and an empty set if no image has the partition. `order` is the order in which brokers are started,
+        None for any. `begin` must be called before. `cautious` has no effect here.
         """
         if order is not None and not self.elects_a_controller(order):
             return frozenset({NO_LEADER})

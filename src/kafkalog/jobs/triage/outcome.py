@@ -260,13 +260,17 @@ def advised(
     elects_a_controller: Callable[[tuple[int, ...]], bool] = lambda order: True,
 ) -> StartAdvice:
     """Return the steps that make a best copy lead, or the best that can be done. If merging repairs damage that all
-    best copies have, it is advised. Otherwise doing nothing, an order of starts, holding brokers back, an unclean
-    election and merging are tried in this order. If starts alone do not help, `bring` has the brokers in `eligible`
-    whose disks are missing, if any; `what` is then "bring", or "merge". `what` is "nothing_helps" if nothing helps.
+    best copies have, it is advised. Otherwise these are tried in this order: doing nothing, an order of starts, holding
+    brokers back, an unclean election (with brokers held back if there are any), and merging.
+
+    From the election on, `bring` has the brokers in `eligible` that are not in `order` or have no copy. If there are
+    any, `what` is "bring" instead of "elect" or "hold_back" (both with `elect`), or instead of "nothing_helps"; only
+    "merge" stays.
 
     `leaders` predicts the leaders for an order of starts. `order` is the best order for the whole cluster, with every
-    broker that can be started. Brokers in `eligible` may lead without an unclean election if they are up. No broker is
-    held back if `elects_a_controller` is false for the others: controllers lead nothing without a majority.
+    broker that can be started. Brokers in `eligible` may lead without an unclean election if they are up. If
+    `elects_a_controller` is false for the brokers that are not held back, neither holding back nor an election is
+    advised, because controllers lead nothing without a majority.
     """
     here = frozenset(found.logs).intersection(order)
     good = here.intersection(found.best)

@@ -252,7 +252,7 @@ class ProducerStateManager:
 
     def take_snapshot(self) -> None:
         """Write the state to a snapshot file named after its end offset. Do nothing if the state has not advanced since
-        the last snapshot.
+        the last snapshot. In a virtual directory (`Tree`), a directory of this name raises `JavaIOError`.
         """
         if self._map_end <= self._snapshot_end:
             return
