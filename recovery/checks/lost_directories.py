@@ -29,9 +29,9 @@ _LOST = codes_with(Trait.HIDES_DIRECTORY)
 def with_what_was_there(findings: Iterable[Finding], roots: Sequence[str]) -> list[Finding]:
     """Return the findings in order, with added text in the findings about unusable log directories. The text says what
     a broker's start does. It counts the partitions that the metadata log of the other directories places in all of
-    these together, and names the first 20; without a metadata log it says that they are unknown. `roots` are the
-    readable log directories. If they do not belong to exactly one broker, all findings are returned unchanged. Reads
-    `meta.properties` files and the metadata log.
+    these together, and names the first 20. It says that they are unknown without a readable metadata log, or if one of
+    `roots` has no directory id and so may have them. `roots` are the readable log directories. If they do not belong to
+    exactly one broker, all findings are returned unchanged. Reads `meta.properties` files and the metadata log.
     """
     found = list(findings)
     lost = [finding for finding in found if finding.code in _LOST]
@@ -72,6 +72,10 @@ def _told(
 ) -> Finding:
     if facts.source is None:
         what = "which partitions were in it is not known: no metadata log is in the other directories"
+    elif not there and facts.problem is not None:
+        what = f"which partitions were in it is not known: {facts.source} is damaged or cannot be read"
+    elif not there and None in map(directory_id_of, roots):
+        what = "which partitions were in it is not known: one of the other directories has no directory id"
     elif not there:
         what = f"{facts.source} places no partition of this broker in it"
     else:

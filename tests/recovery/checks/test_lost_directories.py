@@ -108,6 +108,23 @@ def test_a_directory_that_cannot_be_read(
     assert "takes it offline and starts with the others" in finding["detail"]
 
 
+def test_metadata_that_cannot_be_read_does_not_say_that_nothing_was_there(disks: tuple[Path, Path]) -> None:
+    kept, lost = disks
+    for each in (kept / "__cluster_metadata-0").iterdir():
+        each.unlink()
+    (finding,) = findings("ls", kept, lost)[1][str(lost)]
+    assert "which partitions were in it is not known: " in finding["detail"]
+
+
+def test_a_directory_without_an_id_may_have_what_was_in_the_lost_one(disks: tuple[Path, Path]) -> None:
+    kept, lost = disks
+    properties = kept / "meta.properties"
+    lines = properties.read_text().splitlines()
+    properties.write_text("".join(f"{line}\n" for line in lines if not line.startswith("directory.id=")))
+    (finding,) = findings("ls", kept, lost)[1][str(lost)]
+    assert "one of the other directories has no directory id" in finding["detail"]
+
+
 def test_without_the_clusters_metadata_nobody_knows(tmp_path: Path) -> None:
     """A broker of ZooKeeper's time has none, and makes what it misses again (`LogManager.createAndValidateLogDirs`)."""
     one = brokers("2.8.2/zkhist")[0]
