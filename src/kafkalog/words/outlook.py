@@ -491,7 +491,8 @@ def removed_sentence(deleted: Mapping[str, DeletedPartitions], subject: str = "a
     records = counted(sum(each.records for each in deleted.values()), "record")
     directories = counted(sum(len(each.directories) for each in deleted.values()), "-delete directory")
     topics = sorted({topic for each in deleted.values() for topic in each.topics})
-    words = [*deleted, *(word for topic in topics for word in ("--topic", topic)), "--hold", "--yes"]
+    roots = dict.fromkeys(root for each in deleted.values() for root in each.roots)
+    words = [*roots, *(word for topic in topics for word in ("--topic", topic)), "--hold", "--yes"]
     return (
         f"{subject} removes {records} in {directories}, of partitions that were deleted; to keep them, first: "
         f"kafkalog undelete {shell_line(words)}"
