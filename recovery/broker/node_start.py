@@ -96,9 +96,11 @@ from kafkalog.recovery.broker.node.replay import (
 )
 from kafkalog.recovery.broker.node.settings_of_start import (
     accepts_unreleased,
+    condition_of_migration,
     consequences_of_migration,
     consequences_without_tier,
     refuse_incomplete_properties,
+    refuse_migration_without_zookeeper,
     refuse_small_segments,
 )
 from kafkalog.recovery.broker.node.with_zookeeper import (
@@ -604,6 +606,7 @@ class _Start:
 
     def _run(self) -> NodeAnswer:
         refuse_incomplete_properties(self.files, self.role, self.release)
+        refuse_migration_without_zookeeper(self.files, self.role, self.release)
         refuse_voters(self.files, self.role)
         identity = identity_of_start(self.files, self.release)
         self._note(identity.consequences, identity.faults)
@@ -649,6 +652,8 @@ class _Start:
             self._serves_no_partition()
         if self.role is not Role.BROKER:
             self._refuse_displaced(loaded)
+            conditions = (self.condition, condition_of_migration(self.files, replay.image, self.release))
+            self.condition = "; ".join(filter(None, conditions)) or None
         return self._done()
 
     def _refuse_read_only_metadata(self) -> None:
@@ -743,7 +748,7 @@ class _Start:
         if cut is not None:
             what = "topics, access control entries and settings behind its end, if any, are gone"
             self._goes_back(cut, f"the only voter takes its cut snapshot for the whole; {what}")
-        self._note(*consequences_of_migration(replay.image, loaded, self.release))
+        self._note(*consequences_of_migration(self.files, replay.image, loaded, self.release))
         return replay
 
     def _refuse_registration(self, identity: Identity, image: MetadataImage) -> None:
