@@ -47,7 +47,13 @@ from kafkalog.recovery.broker.node.answer import (
 )
 from kafkalog.recovery.broker.node.bootstrap import Bootstrap, bootstrap_of_start
 from kafkalog.recovery.broker.node.ending import RUNTIME, StartEndsError, ends
-from kafkalog.recovery.broker.node.ensemble import Identity, exchanged, identity_of_start, identity_with_zookeeper
+from kafkalog.recovery.broker.node.ensemble import (
+    Identity,
+    exchanged,
+    identity_of_start,
+    identity_with_zookeeper,
+    refuse_directory_twice,
+)
 from kafkalog.recovery.broker.node.internal_topics import (
     InternalTopics,
     consequences_of_misplaced,
@@ -530,6 +536,7 @@ def _with_zookeeper(context: _Context, release: Release) -> NodeAnswer:
         )  # fmt: skip
     facts = zookeeper_facts(context.leaders.directories)
     identity = identity_with_zookeeper(files, release, facts.cluster_id)
+    refuse_directory_twice(files, identity.online)
     online = [root for root in identity.online if root in _readable(files)]
     results = context.logs(online)
     offline, faults = open_partitions(files, results, is_kraft=False)
@@ -1110,6 +1117,8 @@ class _Start:
         Raises `StartEndsError` if the start ends, and `StorageError` if a file cannot be read.
         """
         node = self.files.node_id
+        if self.role is not Role.CONTROLLER:
+            refuse_directory_twice(self.files, identity.online)
         online = [root for root in identity.online if root in _readable(self.files)]
         if image is not None:
             refuse_small_segments(self.files, image, self.release)
