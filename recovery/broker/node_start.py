@@ -850,6 +850,9 @@ class _Start:
             is_voter = own is not None and own == here
             if self.role is not Role.BROKER and own is not None and not is_voter:
                 return self._observes(own, here, members, identity)
+            former = next((number for number, directory in voters.dynamic if directory == here), None)
+            if self.role is not Role.BROKER and own is None and former is not None and len(members) == 1:
+                return self._renumbered(former)
         else:
             stated = static_voters(self.files.properties)
             if not stated and (servers := self.files.properties.get("controller.quorum.bootstrap.servers")):
@@ -906,6 +909,24 @@ class _Start:
         self.consequences.append(
             StartConsequence(kind=ConsequenceKind.NOT_SERVING, detail=f"{detail}; no leader is elected", file=path)
         )
+        return self._done()
+
+    def _renumbered(self, former: int) -> NodeAnswer:
+        """Return the answer of a controller whose metadata directory is that of the only voter, `former`, under another
+        node id. Raises `StartEndsError` if it is a broker too: that gives up after a minute (4.1.1).
+        """
+        path = f"{self.files.metadata_root}/meta.properties"
+        detail = (
+            f"node {self.files.node_id} is not in the voter set, and the only voter {former} has the directory id of "
+            "this metadata directory: no leader is elected"
+        )
+        cure = f"set node.id={former} again in server.properties and in every meta.properties of the node"
+        if self.role is Role.COMBINED:
+            message = "Received a fatal error while waiting for the controller to acknowledge that we are caught up"
+            raise ends(Part.VOTERS, "node_id", path, RUNTIME, message, detail=detail, cure=f"{detail}; {cure}")
+        self.faults.append(Fault(part=Part.VOTERS, kind="node_id", file=path, detail=detail, cure=cure))
+        detail = f"{detail}; {cure}"
+        self.consequences.append(StartConsequence(kind=ConsequenceKind.NOT_SERVING, detail=detail, file=path))
         return self._done()
 
     def _without_voters(self, state: StateFile) -> NodeAnswer:

@@ -107,6 +107,31 @@ def test_a_node_whose_files_name_no_voters_asks_the_other_controllers(
     assert outcome is StartOutcome.NOT_SERVING or "controller.quorum.bootstrap.servers" in (found.condition or "")
 
 
+@pytest.mark.parametrize("roles", ["broker,controller", "controller"])
+def test_the_only_voter_under_another_node_id(node: Path, roles: str) -> None:
+    """4.1.1: no leader was elected, nothing became stray, and the start gave up after a minute. With
+    `controller.quorum.voters`, 3.6.2, 3.9.1 and 4.1.1 refused the properties.
+    """
+    meta = node / "meta.properties"
+    meta.chmod(0o600)
+    meta.write_text(meta.read_text().replace("node.id=3", "node.id=7"))
+    dynamic = properties(node, roles, controller_quorum_bootstrap_servers="localhost:9093", **LISTENER)
+    found = answer(node, dynamic)
+    assert not found.strays
+    if roles == "controller":
+        assert found.outcome is StartOutcome.NOT_SERVING
+    else:
+        assert (found.outcome, found.exception) == (StartOutcome.FAILS, "java.lang.RuntimeException")
+        assert found.message == (
+            "Received a fatal error while waiting for the controller to acknowledge that we are caught up"
+        )
+    assert "node 7 is not in the voter set, and the only voter 3 has the directory id" in found.faults[-1].detail
+    assert "set node.id=3 again in server.properties and in every meta.properties" in found.faults[-1].cure
+    static = answer(node, properties(node, roles, **VOTER))
+    assert "the node id 7 must be included in the set of voters controller.quorum.voters" in (static.message or "")
+    assert "set node.id=3 again" in static.faults[-1].cure
+
+
 def test_static_voters_over_dynamic_ones_do_not_count(node: Path) -> None:
     found = answer(node, properties(node, controller_quorum_voters="3@localhost:9093", **LISTENER))
     assert found.outcome is StartOutcome.STARTS
