@@ -2,12 +2,12 @@
 restore.
 
 Deleted data disappears soon: `.deleted` files at the broker's next start, `-delete` directories a minute later. Only
-names, sizes, ids and the first batch of each log are examined here, but all batches of what may have been moved. Three kinds do not count, because their records are
-held elsewhere or were replaced: a `.deleted` file above the first segment of the log, as a start leaves it, was
-compacted or truncated away, unless it holds offsets that a plan reports as lost or that are beyond the log's end; a
-`-delete` directory was left by a move between log directories if the live log, in any log directory of the broker, has
-all its batches, or if the metadata places the log in a log directory that was not given; the segments of a tiered log
-are remote.
+names, sizes, ids and the first batch of each log are examined here, but all batches of what may have been moved. Three
+kinds do not count, because their records are held elsewhere or were replaced: a `.deleted` file above the first segment
+of the log, as a start leaves it, was compacted or truncated away, unless it holds offsets that a plan reports as lost
+or that are beyond the log's end; a `-delete` directory was left by a move between log directories if the live log, in
+any log directory of the broker, has all its batches, or if the metadata places the log in a log directory that was not
+given; the segments of a tiered log are remote.
 """
 
 from __future__ import annotations
@@ -220,8 +220,8 @@ def note_of_deleted(
     if places:
         sentences.append(
             f"deleted, but still on disk, and held by nothing else here: {first_of(places, _SHOWN)}; "
-            f"`kafkalog undelete {shell_line(_roots_of(surveyed, facts))}` lists it, and can restore it before a recovery or a broker's "
-            "start removes it"
+            f"`kafkalog undelete {shell_line(_roots_of(surveyed, facts))}` lists it, and can restore it before a "
+            "recovery or a broker's start removes it"
         )
     if moved:
         sentences.append(

@@ -95,7 +95,10 @@ def refuse_voters(files: NodeFiles, role: Role) -> None:
         return
     is_renumbered = role is not Role.BROKER and len(voters) == 1
     cure = f"if it was node {voters[0]} before, set node.id={voters[0]} again in server.properties and meta.properties"
-    raise ends(Part.VOTERS, "mismatch", files.roots[0], "java.lang.IllegalArgumentException", message, cure=cure * is_renumbered)
+    raise ends(
+        Part.VOTERS, "mismatch", files.roots[0], "java.lang.IllegalArgumentException", message,
+        cure=cure * is_renumbered,
+    )  # fmt: skip
 
 
 def read_control_records(loaded: LoadedMetadata, release: Release) -> Voters:

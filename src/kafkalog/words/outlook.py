@@ -37,7 +37,7 @@ from kafkalog.recovery.broker.node.answer import (
 from kafkalog.recovery.broker.node.releases import MODELED
 from kafkalog.recovery.broker.node.sentences import is_lost_and_emptied, node_sentences, start_fails, start_sentences
 from kafkalog.recovery.checks.deleted_beyond_end import DeletedBeyondEnd
-from kafkalog.recovery.decide.aftermath import LossConsequence
+from kafkalog.recovery.decide.aftermath import BY_AGE, LossConsequence
 from kafkalog.recovery.decide.choice import RecoveryChoice, ranges_text
 from kafkalog.recovery.decide.deleted_data import DeletedPartitions
 from kafkalog.recovery.decide.losses import (
@@ -663,7 +663,7 @@ def _lost(outlooks: Sequence[Outlook], *, are_alone: bool) -> str:
     besides = [f"{'' if own.is_lost_before else 'before it '}{ends}"] if ends else []
     besides += [f"lost beside it: {'; '.join(beside)}"] if beside else []
     if not any(outlook.choice.own.may_lose for outlook in planned if outlook.choice.ways):
-        is_old = any(consequence.kind == "retention" for outlook in planned for consequence in outlook.consequences)
+        is_old = any(consequence.kind in BY_AGE for outlook in planned for consequence in outlook.consequences)
         nothing = "nothing but what retention deletes" if is_old else "nothing"
         if any(map(_skipping, planned)):
             nothing = f"{nothing}, but consumers may skip records until an index is rebuilt"
