@@ -807,11 +807,13 @@ class _Start:
 
     def _is_without_metadata(self) -> bool:
         """Whether the metadata log may be outside the given directories. True if its directory is missing, and the node
-        is a broker or has no role in the properties. If True, also sets `condition` to a sentence about it.
+        is a broker or has no role in the properties, or these name only other directories. If True, also sets
+        `condition` to a sentence about it.
         """
         if self.files.metadata_directory is not None:
             return False
-        if self.role is not Role.BROKER and self.files.stated_role is not None:
+        has_role = self.role is not Role.BROKER and self.files.stated_role is not None
+        if has_role and not self.files.paths_elsewhere:
             return False
         self.condition = (
             "if the metadata log, which is not in these directories, agrees; a controller that has lost it makes every "
