@@ -354,7 +354,10 @@ def _outside(outlooks: Sequence[Outlook], *, loses: bool) -> tuple[str, str]:
     futures = dict.fromkeys(path for outlook in outlooks if outlook.forecast is not None
                             for path in copies_to_keep(outlook.forecast))  # fmt: skip
     if futures:
-        return f"first set a copy of {', '.join(futures)} aside, which has more", "then "
+        name = parse_partition_directory(os.path.basename(next(iter(futures))))
+        live = "" if name is None else f" as COPY/{name.topic}-{name.partition}"
+        aside = f"first set a copy of {', '.join(futures)} aside{live}, which has more"
+        return f"{aside}, and ask again with --copy COPY", "else "
     packed = [file for outlook in outlooks for file in _compressed(outlook)]
     if packed:
         return f"first decompress {first_of(packed, 1)}, a segment, and ask again", "else "
