@@ -218,9 +218,9 @@ def recover_into(
     path, *others = [path for path in named if path not in beside] or named
     if others:
         raise UsageError(f"one log directory is recovered into {os.fspath(target)}, not {1 + len(others)}")
-    root = os.path.realpath(path)
-    others = [log_directory_of(each) for each in beside if each != path]
-    topics = facts_of_each([root, *others])[root] if others and wanted.topics is None else wanted.topics
+    root, topics = os.path.realpath(path), wanted.topics
+    if beside and path not in beside and topics is None:
+        topics = facts_of_each([root, *map(log_directory_of, beside)])[root]
 
     def recover_copy(destination: str, lacking: Mapping[str, StorageError]) -> RecoveryResult:
         facts = topics if topics is None else replace(topics, roots=(destination,))  # the copy is not beside the others

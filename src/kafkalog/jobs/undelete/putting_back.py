@@ -111,7 +111,9 @@ def _hold(
     `RecoveryRefused` if `chosen` has no other `-delete` directory (unless it is empty), and if renaming is not safe.
     Raises `StorageError` if a file cannot be read.
     """
-    actions, held, left = [], [], []
+    actions: list[RecoveryAction] = []
+    held: list[PutBack] = []
+    left: list[str] = []
     if chosen and all(remains.kind is RemainsKind.STRAY for remains in chosen):
         raise RecoveryRefused(f"{chosen[0].directory} is already one that no broker removes", reason="held")
     for remains in chosen:

@@ -86,7 +86,8 @@ def test_a_copy_that_goes_further_is_truncated_to_the_end_of_its_log(zookeeper: 
     assert f"is truncated to offset {int(last.stem)}" in told(found, ConsequenceKind.FUTURE_TRUNCATED).detail
     printed = kafkalog("plan", *zookeeper).out
     aside = " ".join(printed.split()).partition("first set a copy of ")[2]
-    assert aside.startswith(f"{future} aside as COPY/{live.name}, which has more, and ask again with --copy COPY; else ")
+    then = "which has more, and ask again with --copy COPY; else "
+    assert aside.startswith(f"{future} aside as COPY/{live.name}, {then}")
     assert "no other way loses less" not in printed
     copy_tree(future, zookeeper[0].parent / "COPY" / live.name)
     again = kafkalog("plan", *zookeeper, "--copy", zookeeper[0].parent / "COPY").out
