@@ -15,10 +15,12 @@ from __future__ import annotations
 import os
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import accumulate
 
 from msgspec import Struct
 
+from kafkalog.codec.common.errors import StorageError
 from kafkalog.codec.common.shell import shell_line
 from kafkalog.codec.common.wording import counted, first_of
 from kafkalog.codec.model import NO_END
@@ -96,7 +98,7 @@ def _roots_of(surveyed: Survey, facts: TopicFacts) -> tuple[str, ...]:
 def log_of_finished_move(surveyed: Survey, directory: str, roots: Iterable[str]) -> str | None:
     """Return the path of the live log that a move between log directories has made of the `-delete` directory
     `directory`: the first in `roots`, log directories of the broker, that has its topic id and all its batches, with
-    right checksums. None if there is none. Raises `StorageError` if a log cannot be read.
+    right checksums. None if there is none; a log that cannot be read proves nothing.
     """
     parsed = parse_partition_directory(directory)
     if parsed is None:
@@ -104,7 +106,7 @@ def log_of_finished_move(surveyed: Survey, directory: str, roots: Iterable[str])
     tree, live = surveyed.tree(), f"{parsed.topic}-{parsed.partition}"
     for root in roots:
         if os.path.isdir(os.path.join(root, live)):
-            with survey(root, only=frozenset({live})) as other:
+            with suppress(StorageError), survey(root, only=frozenset({live})) as other:
                 if _has_all(other.tree(), live, tree, directory):
                     return os.path.join(root, live)
     return None
