@@ -11,6 +11,7 @@ from msgspec import structs
 from kafkalog.codec.common.advice import Ask, Sentence
 from kafkalog.codec.common.arguments import Count
 from kafkalog.codec.common.errors import StorageError, UsageError
+from kafkalog.codec.names import CLUSTER_METADATA_DIRECTORY
 from kafkalog.log.directories.workers import OnProgress, Workers
 from kafkalog.log.directories.zookeeper_directories import without_zookeeper
 from kafkalog.log.disk.files import PathLike, refuse_no_path
@@ -20,6 +21,7 @@ from kafkalog.recovery.decide.node_part import with_nodes
 from kafkalog.recovery.decide.plan import Plan
 from kafkalog.recovery.decide.refusals import marker_for_all
 from kafkalog.recovery.duplicates import tell_duplicates
+from kafkalog.recovery.facts.brokers import facts_of_each
 from kafkalog.recovery.facts.places import by_log_directory, chosen_directories, holding, log_directories, root_of
 from kafkalog.recovery.facts.recovery_request import Recovery, Rules, rules_of, settled
 from kafkalog.recovery.facts.survey import survey
@@ -96,6 +98,10 @@ def in_place(request: Recovery) -> Recovery:
                      "made with ", Ask.INTO, ", other modes follow after the tier's segments were put back")
         )  # fmt: skip
     return structs.replace(request, mode=Mode.REMOTE)
+
+
+def _is_metadata_log(path: PathLike) -> bool:
+    return os.path.basename(os.path.normpath(os.fspath(path))) == CLUSTER_METADATA_DIRECTORY
 
 
 def _asked(request: Recovery | PathLike, paths: Sequence[PathLike]) -> tuple[Recovery, Sequence[PathLike]]:
@@ -203,7 +209,7 @@ def recover_into(
     files, or is nested too deep. Raises `StorageError` if a file cannot be read or copied, and the errors of `recover`.
 
     * `request`: how to recover; may be left out for the defaults
-    * `paths`: one log directory
+    * `paths`: one log directory; beside it, the metadata log in another log directory of the broker, which is only read
     * `target`: the directory of the copy
     * `jobs`: how many partitions are examined at a time, each in its own process
     * `on_progress`: called with a `ProgressState` now and then
@@ -211,12 +217,17 @@ def recover_into(
     """
     wanted, named = _asked(request, paths)
     refuse_no_path(named)
-    path, *others = named
+    beside = [path for path in named if _is_metadata_log(path)]
+    path, *others = [path for path in named if path not in beside] or named
     if others:
         raise UsageError(f"one log directory is recovered into {os.fspath(target)}, not {1 + len(others)}")
+    root, topics = os.path.realpath(path), wanted.topics
+    if beside and path not in beside and topics is None:
+        topics = facts_of_each([root, *map(log_directory_of, beside)])[root]
 
     def recover_copy(destination: str, lacking: Mapping[str, StorageError]) -> RecoveryResult:
-        rules: Rules = rules_of(wanted, lacking=lacking)
+        facts = topics if topics is None else replace(topics, roots=(destination,))  # the copy is not beside the others
+        rules: Rules = rules_of(wanted, lacking=lacking, topics=facts)
         if rules.remote_logs is not None:
             rules.remote_logs.restore(destination, rules.select)
             rules = structs.replace(rules, remote_logs=None, full=True)

@@ -48,7 +48,13 @@ from kafkalog.recovery.broker.node.answer import (
 )
 from kafkalog.recovery.broker.node.bootstrap import Bootstrap, bootstrap_of_start
 from kafkalog.recovery.broker.node.ending import RUNTIME, StartEndsError, ends
-from kafkalog.recovery.broker.node.ensemble import Identity, exchanged, identity_of_start, identity_with_zookeeper
+from kafkalog.recovery.broker.node.ensemble import (
+    Identity,
+    exchanged,
+    identity_of_start,
+    identity_with_zookeeper,
+    refuse_directory_twice,
+)
 from kafkalog.recovery.broker.node.internal_topics import (
     InternalTopics,
     consequences_of_misplaced,
@@ -97,9 +103,11 @@ from kafkalog.recovery.broker.node.replay import (
 )
 from kafkalog.recovery.broker.node.settings_of_start import (
     accepts_unreleased,
+    condition_of_migration,
     consequences_of_migration,
     consequences_without_tier,
     refuse_incomplete_properties,
+    refuse_migration_without_zookeeper,
     refuse_small_segments,
 )
 from kafkalog.recovery.broker.node.with_zookeeper import (
@@ -529,6 +537,7 @@ def _with_zookeeper(context: _Context, release: Release) -> NodeAnswer:
         )  # fmt: skip
     facts = zookeeper_facts(context.leaders.directories)
     identity = identity_with_zookeeper(files, release, facts.cluster_id)
+    refuse_directory_twice(files, identity.online)
     online = [root for root in identity.online if root in _readable(files)]
     results = context.logs(online)
     offline, faults = open_partitions(files, results, is_kraft=False)
@@ -605,6 +614,7 @@ class _Start:
 
     def _run(self) -> NodeAnswer:
         refuse_incomplete_properties(self.files, self.role, self.release)
+        refuse_migration_without_zookeeper(self.files, self.role, self.release)
         refuse_voters(self.files, self.role)
         identity = identity_of_start(self.files, self.release)
         self._note(identity.consequences, identity.faults)
@@ -650,6 +660,8 @@ class _Start:
             self._serves_no_partition()
         if self.role is not Role.BROKER:
             self._refuse_displaced(loaded)
+            conditions = (self.condition, condition_of_migration(self.files, replay.image, self.release))
+            self.condition = "; ".join(filter(None, conditions)) or None
         return self._done()
 
     def _refuse_read_only_metadata(self) -> None:
@@ -744,7 +756,7 @@ class _Start:
         if cut is not None:
             what = "topics, access control entries and settings behind its end, if any, are gone"
             self._goes_back(cut, f"the only voter takes its cut snapshot for the whole; {what}")
-        self._note(*consequences_of_migration(replay.image, loaded, self.release))
+        self._note(*consequences_of_migration(self.files, replay.image, loaded, self.release))
         return replay
 
     def _refuse_registration(self, identity: Identity, image: MetadataImage) -> None:
@@ -796,11 +808,13 @@ class _Start:
 
     def _is_without_metadata(self) -> bool:
         """Whether the metadata log may be outside the given directories. True if its directory is missing, and the node
-        is a broker or has no role in the properties. If True, also sets `condition` to a sentence about it.
+        is a broker or has no role in the properties, or these name only other directories. If True, also sets
+        `condition` to a sentence about it.
         """
         if self.files.metadata_directory is not None:
             return False
-        if self.role is not Role.BROKER and self.files.stated_role is not None:
+        has_role = self.role is not Role.BROKER and self.files.stated_role is not None
+        if has_role and not self.files.paths_elsewhere:
             return False
         self.condition = (
             "if the metadata log, which is not in these directories, agrees; a controller that has lost it makes every "
@@ -839,6 +853,9 @@ class _Start:
             is_voter = own is not None and own == here
             if self.role is not Role.BROKER and own is not None and not is_voter:
                 return self._observes(own, here, members, identity)
+            former = next((number for number, directory in voters.dynamic if directory == here), None)
+            if self.role is not Role.BROKER and own is None and former is not None and len(members) == 1:
+                return self._renumbered(former)
         else:
             stated = static_voters(self.files.properties)
             if not stated and (servers := self.files.properties.get("controller.quorum.bootstrap.servers")):
@@ -895,6 +912,24 @@ class _Start:
         self.consequences.append(
             StartConsequence(kind=ConsequenceKind.NOT_SERVING, detail=f"{detail}; no leader is elected", file=path)
         )
+        return self._done()
+
+    def _renumbered(self, former: int) -> NodeAnswer:
+        """Return the answer of a controller whose metadata directory is that of the only voter, `former`, under another
+        node id. Raises `StartEndsError` if it is a broker too: that gives up after a minute (4.1.1).
+        """
+        path = f"{self.files.metadata_root}/meta.properties"
+        detail = (
+            f"node {self.files.node_id} is not in the voter set, and the only voter {former} has the directory id of "
+            "this metadata directory: no leader is elected"
+        )
+        cure = f"set node.id={former} again in server.properties and in every meta.properties of the node"
+        if self.role is Role.COMBINED:
+            message = "Received a fatal error while waiting for the controller to acknowledge that we are caught up"
+            raise ends(Part.VOTERS, "node_id", path, RUNTIME, message, detail=detail, cure=f"{detail}; {cure}")
+        self.faults.append(Fault(part=Part.VOTERS, kind="node_id", file=path, detail=detail, cure=cure))
+        detail = f"{detail}; {cure}"
+        self.consequences.append(StartConsequence(kind=ConsequenceKind.NOT_SERVING, detail=detail, file=path))
         return self._done()
 
     def _without_voters(self, state: StateFile) -> NodeAnswer:
@@ -1107,6 +1142,8 @@ class _Start:
         Raises `StartEndsError` if the start ends, and `StorageError` if a file cannot be read.
         """
         node = self.files.node_id
+        if self.role is not Role.CONTROLLER:
+            refuse_directory_twice(self.files, identity.online)
         online = [root for root in identity.online if root in _readable(self.files)]
         if image is not None:
             refuse_small_segments(self.files, image, self.release)

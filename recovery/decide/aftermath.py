@@ -8,12 +8,12 @@ two batches. What coordinators know about it shows this.
 from __future__ import annotations
 
 import os
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from msgspec import Struct
 
-from kafkalog.cluster.groups.group_types import RESET_SHARE_OFFSETS
+from kafkalog.cluster.groups.group_types import DEFAULT_OFFSETS_RETENTION, OFFSETS_RETENTION, RESET_SHARE_OFFSETS
 from kafkalog.codec.common.errors import FormatError
 from kafkalog.codec.common.findings import Finding, FindingCode, Severity
 from kafkalog.codec.common.shell import shell_word
@@ -31,6 +31,7 @@ from kafkalog.codec.names import (
     DirectoryState,
     FileKind,
     PartitionName,
+    parse_java_long,
     parse_partition_directory,
     segment_file,
 )
@@ -52,12 +53,15 @@ from kafkalog.recovery.facts.recovery_request import Rules
 from kafkalog.recovery.safe.normalize import Checkpoints, read_high_watermarks
 
 __all__ = [
-    "KNOWN_BY_COORDINATORS", "LossConsequence", "consequences", "ends_going_back", "held_back", "of_earlier_ends",
-    "of_log_starts", "of_look_ups", "of_missing", "of_overlaps", "of_transaction_indexes", "transactions_staying_open",
+    "BY_AGE", "KNOWN_BY_COORDINATORS", "LossConsequence", "consequences", "ends_going_back", "held_back",
+    "of_earlier_ends", "of_log_starts", "of_look_ups", "of_missing", "of_overlaps", "of_transaction_indexes",
+    "transactions_staying_open",
 ]  # fmt: skip
 
 KNOWN_BY_COORDINATORS = frozenset({"groups_beyond_end", "later_marker", "marker_lost"})
 """kinds of consequences that logs of coordinators tell of a log that is sound in itself"""
+BY_AGE = frozenset({"retention", "commits_expire"})
+"""kinds of consequences that retention has"""
 
 _ONGOING, _PREPARE_ABORT = 1, 3
 """numbers of states of a coordinator's transaction (`TransactionState`)"""
@@ -79,7 +83,8 @@ class LossConsequence(Struct, frozen=True, kw_only=True):
 
     kind: Literal["groups_beyond_end", "marker_lost", "older_values_return", "retention", "end_goes_back",
                   "transaction_stays_open", "aborted_records", "deleted_records_return", "records_skipped",
-                  "wrong_times", "wrong_log_start", "copy_has_more", "later_marker", "from_copies"]  # fmt: skip
+                  "wrong_times", "wrong_log_start", "copy_has_more", "later_marker", "from_copies",
+                  "commits_expire"]  # fmt: skip
     """`groups_beyond_end`: groups have offsets beyond the log's end; `marker_lost`: the marker of a transaction
     that has ended is lost; `later_marker`: so it is, and the marker of a later transaction will end it, which may
     commit aborted records or hide committed ones; `older_values_return`: a compacted topic has lost records;
@@ -92,7 +97,8 @@ class LossConsequence(Struct, frozen=True, kw_only=True):
     differs from the log; `wrong_times`: look-ups and retention by time go wrong, by a time index that differs from
     the log; `wrong_log_start`: the log start offset in its checkpoint is beyond the log's end, and other files
     contradict it; `copy_has_more`: another copy has offsets beyond the end of this one, and no recommended way
-    merges them; `from_copies`: records of the merged log come from other copies"""
+    merges them; `from_copies`: records of the merged log come from other copies; `commits_expire`: a start removes
+    commits of groups without members, by their age"""
     partition: str
     """the partition directory"""
     detail: str
@@ -104,15 +110,16 @@ class LossConsequence(Struct, frozen=True, kw_only=True):
 def consequences(
     before: Tree,
     after: Tree,
-    results: Iterable[LoadedPartition],
+    results: Collection[LoadedPartition],
     measured: Mapping[str, Measured],
     rules: Rules,
     coordinators: Coordinators,
 ) -> Iterator[LossConsequence]:
     """Yield the consequences of a plan for others, partition by partition in the order of `results`. The plan leaves
     the tree `after` of the tree `before`. The consequences are consumer groups beyond the log's end, transactions that
-    stay open, lost state or older values, segments that retention deletes soon, and deleted records that return. Raises
-    `StorageError` if a file in `before` or `after` cannot be read, `UsageError` as `_of_retention` does.
+    stay open, lost state or older values, segments that retention deletes soon, and deleted records that return. Last
+    come commits that expire. Raises `StorageError` if a file in `before` or `after` cannot be read, `UsageError` as
+    `_of_retention` does.
 
     Groups are examined only if the partition loses something, or if `__consumer_offsets` is small. State is lost if a
     partition of `__consumer_offsets` or `__share_group_state` loses something and keeps no record. Older values return
@@ -142,6 +149,7 @@ def consequences(
                 yield LossConsequence(kind="older_values_return", partition=result.name, detail=detail)
         yield from _of_retention(after, result, name, rules)
         yield from _of_deleted_records(before, result)
+    yield from _of_old_commits(results, coordinators, rules)
 
 
 def _older_values(
@@ -452,6 +460,29 @@ def _of_retention(after: Tree, result: LoadedPartition, name: PartitionName, rul
             "lists all"
         )
         yield LossConsequence(kind="retention", partition=result.name, detail=detail)
+
+
+def _of_old_commits(
+    results: Iterable[LoadedPartition], coordinators: Coordinators, rules: Rules
+) -> Iterator[LossConsequence]:
+    """Yield one `commits_expire` consequence if a coordinator soon removes commits in one of the partitions. The limit
+    is known if it is set, or if the broker's properties are given. Yields nothing if `__consumer_offsets` is large.
+    """
+    settings = {**rules.server, **rules.config}
+    minutes = parse_java_long(settings.get(OFFSETS_RETENTION, str(DEFAULT_OFFSETS_RETENTION)).strip(), 32)
+    names = [result.name for result in results if result.stray is None]
+    parsed = {name: found.partition for name in names if (found := parse_partition_directory(name)) is not None
+              and found.topic == CONSUMER_OFFSETS_TOPIC and found.state is DirectoryState.LIVE}  # fmt: skip
+    if not (parsed and minutes and coordinators.has_few_commits and (rules.server or OFFSETS_RETENTION in settings)):
+        return
+    before = rules.now_ms - minutes * 60_000
+    groups = coordinators.groups_with_old_commits({*parsed.values()}, before, rules.now_ms)
+    if groups:
+        detail = (
+            f"a start removes commits of {counted(len(groups), 'group')} without members ({first_of(groups, _NAMED)}): "
+            f"older than {OFFSETS_RETENTION}={minutes}; to keep them, raise it before the start"
+        )
+        yield LossConsequence(kind="commits_expire", partition=next(iter(parsed)), detail=detail)
 
 
 def _segments(after: Tree, directory: str) -> Iterator[_Segment]:

@@ -2,22 +2,26 @@
 restore.
 
 Deleted data disappears soon: `.deleted` files at the broker's next start, `-delete` directories a minute later. Only
-names, sizes, ids and the first batch of each log are examined here. Three kinds do not count, because their records are
-held elsewhere or were replaced: a `.deleted` file above the first segment of the log, as a start leaves it, was
-compacted or truncated away, unless it holds offsets that a plan reports as lost or that are beyond the log's end; a
-`-delete` directory beside a live one with its topic id, which begins no later, was moved; the segments of a tiered log
-are remote.
+names, sizes, ids and the first batch of each log are examined here, but all batches of what may have been moved. Three
+kinds do not count, because their records are held elsewhere or were replaced: a `.deleted` file above the first segment
+of the log, as a start leaves it, was compacted or truncated away, unless it holds offsets that a plan reports as lost
+or that are beyond the log's end; a `-delete` directory was left by a move between log directories if the live log, in
+any log directory of the broker, has all its batches, or if the metadata places the log in a log directory that was not
+given; the segments of a tiered log are remote.
 """
 
 from __future__ import annotations
 
+import os
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import accumulate
 
 from msgspec import Struct
 
-from kafkalog.codec.common.shell import shell_word
+from kafkalog.codec.common.errors import StorageError
+from kafkalog.codec.common.shell import shell_line
 from kafkalog.codec.common.wording import counted, first_of
 from kafkalog.codec.model import NO_END
 from kafkalog.codec.names import (
@@ -35,16 +39,23 @@ from kafkalog.recovery.checks.deleted_beyond_end import DeletedBeyondEnd, beyond
 from kafkalog.recovery.damage.offset_ranges import OffsetRanges
 from kafkalog.recovery.decide.remote_part import held_remotely
 from kafkalog.recovery.decide.ways import LostRange
-from kafkalog.recovery.facts.survey import Survey
-from kafkalog.tiers.tiering import Tiering
+from kafkalog.recovery.facts.survey import Survey, survey
+from kafkalog.recovery.facts.topic_facts import TopicFacts
 
-__all__ = ["DeletedPartitions", "deleted_beyond_end", "deleted_partitions", "lost_in_deleted", "note_of_deleted"]
+__all__ = [
+    "DeletedPartitions",
+    "deleted_beyond_end",
+    "deleted_partitions",
+    "log_of_finished_move",
+    "lost_in_deleted",
+    "note_of_deleted",
+]
 
 _SHOWN = 3
 
 
 class DeletedPartitions(Struct, frozen=True, kw_only=True):
-    """The `-delete` directories of one log directory that have records which no other directory there has. A broker
+    """The `-delete` directories of one log directory that have records which no live log of the broker has. A broker
     removes such directories `file.delete.delay.ms` (a minute) after its start.
     """
 
@@ -52,6 +63,8 @@ class DeletedPartitions(Struct, frozen=True, kw_only=True):
     """sorted names"""
     records: int
     """number of records in them, by the headers of their batches"""
+    roots: tuple[str, ...]
+    """log directories of the broker, for a command that keeps the directories"""
 
     @property
     def topics(self) -> frozenset[str]:
@@ -59,38 +72,95 @@ class DeletedPartitions(Struct, frozen=True, kw_only=True):
         return frozenset(name.topic for name in map(parse_partition_directory, self.directories) if name is not None)
 
 
-def deleted_partitions(survey: Survey) -> DeletedPartitions | None:
-    """Return the deleted partitions of a surveyed log directory whose records nothing else there has (`_is_alone`);
-    None if there are none. The metadata log is left out. Reads the batch headers of their logs; raises `StorageError`
-    if it cannot.
+def deleted_partitions(surveyed: Survey, facts: TopicFacts) -> DeletedPartitions | None:
+    """Return the deleted partitions of a surveyed log directory whose records no live log of the broker has; None if
+    there are none. The metadata log is left out, and so are the partitions of `_elsewhere`. Reads the batch headers of
+    their logs, and all batches of live logs of these partitions; raises `StorageError` if it cannot.
     """
-    tree = survey.tree()
-    live, gone = _live_and_deleted(tree)
-    alone = sorted(directory for name, directory in gone if _is_alone(tree, directory, live.get(name)))
+    tree = surveyed.tree()
+    moved, roots = _elsewhere(surveyed, facts), _roots_of(surveyed, facts)
+    alone = sorted(
+        directory
+        for _name, directory in _live_and_deleted(tree)[1]
+        if directory not in moved
+        and any(_holds_records(tree, path) for _base, path in logs_with_suffix(tree, directory, ""))
+        and log_of_finished_move(surveyed, directory, roots) is None
+    )
     logs = (path for directory in alone for _base, path in logs_with_suffix(tree, directory, ""))
     records = sum(records_in(batch) for path in logs for batch in Scanner(tree.source(path), check_crc=False))
-    return DeletedPartitions(directories=tuple(alone), records=records) if alone else None
+    return DeletedPartitions(directories=tuple(alone), records=records, roots=roots) if alone else None
 
 
-def deleted_beyond_end(survey: Survey, planned_ends: Mapping[str, int]) -> tuple[DeletedBeyondEnd, ...]:
+def _roots_of(surveyed: Survey, facts: TopicFacts) -> tuple[str, ...]:
+    return facts.roots if surveyed.root in facts.roots else (surveyed.root,)
+
+
+def log_of_finished_move(surveyed: Survey, directory: str, roots: Iterable[str]) -> str | None:
+    """Return the path of the live log that a move between log directories has made of the `-delete` directory
+    `directory`: the first in `roots`, log directories of the broker, that has its topic id and all its batches, with
+    right checksums. None if there is none; a log that cannot be read proves nothing.
+    """
+    parsed = parse_partition_directory(directory)
+    if parsed is None:
+        return None
+    tree, live = surveyed.tree(), f"{parsed.topic}-{parsed.partition}"
+    for root in roots:
+        if os.path.isdir(os.path.join(root, live)):
+            with suppress(StorageError), survey(root, only=frozenset({live})) as other:
+                if _has_all(other.tree(), live, tree, directory):
+                    return os.path.join(root, live)
+    return None
+
+
+def _has_all(other: Tree, live: str, tree: Tree, directory: str) -> bool:
+    """Whether the live log has the topic id and all readable batches of the deleted one, each with its checksum."""
+    if topic_id_or_none(other, live) != topic_id_or_none(tree, directory):
+        return False
+    theirs = _batches(other, live, check_crc=True)
+    return all(batch in theirs for batch in _batches(tree, directory, check_crc=False))  # both are in order
+
+
+def _batches(tree: Tree, directory: str, *, check_crc: bool) -> Iterator[tuple[int, int, int]]:
+    """Yield last offset, size in bytes and stored checksum of each batch, in order. A segment's batches end before its
+    first damage. Raises `StorageError` while iterating if a log cannot be read.
+    """
+    for _base, path in logs_with_suffix(tree, directory, ""):
+        for batch in Scanner(tree.source(path), check_crc=check_crc):
+            yield batch.last_offset, batch.size, batch.header.crc
+
+
+def _elsewhere(surveyed: Survey, facts: TopicFacts) -> list[str]:
+    """Return the sorted `-delete` directories whose logs the metadata places, under their topic ids, in a log directory
+    of this broker that was not given. Raises `StorageError` if a topic id cannot be read.
+    """
+    tree = surveyed.tree()
+    return sorted(
+        directory
+        for name, directory in _live_and_deleted(tree)[1]
+        if facts.directory_not_given(name) is not None
+        and topic_id_or_none(tree, directory) == facts.topic_ids.get(name.topic)
+    )
+
+
+def deleted_beyond_end(surveyed: Survey, planned_ends: Mapping[str, int]) -> tuple[DeletedBeyondEnd, ...]:
     """Return the `.deleted` segments with records at or beyond the ends of the live logs of a surveyed log directory,
     one item for each partition, sorted by directory. The metadata log is left out. `planned_ends` are the log end
     offsets that a plan leaves, by partition directory; records below them do not count. Reads the logs that may hold
     such records; raises `StorageError` if it cannot.
     """
-    tree = survey.tree()
+    tree = surveyed.tree()
     directories = sorted(_live_and_deleted(tree)[0].values())
     found = (beyond_end_in(tree, directory, planned_ends.get(directory, 0)) for directory in directories)
     return tuple(each for each in found if each is not None)
 
 
-def lost_in_deleted(survey: Survey, lost: Iterable[LostRange]) -> dict[str, list[str]]:
+def lost_in_deleted(surveyed: Survey, lost: Iterable[LostRange]) -> dict[str, list[str]]:
     """Return the paths of `.deleted` logs that hold offsets in `lost`, by partition directory, in offset order; empty
     if there are none. Logs below the first live segment are left out, and so is the metadata log. Compaction and
     truncation leave such files, until the next start removes them. Reads batch headers of the logs that may hold such
     offsets; raises `StorageError` if it cannot.
     """
-    tree = survey.tree()
+    tree = surveyed.tree()
     ranges: dict[str, list[LostRange]] = {}
     for lost_range in lost:
         ranges.setdefault(lost_range.partition, []).append(lost_range)
@@ -134,27 +204,33 @@ def _holds(tree: Tree, path: str, lost: _LostOffsets) -> bool:
 
 
 def note_of_deleted(
-    survey: Survey, tiering: Tiering, lost: Mapping[str, Sequence[str]], gone: DeletedPartitions | None
+    surveyed: Survey, facts: TopicFacts, lost: Mapping[str, Sequence[str]], gone: DeletedPartitions | None
 ) -> str | None:
-    """Return a sentence about deleted partitions and deleted segments that are still on disk, if no other file there
-    holds their records. Return None if there are none; the metadata log is ignored. The sentence names at most three
-    directories. `lost` is the result of `lost_in_deleted`, `gone` that of `deleted_partitions`. Raises `StorageError`
-    if a file cannot be read.
+    """Return text about deleted partitions and deleted segments that are still on disk, if no other file there holds
+    their records, and about `-delete` directories whose logs are in log directories that were not given. Return None if
+    there are none; the metadata log is ignored. Each sentence names at most three directories. `lost` is the result of
+    `lost_in_deleted`, `gone` that of `deleted_partitions`. Raises `StorageError` if a file cannot be read.
     """
-    tree = survey.tree()
+    tree = surveyed.tree()
     places = [] if gone is None else [*gone.directories]
     for name, directory in _live_and_deleted(tree)[0].items():
-        remote = held_remotely(tree, directory, (name.topic, name.partition), tiering)
+        remote = held_remotely(tree, directory, (name.topic, name.partition), facts.tiering)
         count = len({*_deleted_below(tree, directory, remote), *lost.get(directory, ())})
         if count:
             places.append(f"{counted(count, '.deleted segment')} in {directory}")
-    if not places:
-        return None
-    return (
-        f"deleted, but still on disk, and held by nothing else here: {first_of(places, _SHOWN)}; "
-        f"`kafkalog undelete {shell_word(survey.root)}` lists it, and can restore it before a recovery or a broker's "
-        "start removes it"
-    )
+    sentences, moved = [], _elsewhere(surveyed, facts)
+    if places:
+        sentences.append(
+            f"deleted, but still on disk, and held by nothing else here: {first_of(places, _SHOWN)}; "
+            f"`kafkalog undelete {shell_line(_roots_of(surveyed, facts))}` lists it, and can restore it before a "
+            "recovery or a broker's start removes it"
+        )
+    if moved:
+        sentences.append(
+            f"probably old copies left by finished moves: {first_of(moved, _SHOWN)}; the metadata places the logs in a "
+            "log directory of this broker that was not given: plan for all of its log directories"
+        )
+    return "; ".join(sentences) or None
 
 
 def _live_and_deleted(tree: Tree) -> tuple[dict[PartitionName, str], list[tuple[PartitionName, str]]]:
@@ -176,21 +252,6 @@ def _live_and_deleted(tree: Tree) -> tuple[dict[PartitionName, str], list[tuple[
 
 def _holds_records(tree: Tree, path: str) -> bool:
     return tree.files[path].size > 0 and next(iter(Scanner(tree.source(path))), None) is not None
-
-
-def _is_alone(tree: Tree, directory: str, live: str | None) -> bool:
-    """Whether the deleted partition in `directory` has records that the live partition in `live` does not have. This is
-    so if there is no live partition (None), or if it has another topic id, no bytes, or a higher first base offset.
-    Deleted logs that do not begin with a sound batch do not count; False if there are no others. Raises `StorageError`
-    if a log cannot be read.
-    """
-    logs = [(base, path) for base, path in logs_with_suffix(tree, directory, "") if _holds_records(tree, path)]
-    if not logs:
-        return False
-    if live is None or topic_id_or_none(tree, live) != topic_id_or_none(tree, directory):
-        return True
-    theirs = [base for base, path in logs_with_suffix(tree, live, "") if tree.files[path].size]
-    return not theirs or min(theirs) > logs[0][0]
 
 
 def _deleted_below(tree: Tree, directory: str, remote: OffsetRanges) -> list[str]:

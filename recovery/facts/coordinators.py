@@ -23,6 +23,7 @@ from kafkalog.log.disk.files import is_directory
 from kafkalog.log.walk.on_damage import SKIP
 
 if TYPE_CHECKING:
+    from kafkalog.cluster.groups.groups import Groups
     from kafkalog.cluster.groups.offsets import CommittedOffset, CommittedOffsets
     from kafkalog.cluster.groups.share_lost import Initialized
     from kafkalog.cluster.records.coordinator_records import CoordinatorRecord
@@ -222,14 +223,32 @@ class Coordinators:
         lost = {number for number in range(count) if f"{SHARE_GROUP_STATE_TOPIC}-{number}" in directories}
         return sorted({each.group for each in self._initialized if each.place(count) in lost})
 
-    @cached_property
+    def groups_with_old_commits(self, numbers: Collection[int], before: int, now_ms: int) -> list[str]:
+        """Return the groups, sorted, of which a coordinator removes commits at `now_ms` (ms since 1970), in these
+        partitions of `__consumer_offsets`; see `is_expired`, also for `before`. Empty if that topic is missing,
+        unreadable or too large.
+        """
+        from kafkalog.cluster.groups.groups import is_expired
+
+        return sorted(
+            group.group_id
+            for group in (() if self._groups is None else self._groups.groups)
+            if group.log_partition in numbers
+            and any(is_expired(group, offset, before, now_ms) for offset in group.offsets)
+        )
+
+    @property
     def _initialized(self) -> Sequence[Initialized]:
+        return () if self._groups is None else self._groups.initialized
+
+    @cached_property
+    def _groups(self) -> Groups | None:
         from kafkalog.cluster.groups.groups import read_groups
 
         try:
-            return read_groups(self._partitions(CONSUMER_OFFSETS_TOPIC)).initialized
+            return read_groups(self._partitions(CONSUMER_OFFSETS_TOPIC))
         except KafkaLogError:
-            return ()
+            return None
 
     def highest_commit(self, topic: str, partition: int) -> int:
         """Highest committed offset of a partition; 0 if none is known."""

@@ -21,6 +21,7 @@ from kafkalog.codec.names import (
     CLUSTER_METADATA_DIRECTORY,
     CLUSTER_METADATA_TOPIC,
     DirectoryState,
+    PartitionName,
     parse_partition_directory,
 )
 from kafkalog.log.directories.identities import incomplete_meta_properties_of, meta_properties_of
@@ -160,6 +161,15 @@ class TopicFacts:
             return frozenset(assigned)
         has_all = self.registered <= {directory_id_of(other) for other in self.roots}
         return frozenset(assigned | self.unassigned if has_all else assigned)
+
+    def directory_not_given(self, name: PartitionName) -> str | None:
+        """Return the id of the log directory in which this broker has its replica of a partition, if the metadata names
+        it, the broker has registered it, and it is not the id of one of `roots`; else None. None also if a log
+        directory is lost, because it may be that one.
+        """
+        assigned = self.assigned.get((name.topic, name.partition))
+        is_away = assigned in self.registered and assigned not in map(directory_id_of, self.roots)
+        return assigned if is_away and self.problem is None and not self.lost else None
 
     def live_partitions(self) -> frozenset[tuple[str, int]]:
         """Return (topic, partition) of each live partition directory in `roots`, by name alone: not a `-future`,

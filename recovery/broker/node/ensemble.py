@@ -8,7 +8,8 @@ Since 3.7 this is `MetaPropertiesEnsemble.verify` and `KafkaRaftServer.initializ
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Collection, Mapping
 
 from msgspec import Struct
 
@@ -22,10 +23,10 @@ from kafkalog.log.disk.files import read_small
 from kafkalog.log.storage.java import TooLargeError
 from kafkalog.recovery.broker.node.answer import READ_ONLY, ConsequenceKind, Fault, Part, StartConsequence
 from kafkalog.recovery.broker.node.ending import RUNTIME, StartEndsError, ends
-from kafkalog.recovery.broker.node.node_files import NodeFiles
+from kafkalog.recovery.broker.node.node_files import NodeFiles, log_dirs_of
 from kafkalog.recovery.broker.node.releases import Release
 
-__all__ = ["Identity", "exchanged", "identity_of_start", "identity_with_zookeeper"]
+__all__ = ["Identity", "exchanged", "identity_of_start", "identity_with_zookeeper", "refuse_directory_twice"]
 
 _KAFKA = "org.apache.kafka.common.KafkaException"
 _UUID_BYTES, _RESERVED_IDS = 16, 100
@@ -171,9 +172,31 @@ def _verify(files: NodeFiles, release: Release, known: dict[str, MetaProperties]
             word = "reserved" if release.at_least("4.0") else "resrved"
             raise _end("reserved", root, f"Invalid {word} directory ID {meta.directory_id} found in {root}")
         other = seen.setdefault(meta.directory_id, root)
+        names, cure = files.names_of(root), "both are one directory: name it once in server.properties"
         if other != root:
+            names = [other, root]
             cure = "one of the two is a copy of the other: leave it out of log.dirs in server.properties"
-            raise _end("duplicate", root, f"found. It was the ID of {other}, but also of {root}", cure=cure)
+        if len(names) > 1:
+            found = f"Duplicate directory ID Optional[{meta.directory_id}] found"
+            message = f"{found}. It was the ID of {names[0]}, but also of {names[1]}"
+            raise _end("duplicate", root, message, cure=cure)
+
+
+def refuse_directory_twice(files: NodeFiles, online: Collection[str]) -> None:
+    """Raise `StartEndsError` if `log.dirs` names one of the directories `online` twice, under the same name or another
+    one (`LogManager.createAndValidateLogDirs`).
+    """
+    named = log_dirs_of(files.properties) if files.are_all else ()
+    places, known = [os.path.realpath(path) for path in named], {os.path.realpath(root): root for root in online}
+    twice = next((known[place] for place in places if places.count(place) > 1 and place in known), None)
+    if twice is not None:
+        message = f"Duplicate log directory found: {', '.join(map(_java_path, named))}"
+        raise ends(Part.PROPERTIES, "duplicate", twice, _KAFKA, message, cure="name it once in log.dirs")
+
+
+def _java_path(path: str) -> str:
+    """Return a path as `File.getAbsoluteFile` does: without repeated slashes and one at its end, but with dots."""
+    return re.sub("/+", "/", os.path.join(os.getcwd(), path)).rstrip("/") or "/"
 
 
 def _refuse_other_metadata(files: NodeFiles, roots: list[str]) -> None:

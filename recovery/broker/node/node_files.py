@@ -86,6 +86,14 @@ class NodeFiles:
         known = [meta.cluster_id for meta in self.meta.values() if isinstance(meta, MetaProperties)]
         return next((cluster_id for cluster_id in known if cluster_id is not None), None)
 
+    def names_of(self, root: str) -> list[str]:
+        """Return the different texts by which `log.dirs` and `metadata.log.dir` name a log directory, sorted; empty if
+        the properties do not name the directories. Symbolic links are followed.
+        """
+        texts = {*log_dirs_of(self.properties), self.properties.get("metadata.log.dir", "").strip()} - {""}
+        place = os.path.realpath(root)
+        return sorted(text for text in texts if self.are_all and os.path.realpath(text) == place)
+
     @property
     def paths_elsewhere(self) -> tuple[str, ...]:
         """Directories that the properties name, if none of them is among `roots`; empty if one is, or none is named."""

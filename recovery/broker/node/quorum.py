@@ -93,7 +93,12 @@ def refuse_voters(files: NodeFiles, role: Role) -> None:
         message = start.format("just the 'broker'") + " must not be included in the set of voters"
     else:
         return
-    raise ends(Part.VOTERS, "mismatch", files.roots[0], "java.lang.IllegalArgumentException", message)
+    is_renumbered = role is not Role.BROKER and len(voters) == 1
+    cure = f"if it was node {voters[0]} before, set node.id={voters[0]} again in server.properties and meta.properties"
+    raise ends(
+        Part.VOTERS, "mismatch", files.roots[0], "java.lang.IllegalArgumentException", message,
+        cure=cure * is_renumbered,
+    )  # fmt: skip
 
 
 def read_control_records(loaded: LoadedMetadata, release: Release) -> Voters:

@@ -12,12 +12,15 @@ from collections.abc import Mapping, Sequence
 from kafkalog.cluster.kraft.metadata_image import MetadataImage
 from kafkalog.codec.common.wording import first_of
 from kafkalog.recovery.broker.node.answer import REFUSED_SETTING, ConsequenceKind, Fault, Part, Role, StartConsequence
-from kafkalog.recovery.broker.node.ending import ends
+from kafkalog.recovery.broker.node.ending import RUNTIME, ends
 from kafkalog.recovery.broker.node.metadata_log import LoadedMetadata
 from kafkalog.recovery.broker.node.node_files import NodeFiles
 from kafkalog.recovery.broker.node.releases import Release
 
-__all__ = ["accepts_unreleased", "consequences_of_migration", "consequences_without_tier", "refuse_small_segments"]
+__all__ = [
+    "accepts_unreleased", "condition_of_migration", "consequences_of_migration", "consequences_without_tier",
+    "goes_on_migrating", "refuse_migration_without_zookeeper", "refuse_small_segments",
+]  # fmt: skip
 
 _MIGRATION, _PRE_MIGRATION = 1, 2
 _SYSTEM, _TOPIC = "remote.log.storage.system.enable", "remote.storage.enable"
@@ -41,6 +44,10 @@ _NO_LISTENER = (
 )
 _SEGMENT_BYTES = "segment.bytes"
 _LEAST_SEGMENT_BYTES = 1 << 20
+_MIGRATE, _ZOOKEEPER = "zookeeper.metadata.migration.enable", "zookeeper.connect"
+_REMOVE_IT = f"remove the line {_MIGRATE} from server.properties"
+_FIRST_MIGRATING_LEVEL = 8
+"""3.4-IV0"""
 
 
 def refuse_incomplete_properties(files: NodeFiles, role: Role, release: Release) -> None:
@@ -66,6 +73,35 @@ def refuse_incomplete_properties(files: NodeFiles, role: Role, release: Release)
     else:
         return
     raise ends(Part.PROPERTIES, "missing", files.roots[0], exception, message)
+
+
+def refuse_migration_without_zookeeper(files: NodeFiles, role: Role, release: Release) -> None:
+    """Raise `StartEndsError` if the properties of a KRaft node go on with a migration from ZooKeeper, but do not say
+    where ZooKeeper is (`KafkaConfig.validateValues`). Does nothing for releases without that setting: before 3.4, and
+    from 4.0 on.
+    """
+    is_kraft = role is not Role.ZOOKEEPER_BROKER and _ROLES in files.properties
+    if is_kraft and goes_on_migrating(files, release) and not files.properties.get(_ZOOKEEPER, "").strip():
+        message = f"If using `{_MIGRATE}` in KRaft mode, `{_ZOOKEEPER}` must also be set."
+        raise ends(Part.PROPERTIES, "migration", files.roots[0], _CONFIG, message, cure=_REMOVE_IT)
+
+
+def goes_on_migrating(files: NodeFiles, release: Release) -> bool:
+    """Whether the properties say to migrate from ZooKeeper, and the release knows that setting."""
+    return release.at_least("3.4") and not release.at_least("4.0") and _is_on(files.properties, _MIGRATE)
+
+
+def condition_of_migration(files: NodeFiles, image: MetadataImage, release: Release) -> str | None:
+    """Return a condition on which a controller starts if its properties say to migrate from ZooKeeper, whatever the
+    state of the migration: ZooKeeper answers (3.6.2, 3.9.1), and if the cluster never used it, the node never leads.
+    None if they do not.
+    """
+    if not goes_on_migrating(files, release):
+        return None
+    until = f"if ZooKeeper answers at {files.properties.get(_ZOOKEEPER, '').strip()}"
+    if not image.zk_migration_state:
+        until += ", and only as long as another controller leads"
+    return f"{until}, because {_MIGRATE} is true (if nothing is to be migrated, {_REMOVE_IT})"
 
 
 def _missing(name: str) -> str:
@@ -99,15 +135,23 @@ def refuse_small_segments(files: NodeFiles, image: MetadataImage, release: Relea
 
 
 def consequences_of_migration(
-    image: MetadataImage, loaded: LoadedMetadata, release: Release
+    files: NodeFiles, image: MetadataImage, loaded: LoadedMetadata, release: Release
 ) -> tuple[Sequence[StartConsequence], Sequence[Fault]]:
     """Return consequences and faults for a leading controller whose metadata has an unfinished migration from
-    ZooKeeper. If the migration has begun, the start ends it: one consequence and no fault. If it has not begun, the
-    controller registers no broker: one consequence and one fault. Both lists are empty from 4.0 on, and if no migration
-    is unfinished.
+    ZooKeeper. If the migration has begun, the start ends it unless the properties go on with it: one consequence and no
+    fault. If it has not begun, the controller registers no broker: one consequence and one fault. Both lists are empty
+    from 4.0 on, and if no migration is unfinished.
+
+    Raises `StartEndsError` if the properties say to migrate, and the metadata is of a cluster that never used ZooKeeper
+    (`ActivationRecordsGenerator`).
     """
-    state = image.zk_migration_state
-    if release.at_least("4.0") or state not in (_MIGRATION, _PRE_MIGRATION):
+    state, goes_on = image.zk_migration_state, goes_on_migrating(files, release)
+    if goes_on and not state:
+        is_early = image.features.get("metadata.version", 0) < _FIRST_MIGRATING_LEVEL
+        where = "running metadata.version" if is_early else "that was created in KRaft mode."
+        message = f"Should not have ZK migrations enabled on a cluster {where}"
+        raise ends(Part.METADATA_REPLAY, "migration", loaded.directory, RUNTIME, message, cure=_REMOVE_IT)
+    if release.at_least("4.0") or state not in (_MIGRATION, _PRE_MIGRATION) or (goes_on and state == _MIGRATION):
         return (), ()
     if state == _MIGRATION:
         detail = "the migration from ZooKeeper is ended, unless the properties go on with it"

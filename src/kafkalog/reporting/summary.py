@@ -10,6 +10,7 @@ from kafkalog.codec.common.findings import FindingCode
 from kafkalog.codec.common.wording import counted, first_of
 from kafkalog.inspect.facts import ReportFacts
 from kafkalog.recovery.broker.node.answer import NodeStart
+from kafkalog.recovery.decide.aftermath import BY_AGE
 from kafkalog.recovery.decide.choice import ranges_text
 from kafkalog.recovery.decide.losses import lost_beside
 from kafkalog.reporting.losses import (
@@ -96,7 +97,7 @@ def _losses(facts: ReportFacts) -> Iterator[tuple[str, str]]:
         why = "; ".join(each.sentence for each in planned.choice.better_copies) or "recovery declines"
         yield f"Lost{where}", f"{with_skipped(records_text(own), own)} by a recovery as it is, and {why}"
     if not told and not beside and not declined:
-        is_old = any(each.kind == "retention" for planned in facts.planned for each in planned.consequences)
+        is_old = any(each.kind in BY_AGE for planned in facts.planned for each in planned.consequences)
         nothing = "nothing more" if runs_that_lost(facts) else "nothing" if is_old else "no record"
         old = " but what retention deletes" if is_old else ""
         if unread_text(facts.findings):

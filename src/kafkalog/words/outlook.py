@@ -37,7 +37,7 @@ from kafkalog.recovery.broker.node.answer import (
 from kafkalog.recovery.broker.node.releases import MODELED
 from kafkalog.recovery.broker.node.sentences import is_lost_and_emptied, node_sentences, start_fails, start_sentences
 from kafkalog.recovery.checks.deleted_beyond_end import DeletedBeyondEnd
-from kafkalog.recovery.decide.aftermath import LossConsequence
+from kafkalog.recovery.decide.aftermath import BY_AGE, LossConsequence
 from kafkalog.recovery.decide.choice import RecoveryChoice, ranges_text
 from kafkalog.recovery.decide.deleted_data import DeletedPartitions
 from kafkalog.recovery.decide.losses import (
@@ -372,7 +372,10 @@ def _outside(outlooks: Sequence[Outlook], *, loses: bool) -> tuple[str, str]:
     futures = dict.fromkeys(path for outlook in outlooks if outlook.forecast is not None
                             for path in copies_to_keep(outlook.forecast))  # fmt: skip
     if futures:
-        return f"first set a copy of {', '.join(futures)} aside, which has more", "then "
+        name = parse_partition_directory(os.path.basename(next(iter(futures))))
+        live = "" if name is None else f" as COPY/{name.topic}-{name.partition}"
+        aside = f"first set a copy of {', '.join(futures)} aside{live}, which has more"
+        return f"{aside}, and ask again with --copy COPY", "else "
     packed = [file for outlook in outlooks for file in _compressed(outlook)]
     if packed:
         return f"first decompress {first_of(packed, 1)}, a segment, and ask again", "else "
@@ -509,7 +512,8 @@ def removed_sentence(deleted: Mapping[str, DeletedPartitions], subject: str = "a
     records = counted(sum(each.records for each in deleted.values()), "record")
     directories = counted(sum(len(each.directories) for each in deleted.values()), "-delete directory")
     topics = sorted({topic for each in deleted.values() for topic in each.topics})
-    words = [*deleted, *(word for topic in topics for word in ("--topic", topic)), "--hold", "--yes"]
+    roots = dict.fromkeys(root for each in deleted.values() for root in each.roots)
+    words = [*roots, *(word for topic in topics for word in ("--topic", topic)), "--hold", "--yes"]
     return (
         f"{subject} removes {records} in {directories}, of partitions that were deleted; to keep them, first: "
         f"kafkalog undelete {shell_line(words)}"
@@ -681,7 +685,7 @@ def _lost(outlooks: Sequence[Outlook], *, are_alone: bool) -> str:
     besides = [f"{'' if own.is_lost_before else 'before it '}{ends}"] if ends else []
     besides += [f"lost beside it: {'; '.join(beside)}"] if beside else []
     if not any(outlook.choice.own.may_lose for outlook in planned if outlook.choice.ways):
-        is_old = any(consequence.kind == "retention" for outlook in planned for consequence in outlook.consequences)
+        is_old = any(consequence.kind in BY_AGE for outlook in planned for consequence in outlook.consequences)
         nothing = "nothing but what retention deletes" if is_old else "nothing"
         if any(map(_skipping, planned)):
             nothing = f"{nothing}, but consumers may skip records until an index is rebuilt"

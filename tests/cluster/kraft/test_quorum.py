@@ -7,13 +7,14 @@ import json
 import os
 import re
 import shutil
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from kafkalog import Log, StorageError
-from kafkalog.cluster.kraft.quorum import Quorum, read_quorum
+from kafkalog.cluster.kraft.quorum import Quorum, kinds_text, read_quorum
 from kafkalog.cluster.kraft.quorum_log import read_quorum_log
 from kafkalog.codec.common.findings import FindingCode, Severity
 from kafkalog.codec.encode.batch import build_control_batch
@@ -99,6 +100,25 @@ def test_who_fell_behind_comes_last_and_lacks_what_was_created_then(name: str) -
     for each in found.survivors[:-1]:
         assert each.lacks == {}
         assert each.only_no_ops
+
+
+def test_every_kind_of_a_record_that_a_copy_lacks_is_shown_and_no_ops_last(tmp_path: Path) -> None:
+    counts = Counter({"NoOpRecord": 90, "PartitionRecord": 8, "TopicRecord": 4, "ConfigRecord": 2, "LeaderChange": 3})
+    counts |= Counter({"UserScramCredentialRecord": 1, "FeatureLevelRecord": 1, "ProducerIdsRecord": 1})
+    shown = kinds_text(counts)
+    assert {f"{name} {count}" for name, count in counts.items()} == {*shown.split(", ")}
+    assert shown.startswith("PartitionRecord 8, TopicRecord 4, ")
+    assert shown.endswith("NoOpRecord 90, LeaderChange 3")
+    places = copied("dynamic", tmp_path, *CONTROLLERS)
+    (whole,) = read_quorum(*places.values())
+    assert whole.best.node is not None
+    change = {"resource_type": 2, "resource_name": "a", "name": "b", "value": "c"}
+    append_metadata(last_log(places[whole.best.node]), ("ConfigRecord", 0, change), *[("NoOpRecord", 0, {})] * 9)
+    printed = kafkalog("quorum", "show", *places.values()).out
+    assert "lacks" in printed
+    cells = "".join(printed.split())
+    for kind in ("TopicRecord1", "PartitionRecord1", "ConfigRecord1", "NoOpRecord10"):
+        assert kind in cells
 
 
 @pytest.mark.parametrize("name", [each for each in NAMES if not each.endswith("snapshots")])

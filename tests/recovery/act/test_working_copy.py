@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from kafkalog import RecoveryRefused, compact_into, recover, recover_into
+from kafkalog import Recovery, RecoveryRefused, UsageError, compact_into, recover, recover_into
 from testkit.judging.trees import stamps
+from testkit.made.scenes import metadata_elsewhere
+from testkit.recorded.broker_dirs import brokers, own_copy
 from testkit.recorded.fixture_data import recovery_case
 from testkit.running.command import kafkalog
 
@@ -89,3 +91,26 @@ def test_a_plan_is_declined_by_an_exception(error: type[BaseException], root: Pa
         recover(root, on_plan=decline)
     assert stamps(root) == before
     assert not root.with_name("logs.recovery").exists()
+
+
+def test_a_copy_of_one_of_two_log_directories(tmp_path: Path) -> None:
+    """`plan` prints the metadata log of the other directory as a second path; it is only read."""
+    data = own_copy(brokers("4.1.1/segments")[0], tmp_path / "data")
+    other = metadata_elsewhere(data, tmp_path / "data-2")
+    properties = tmp_path / "server.properties"
+    properties.write_text(
+        f"process.roles=broker,controller\nnode.id=1\ncontroller.quorum.bootstrap.servers=localhost:9093\n"
+        f"controller.listener.names=C\nlog.dirs={data},{other}\nmetadata.log.dir={other}\n"
+    )
+    metadata, before = other / "__cluster_metadata-0", stamps(other)
+    for number, more in enumerate(([metadata], [])):
+        copy = tmp_path / f"copy-{number}"
+        done = kafkalog("recover", data, *more, "--server-properties", properties, "--into", copy, "--yes")
+        assert done.code == 0
+        words = " ".join(done.out.split())
+        assert "name no voters" not in words
+        assert (f"settings of topics: from {metadata}" in words) is bool(more)
+        assert not (copy / "__cluster_metadata-0").exists()
+    assert stamps(other) == before
+    with pytest.raises(UsageError, match="one log directory is recovered into"):
+        recover_into(Recovery(), data, other, target=tmp_path / "both")

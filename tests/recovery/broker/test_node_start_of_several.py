@@ -21,6 +21,7 @@ from kafkalog.codec.names import DirectoryState, PartitionName
 from kafkalog.log.directories.partition import open_partition
 from kafkalog.recovery.broker.node.answer import ConsequenceKind, NodeAnswer, Part, StartOutcome
 from kafkalog.recovery.broker.node.metadata_log import LoadedMetadata
+from kafkalog.recovery.broker.node.node_files import node_files
 from kafkalog.recovery.broker.node.partition_directory import PartitionDirectory
 from kafkalog.recovery.broker.node.releases import release_of
 from kafkalog.recovery.broker.node.settings_of_start import consequences_of_migration
@@ -106,6 +107,31 @@ def test_a_node_whose_files_name_no_voters_asks_the_other_controllers(
     assert outcome is StartOutcome.NOT_SERVING or "controller.quorum.bootstrap.servers" in (found.condition or "")
 
 
+@pytest.mark.parametrize("roles", ["broker,controller", "controller"])
+def test_the_only_voter_under_another_node_id(node: Path, roles: str) -> None:
+    """4.1.1: no leader was elected, nothing became stray, and the start gave up after a minute. With
+    `controller.quorum.voters`, 3.6.2, 3.9.1 and 4.1.1 refused the properties.
+    """
+    meta = node / "meta.properties"
+    meta.chmod(0o600)
+    meta.write_text(meta.read_text().replace("node.id=3", "node.id=7"))
+    dynamic = properties(node, roles, controller_quorum_bootstrap_servers="localhost:9093", **LISTENER)
+    found = answer(node, dynamic)
+    assert not found.strays
+    if roles == "controller":
+        assert found.outcome is StartOutcome.NOT_SERVING
+    else:
+        assert (found.outcome, found.exception) == (StartOutcome.FAILS, "java.lang.RuntimeException")
+        assert found.message == (
+            "Received a fatal error while waiting for the controller to acknowledge that we are caught up"
+        )
+    assert "node 7 is not in the voter set, and the only voter 3 has the directory id" in found.faults[-1].detail
+    assert "set node.id=3 again in server.properties and in every meta.properties" in found.faults[-1].cure
+    static = answer(node, properties(node, roles, **VOTER))
+    assert "the node id 7 must be included in the set of voters controller.quorum.voters" in (static.message or "")
+    assert "set node.id=3 again" in static.faults[-1].cure
+
+
 def test_static_voters_over_dynamic_ones_do_not_count(node: Path) -> None:
     found = answer(node, properties(node, controller_quorum_voters="3@localhost:9093", **LISTENER))
     assert found.outcome is StartOutcome.STARTS
@@ -155,9 +181,57 @@ def test_a_migration_that_has_not_begun_keeps_a_controller_from_serving(
     image = MetadataImage()
     image.zk_migration_state = state
     loaded = LoadedMetadata("", 0, 0, None, None, (), None)
-    found, faults = consequences_of_migration(image, loaded, release_of(release))
+    found, faults = consequences_of_migration(node_files([]), image, loaded, release_of(release))
     assert [each.kind for each in found] == kinds
     assert len(faults) == (ConsequenceKind.NOT_SERVING in kinds)
+
+
+MIGRATES = {"zookeeper_metadata_migration_enable": "true"}
+NAMED = {"controller.listener.names": "C"}
+VOTERS = "7@a:1,8@b:1,9@c:1"
+NO_PLACE = "If using `zookeeper.metadata.migration.enable` in KRaft mode, `zookeeper.connect` must also be set."
+NO_MIGRATION = "Should not have ZK migrations enabled on a cluster that was created in KRaft mode."
+
+
+@pytest.fixture
+def older(tmp_path: Path) -> Path:
+    """A combined node of Kafka 3.9.1."""
+    unpacked = broker_case("3.9.1", "metadata").unpack(tmp_path / "node")
+    return copy_tree(next(unpacked.glob("broker-*")), tmp_path / "data")
+
+
+@pytest.mark.parametrize("roles", ["broker", "broker,controller"])
+@pytest.mark.parametrize("release", ["3.9", "4.1"])
+def test_a_migration_in_the_properties_without_zookeeper(older: Path, roles: str, release: str) -> None:
+    """3.6.2 and 3.9.1 end; 4.1.1 ignores the setting."""
+    found = answer(older, properties(older, roles, **MIGRATES), release=release)
+    if release == "4.1":
+        assert found.outcome is not StartOutcome.FAILS
+        return
+    assert (found.exception, found.message) == ("org.apache.kafka.common.config.ConfigException", NO_PLACE)
+    assert "remove the line zookeeper.metadata.migration.enable" in found.faults[0].cure
+
+
+@pytest.mark.parametrize("state", [None, 1, 2, 3])
+@pytest.mark.parametrize("release", ["3.9", "4.1"])
+def test_a_migration_in_the_properties_of_a_controller(older: Path, state: int | None, release: str) -> None:
+    """3.6.2 and 3.9.1 end on a cluster of KRaft; in every other state of the migration they connect to ZooKeeper, and
+    without an answer end with ZooKeeperClientTimeoutException. 4.1.1 ignores the setting.
+    """
+    if state is not None:
+        append_metadata(last_log(older), ("ZkMigrationStateRecord", 0, {"zk_migration_state": state}))
+    given = properties(older, zookeeper_connect="zoo:2181", **MIGRATES)
+    found = answer(older, given, release=release)
+    is_ended = state is None and release == "3.9"
+    assert (found.message == NO_MIGRATION) is is_ended
+    assert (found.outcome is StartOutcome.FAILS) is is_ended
+    needs_zookeeper = state is not None and release == "3.9"
+    assert ("if ZooKeeper answers at zoo:2181" in (found.condition or "")) is needs_zookeeper
+    assert ConsequenceKind.MIGRATION_ENDED not in [each.kind for each in found.consequences]
+    follower = answer(older, given | {"controller.quorum.voters": VOTERS, **NAMED}, release="3.9")
+    assert ("only as long as another controller leads" in (follower.condition or "")) is (state is None)
+    broker = answer(older, given | {"process.roles": "broker"}, release="3.9")
+    assert "ZooKeeper" not in (broker.condition or ""), "3.9.1 waited for its controllers"
 
 
 def test_a_topic_with_a_tier_on_a_broker_without_one(node: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import shutil
 from pathlib import Path
@@ -105,6 +106,67 @@ def test_deleted_partitions_are_held_beside_deleted_segments_of_the_live_one(roo
 def test_a_partition_that_was_moved_is_held_by_the_live_one(root: Path) -> None:
     shutil.copytree(root / "orders-23-0", root / GONE)
     assert note(root) is None
+
+
+@pytest.fixture
+def moved(root: Path) -> tuple[Path, Path]:
+    """Two log directories of a broker, as a finished move of orders-23-0 from the first to the second leaves them: the
+    second has the directory id that the metadata of the first names.
+    """
+    other = root.with_name("other")
+    other.mkdir()
+    meta = (root / "meta.properties").read_text()
+    (other / "meta.properties").write_text(meta)
+    (root / "meta.properties").write_text(re.sub("directory.id=.*", "directory.id=AAAAAAAAAAAAAAAAAAAAIg", meta))
+    shutil.copytree(root / "orders-23-0", other / "orders-23-0")
+    (root / "orders-23-0").rename(root / GONE)
+    return root, other
+
+
+def test_the_live_log_in_another_log_directory_has_all(moved: tuple[Path, Path]) -> None:
+    """4.1.1 removed the old copy of such a move and served the log; it did not start after the copy was put back."""
+    assert all(each.deleted is None for each in plan(*moved))
+    assert "-delete" not in kafkalog("plan", *moved).out
+    held = kafkalog("undelete", *moved, "--topic", "orders-23", "--hold", "--yes")
+    assert held.code == 3
+    assert f"{GONE} is an old copy left by a finished move; the log is {moved[1]}/orders-23-0" in held.err
+    assert kafkalog("undelete", *moved, "--topic", "orders-23", "--yes").code == 3
+    assert (moved[0] / GONE).is_dir()
+
+
+@pytest.mark.parametrize("what", ["torn", "damaged", "other topic"])
+def test_the_live_log_in_another_log_directory_lacks_something(what: str, moved: tuple[Path, Path]) -> None:
+    live = moved[1] / "orders-23-0"
+    logs = sorted(live.glob("*.log"))
+    if what == "torn":
+        logs[-1].write_bytes(logs[-1].read_bytes()[:-1])
+    elif what == "damaged":
+        data = bytearray(logs[0].read_bytes())
+        data[80] ^= 1
+        logs[0].write_bytes(data)
+    else:
+        (live / "partition.metadata").write_text("version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAg")
+    said = screen_of(kafkalog("plan", *moved).out)
+    assert "in 1 -delete directory" in said
+    keeps = f"kafkalog undelete {moved[0]} {moved[1]} --topic orders-23 --hold --yes"
+    assert keeps in said.replace("\\ ", "")
+    assert kafkalog(*shlex.split(keeps)[1:]).code == 2
+
+
+def test_the_metadata_places_the_log_in_a_directory_that_was_not_given(moved: tuple[Path, Path]) -> None:
+    root, other = moved
+    (said,) = (each.deleted for each in plan(root))
+    assert said is not None
+    assert said.startswith(f"probably old copies left by finished moves: {GONE}; the metadata places the logs in")
+    assert "a start removes" not in kafkalog("plan", root).out
+    (listed,) = kafkalog("undelete", "--json", root).objects
+    (why_not,) = (each["why_not"] for each in listed["remains"] if each["path"].endswith(GONE))
+    declined = kafkalog("undelete", root, "--topic", "orders-23", "--yes")
+    assert declined.code == 3
+    for text in (str(why_not), declined.err):
+        assert "the metadata places orders-23-0 in another log directory of this broker" in text
+    shutil.rmtree(other / "orders-23-0")
+    assert kafkalog("undelete", *moved, "--topic", "orders-23", "--yes").code == 2, "no log is there"
 
 
 def test_one_without_a_record(root: Path) -> None:

@@ -9,7 +9,7 @@ from kafkalog.cli.output import LineWriter, print_json
 from kafkalog.cli.sentences import SentenceWriter
 from kafkalog.cli.shapes.quorum_lines import LeftOutLine
 from kafkalog.cli.tables import Column, Kind, print_table
-from kafkalog.cluster.kraft.quorum import KnownVoter, LeftOut, Quorum, QuorumSurvivor
+from kafkalog.cluster.kraft.quorum import KnownVoter, LeftOut, Quorum, QuorumSurvivor, kinds_text
 from kafkalog.cluster.kraft.quorum_log import QuorumLog
 from kafkalog.codec.common.shell import shell_line, shell_word
 from kafkalog.codec.common.wording import counted, first_of
@@ -100,7 +100,7 @@ def _lacks(survivor: QuorumSurvivor) -> str:
     total = sum(survivor.lacks.values())
     if survivor.only_no_ops:
         return f"{total}, no-ops only"
-    return f"{total}: " + ", ".join(f"{name} {count}" for name, count in survivor.lacks.most_common(3))
+    return f"{total}: {kinds_text(survivor.lacks)}"
 
 
 def print_quorum(quorum: Quorum) -> None:

@@ -149,7 +149,7 @@ def command(
             return plan_command.show(paths, request, jobs, as_json, words, every=every)
         _refuse_missing(paths)
         if into is not None:
-            if len(paths) != 1 or request.complete is not None:
+            if request.complete is not None:
                 raise UsageError("--into works on a copy of one path, and --complete cannot be used with it")
             with RecoveryProgress("recovering") as progress:
                 result = recover_into(

@@ -12,6 +12,7 @@ from kafkalog.codec.common.wording import counted
 from kafkalog.recovery import RecoveryResult
 from kafkalog.recovery.broker.node.answer import NodeStart
 from kafkalog.recovery.broker.node.sentences import node_sentences
+from kafkalog.recovery.decide.aftermath import BY_AGE
 from kafkalog.recovery.decide.choice import ranges_text
 from kafkalog.recovery.decide.losses import first_names, lost_beside, lost_text, repeats_text, skipped_text
 from kafkalog.words.advice import told
@@ -140,7 +141,7 @@ def _kept(result: RecoveryResult) -> str:
 def _broker(result: RecoveryResult, said: set[str]) -> str:
     node, but, note = result.node, "", result.plan.note_of_identity
     also, gone = "", result.plan.deleted_partitions
-    is_old = any(consequence.kind == "retention" for consequence in result.plan.consequences)
+    is_old = any(consequence.kind in BY_AGE for consequence in result.plan.consequences)
     changed = ["what retention deletes"] * is_old + ["what was deleted"] * (gone is not None)
     nothing = f"changes only {' and '.join(changed)}" if changed else "changes nothing"
     if gone is not None:

@@ -82,7 +82,8 @@ def _write_recommended(
     reason = _reason(best, ways, is_all=not (kept or any(to_mend)))
     writer.write(escape_controls(f"recommended: {label_of(best)}, {reason}"))
     for path in kept:
-        writer.write(escape_controls(f"  {path} has more: set a copy of it aside first, a start truncates it"))
+        before = "set a copy of it aside first, as a start truncates it while the log is as it is now"
+        writer.write(escape_controls(f"  {path} has more: {before}"))
     kept_from = plan.root if plan.kept_by_runs else None
     meaning = done_of(best, plan.node, kept_from) if is_done(best, plan) else best.consequence
     if meaning:

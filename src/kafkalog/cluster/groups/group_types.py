@@ -7,8 +7,13 @@ from __future__ import annotations
 from kafkalog.cluster.records.coordinator_records import CoordinatorRecord
 
 __all__ = [
-    "CLASSIC", "CONSUMER", "GROUP_METADATA", "NEW_PROTOCOLS", "RESET_SHARE_OFFSETS", "SHARE", "STREAMS", "GroupTypes",
+    "CLASSIC", "CONSUMER", "DEFAULT_OFFSETS_RETENTION", "GROUP_METADATA", "NEW_PROTOCOLS", "OFFSETS_RETENTION",
+    "RESET_SHARE_OFFSETS", "SHARE", "STREAMS", "GroupTypes",
 ]  # fmt: skip
+
+OFFSETS_RETENTION = "offsets.retention.minutes"
+DEFAULT_OFFSETS_RETENTION = 7 * 24 * 60
+"""minutes"""
 
 RESET_SHARE_OFFSETS = "the group's offsets are reset (`kafka-share-groups.sh --reset-offsets`)"
 """Kafka 4.1.1 and 4.3.0 declined to read state that was not there, until `Admin.alterShareGroupOffsets`."""

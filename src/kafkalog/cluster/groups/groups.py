@@ -45,7 +45,7 @@ from kafkalog.codec.common.findings import Finding, FindingCode, Severity
 from kafkalog.codec.common.limits import DEFAULT_LIMITS, Limits
 from kafkalog.log.directories.partition import Partition
 
-__all__ = ["Group", "Groups", "Member", "read_groups"]
+__all__ = ["Group", "Groups", "Member", "is_expired", "read_groups"]
 
 EMPTY, STABLE, ASSIGNING, RECONCILING = "Empty", "Stable", "Assigning", "Reconciling"
 UNKNOWN = "Unknown"
@@ -104,6 +104,20 @@ class Group(Struct, frozen=True, kw_only=True):
     """broker that led its partition of `__consumer_offsets`; None if unknown"""
     share: tuple[SharePartition, ...] = ()
     """state of each partition of a share group"""
+
+
+def is_expired(group: Group, offset: CommittedOffset, before: int, now_ms: int) -> bool:
+    """Whether a committed offset has expired at `now_ms`. False while the group has members. A commit with an expiry
+    time has expired from this time on. Any other has expired if the time from which its age counts is at or below
+    `before` (ms since 1970). This is the time at which the last member left, if the group is empty and the time is
+    known; otherwise it is the time of the commit.
+    """
+    if group.members:
+        return False
+    if offset.expire_timestamp >= 0:
+        return offset.expire_timestamp <= now_ms
+    is_empty = group.state == EMPTY and group.state_timestamp is not None and group.state_timestamp >= 0
+    return (group.state_timestamp or 0 if is_empty else offset.commit_timestamp) <= before
 
 
 class Groups(Struct, frozen=True, kw_only=True):

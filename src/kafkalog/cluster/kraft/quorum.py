@@ -34,6 +34,7 @@ __all__ = [
     "QuorumSurvivor",
     "best_first",
     "common_end",
+    "kinds_text",
     "quorum_of",
     "read_quorum",
     "read_what_is_left",
@@ -41,7 +42,6 @@ __all__ = [
 
 NO_OPS = frozenset({"NoOpRecord", "LeaderChange"})
 """Record types that change nothing in the metadata."""
-_FEW = 6
 
 
 class KnownVoter(Struct, frozen=True, kw_only=True):
@@ -597,6 +597,10 @@ def _of_divergence(best: QuorumLog, other: QuorumSurvivor) -> Finding | None:
 
 
 def _in_words(counts: Counter[str]) -> str:
-    named = [f"{name} {count}" for name, count in counts.most_common(_FEW)]
-    more = len(counts) - len(named)
-    return counted(sum(counts.values()), "record") + f" ({', '.join(named)}{f' and {more} more kinds' if more else ''})"
+    return f"{counted(sum(counts.values()), 'record')} ({kinds_text(counts)})"
+
+
+def kinds_text(counts: Counter[str]) -> str:
+    """Return text with every kind of record and its count, most frequent first; kinds that change nothing come last."""
+    kinds = sorted(counts.most_common(), key=lambda kind: kind[0] in NO_OPS)
+    return ", ".join(f"{name} {count}" for name, count in kinds)

@@ -11,8 +11,8 @@ import msgspec
 from msgspec import Struct
 
 from kafkalog.cluster.coordinator_logs import CoordinatorLogs
-from kafkalog.cluster.groups.groups import Group, read_groups
-from kafkalog.cluster.groups.offsets import CommittedOffset
+from kafkalog.cluster.groups.group_types import DEFAULT_OFFSETS_RETENTION, OFFSETS_RETENTION
+from kafkalog.cluster.groups.groups import is_expired, read_groups
 from kafkalog.cluster.kraft.metadata_image import MetadataImage
 from kafkalog.cluster.rules.configuration import (
     TOPIC_SYNONYMS,
@@ -52,14 +52,13 @@ _TOMBSTONES, _BY_TIME, _BY_SIZE = "delete.retention.ms", "retention.ms", "retent
 _NOT_BY_AGE = {*COORDINATOR_TOPICS, CLUSTER_METADATA_TOPIC}
 """topics that no such setting empties"""
 _BY_TOPIC = ("cleanup.policy", _TOMBSTONES, _BY_TIME, _BY_SIZE)
-_OF_BROKER = ("offsets.retention.minutes", "transactional.id.expiration.ms")
+_OF_BROKER = (OFFSETS_RETENTION, "transactional.id.expiration.ms")
 _INTS = ("transactional.id.expiration.ms",)
 _POLICY = "log.cleanup.policy"
 _KNOWN = tuple(sorted([*_OF_BROKER, *(name for setting in _BY_TOPIC for name, _factor in TOPIC_SYNONYMS[setting])]))
 """names in a broker's properties that decide about deletion"""
 _SUPERSEDED = "superseded records go, and tombstones older than this: who reads from the start no longer sees deletions"
 _ENDED = frozenset({TransactionState.EMPTY, TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT})
-_EMPTY = "Empty"
 _SOURCES = {
     ConfigSource.TOPIC: "topic",
     ConfigSource.BROKER: "broker",
@@ -306,31 +305,17 @@ def _older(partition: Partition, timestamp: int) -> int:
 
 
 def _of_groups(partitions: Sequence[Partition], rules: _Rules) -> Iterator[Expiry]:
-    value = rules.of_broker("offsets.retention.minutes", _WEEK_MS // _MINUTE_MS)
+    value = rules.of_broker(OFFSETS_RETENTION, DEFAULT_OFFSETS_RETENTION)
     before = rules.now_ms - value.value * _MINUTE_MS
     groups = read_groups(partitions)
     yield from _of_unread("group", groups.logs, value)
     for group in groups.groups:
-        old = [offset for offset in group.offsets if _is_expired(group, offset, before, rules.now_ms)]
+        old = [offset for offset in group.offsets if is_expired(group, offset, before, rules.now_ms)]
         count = len(old)
         if count:
             total = len(group.offsets)
             detail = f"{counted(count, 'offset')} of {total} {_verb(count, 'are')} of before {moment_text(before)}"
             yield value.expiry("group", group.group_id, detail, count=count)
-
-
-def _is_expired(group: Group, offset: CommittedOffset, before: int, now_ms: int) -> bool:
-    """Whether a committed offset has expired at `now_ms`. False while the group has members. A commit with an expiry
-    time has expired from this time on. Any other has expired if the time from which its age counts is at or below
-    `before` (ms since 1970). This is the time at which the last member left, if the group is empty and the time is
-    known; otherwise it is the time of the commit.
-    """
-    if group.members:
-        return False
-    if offset.expire_timestamp >= 0:
-        return offset.expire_timestamp <= now_ms
-    is_empty = group.state == _EMPTY and group.state_timestamp is not None and group.state_timestamp >= 0
-    return (group.state_timestamp or 0 if is_empty else offset.commit_timestamp) <= before
 
 
 def _of_transactions(partitions: Sequence[Partition], rules: _Rules) -> Iterator[Expiry]:
@@ -364,7 +349,7 @@ def _by_settings(rules: _Rules) -> Iterator[Expiry]:
                 _BY_SIZE: f"segments beyond {limit.value} bytes",
             }
             yield limit.expiry("topic", topic, details[limit.name])
-    offsets = rules.of_broker("offsets.retention.minutes", _WEEK_MS // _MINUTE_MS)
+    offsets = rules.of_broker(OFFSETS_RETENTION, DEFAULT_OFFSETS_RETENTION)
     ids = rules.of_broker("transactional.id.expiration.ms", _WEEK_MS)
     detail = f"offsets of groups without members of before {moment_text(rules.now_ms - offsets.value * _MINUTE_MS)}"
     yield offsets.expiry("group", "*", detail)

@@ -10,11 +10,12 @@ from msgspec.structs import replace
 
 from kafkalog.codec.common.advice import Ask, Sentence
 from kafkalog.jobs.undelete.below_start import below_start_in
-from kafkalog.jobs.undelete.remains import OnUnreadable, Remains, RemainsKind, each_place, remains_in
+from kafkalog.jobs.undelete.remains import OnUnreadable, Remains, RemainsKind, each_place, remains_in, why_elsewhere
 from kafkalog.jobs.undelete.results import holds_data
 from kafkalog.log.disk.files import PathLike
 from kafkalog.recovery.act.history import root_of_runs
 from kafkalog.recovery.facts.brokers import facts_of_each
+from kafkalog.recovery.facts.topic_facts import TopicFacts
 
 __all__ = ["deleted"]
 
@@ -55,7 +56,7 @@ def deleted(
                 leftovers += below_start_in(place, topic, partitions, on_unreadable, facts.replicas)
     leftovers = [_beside_live(remains, facts.roots) for remains in leftovers]
     if facts.source is not None and facts.problem is None:
-        leftovers = [_with_cluster(remains, remains.topic in facts.topic_ids) for remains in leftovers]
+        leftovers = [_with_cluster(remains, facts) for remains in leftovers]
     return tuple(
         sorted(
             leftovers,
@@ -80,7 +81,10 @@ def _beside_live(remains: Remains, roots: Sequence[str]) -> Remains:
     return replace(remains, outcome="", why_not=why_not)
 
 
-def _with_cluster(remains: Remains, is_known: bool) -> Remains:
-    if is_known or remains.why_not is not None or remains.kind is RemainsKind.SEGMENTS:
+def _with_cluster(remains: Remains, facts: TopicFacts) -> Remains:
+    if remains.why_not is not None or remains.kind is RemainsKind.SEGMENTS:
         return remains
+    if remains.topic in facts.topic_ids:
+        elsewhere = why_elsewhere(remains, facts)
+        return remains if elsewhere is None else replace(remains, outcome="", why_not=elsewhere)
     return replace(remains, outcome=f"{remains.outcome}, once the cluster knows the topic again (it does not now)")

@@ -26,12 +26,14 @@ from kafkalog.jobs.undelete.remains import (
     fitting_segments,
     live_log,
     remains_in,
+    why_elsewhere,
     why_not_fitting,
 )
 from kafkalog.jobs.undelete.request import Undelete
 from kafkalog.jobs.undelete.results import PutBack, UndeletePlan
 from kafkalog.recovery.broker.manager import topic_id_or_none
 from kafkalog.recovery.decide.actions import ActionKind, RecoveryAction, difference, marker_first
+from kafkalog.recovery.decide.deleted_data import log_of_finished_move
 from kafkalog.recovery.decide.losses import first_names
 from kafkalog.recovery.decide.refusals import refuse_unsafe
 from kafkalog.recovery.facts.recovery_request import Recovery, settled
@@ -66,7 +68,7 @@ def plan_directory(
             raise error
     chosen = _chosen(whole, wanted, is_needed=not emptied)
     if wanted.hold:
-        return _hold(stack, root, wanted, chosen)
+        return _hold(stack, whole, wanted, chosen, facts)
     target_of = {remains.directory: _target(remains, wanted) for remains in chosen}
     _refuse_collisions(chosen, target_of)
     names = frozenset({*target_of, *target_of.values(), *emptied})
@@ -100,13 +102,18 @@ def _chosen(whole: Survey, wanted: Undelete, *, is_needed: bool) -> list[Remains
     return leftovers
 
 
-def _hold(stack: ExitStack, root: str, wanted: Undelete, chosen: Sequence[Remains]) -> UndeletePlan:
+def _hold(
+    stack: ExitStack, whole: Survey, wanted: Undelete, chosen: Sequence[Remains], facts: TopicFacts
+) -> UndeletePlan:
     """Return a plan that renames the `-delete` directories to `-stray`, so that no broker deletes them
     (`LogManager.loadLog`, `addStrayLog`). Nothing is renamed yet; `stack` closes the survey. Deleted segments of live
-    logs stay, and the plan says so. Raises `RecoveryRefused` if `chosen` has no `-delete` directory (unless it is
-    empty), and if renaming is not safe. Raises `StorageError` if a file cannot be read.
+    logs stay, and so do old copies of finished moves between log directories; the plan says so. Raises
+    `RecoveryRefused` if `chosen` has no other `-delete` directory (unless it is empty), and if renaming is not safe.
+    Raises `StorageError` if a file cannot be read.
     """
-    actions, held, left = [], [], []
+    actions: list[RecoveryAction] = []
+    held: list[PutBack] = []
+    left: list[str] = []
     if chosen and all(remains.kind is RemainsKind.STRAY for remains in chosen):
         raise RecoveryRefused(f"{chosen[0].directory} is already one that no broker removes", reason="held")
     for remains in chosen:
@@ -120,6 +127,10 @@ def _hold(stack: ExitStack, root: str, wanted: Undelete, chosen: Sequence[Remain
             )
             continue
         if remains.kind is RemainsKind.STRAY:
+            continue
+        moved_to = log_of_finished_move(whole, remains.directory, facts.roots)
+        if moved_to is not None:
+            left.append(f"{remains.directory} is an old copy left by a finished move; the log is {moved_to}")
             continue
         target = remains.directory.removesuffix(DirectoryState.DELETE) + DirectoryState.STRAY
         actions.append(RecoveryAction(kind=ActionKind.RENAME_DIRECTORY, path=remains.directory, target=target))
@@ -136,12 +147,12 @@ def _hold(stack: ExitStack, root: str, wanted: Undelete, chosen: Sequence[Remain
             )
         )
     if left and not held:
-        raise RecoveryRefused(left[0], reason="segments")
-    surveyed = stack.enter_context(survey(root, only=frozenset(remains.directory for remains in chosen)))
+        raise RecoveryRefused(left[0], reason="segments" if chosen[0].kind is RemainsKind.SEGMENTS else "moved")
+    surveyed = stack.enter_context(survey(whole.root, only=frozenset(remains.directory for remains in chosen)))
     refuse_unsafe(surveyed, actions, surveyed.tree())
     ordered = marker_first(surveyed, actions)
     notes = tuple(_note_of_marker(ordered))
-    return UndeletePlan(root, surveyed, ordered, tuple(held), left=tuple(left), notes=notes, request=wanted)
+    return UndeletePlan(whole.root, surveyed, ordered, tuple(held), left=tuple(left), notes=notes, request=wanted)
 
 
 def _note_of_marker(actions: Sequence[RecoveryAction]) -> Iterator[str]:
@@ -248,6 +259,9 @@ class _Making:
     def directory(self, remains: Remains, target: str) -> None:
         if remains.why_not is not None and target == f"{remains.topic}-{remains.partition}":
             raise RecoveryRefused(remains.why_not, reason="taken")
+        not_given = why_elsewhere(remains, self.facts) if self.wanted.as_topic is None else None
+        if not_given is not None:
+            raise RecoveryRefused(not_given, reason="moved")
         topic_id = self.topic_id(remains, target)
         if target in self.tree.directories:
             self.refuse_taken(target)

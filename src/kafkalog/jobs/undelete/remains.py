@@ -36,6 +36,7 @@ from kafkalog.recovery.broker.manager import topic_id_or_none
 from kafkalog.recovery.checks.deleted_beyond_end import log_end_in, records_in
 from kafkalog.recovery.damage.soundness import with_next
 from kafkalog.recovery.facts.survey import Survey, survey
+from kafkalog.recovery.facts.topic_facts import TopicFacts
 
 __all__ = [
     "LiveLog",
@@ -50,6 +51,7 @@ __all__ = [
     "live_log",
     "remains_in",
     "status_in",
+    "why_elsewhere",
     "why_not_fitting",
 ]
 
@@ -445,5 +447,21 @@ def why_not_fitting(live: LiveLog, segment: RemainsSegment) -> str | None:
     return Sentence(
         f"{holds}, and the log begins at {live.first}: there are other records of these offsets, or compaction "
         "removed them; extract it with ",
+        Ask.UNDELETE_INTO,
+    )
+
+
+def why_elsewhere(remains: Remains, facts: TopicFacts) -> str | None:
+    """Return why a deleted directory is not restored: the metadata places its log, under its topic id, in
+    another log directory of this broker that was not given. Return None if it does not.
+    """
+    name = PartitionName(remains.topic, remains.partition)
+    directory_id = facts.directory_not_given(name)
+    if directory_id is None or remains.topic_id != facts.topic_ids.get(remains.topic):
+        return None
+    return Sentence(
+        f"the metadata places {name} in another log directory of this broker, with the directory id {directory_id}, so "
+        f"{remains.directory} is probably an old copy left by a finished move: give all log directories of the broker, "
+        "or extract it with ",
         Ask.UNDELETE_INTO,
     )

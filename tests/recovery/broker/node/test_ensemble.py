@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from kafkalog.recovery.broker.node.answer import StartOutcome
+from kafkalog.recovery.broker.node_start import node_start
 from testkit.made.scenes import SCENES, metadata_elsewhere
 from testkit.made.voters import directory_id_changed
 from testkit.recorded.broker_dirs import brokers, own_copy
@@ -75,3 +77,45 @@ def test_a_copy_beside_its_original(tmp_path: Path) -> None:
     directory_id_changed(other, known.partition("=")[2])
     for text in told(data, other)[:2]:
         assert "one of the two is a copy of the other: leave it out of log.dirs in server.properties" in text
+
+
+TEXTS = {"same": "{}/data", "dot": "{}/./data", "slash": "{}/data/", "link": "{}/link"}
+
+
+def twice(what: str, data: Path) -> str:
+    (data.parent / "link").symlink_to(data)
+    return TEXTS[what].format(data.parent)
+
+
+@pytest.mark.parametrize("roles", ["broker,controller", "controller"])
+@pytest.mark.parametrize("release", ["3.9", "4.1"])
+@pytest.mark.parametrize("what", [*TEXTS])
+def test_log_dirs_that_name_one_directory_twice(what: str, release: str, roles: str, tmp_path: Path) -> None:
+    """Starts of 3.9.1 and 4.1.1; a controller without the broker role started if the text was the same."""
+    data = own_copy(brokers("3.9.1/segments")[0], tmp_path / "data")
+    meta = dict(line.partition("=")[::2] for line in (data / "meta.properties").read_text().splitlines())
+    other = twice(what, data)
+    given = {"process.roles": roles, "node.id": meta["node.id"], "log.dirs": f"{data},{other}"}
+    found = node_start([str(data)], properties=given, release=release).answers[0]
+    if what != "same":
+        first, second = sorted((str(data), other))
+        whose = f"It was the ID of {first}, but also of {second}"
+        assert found.exception == "java.lang.RuntimeException"
+        assert found.message == f"Duplicate directory ID Optional[{meta['directory.id']}] found. {whose}"
+    elif roles == "controller":
+        assert found.outcome is not StartOutcome.FAILS
+    else:
+        assert found.exception == "org.apache.kafka.common.KafkaException"
+        assert found.message == f"Duplicate log directory found: {data}, {data}"
+    alone = node_start([str(data)], properties=given | {"log.dirs": other}, release=release).answers[0]
+    assert "Duplicate" not in (alone.message or "")
+
+
+@pytest.mark.parametrize("what", [*TEXTS])
+def test_log_dirs_that_name_one_directory_twice_without_directory_ids(what: str, tmp_path: Path) -> None:
+    """3.6.2 with KRaft, whose `LogManager` is that of a broker with ZooKeeper."""
+    data = own_copy(brokers("2.8.2/segments")[0], tmp_path / "data")
+    given = {"zookeeper.connect": "zoo:2181", "log.dirs": f"{data},{twice(what, data)}"}
+    found = node_start([str(data)], properties=given, release="2.8").answers[0]
+    assert found.exception == "org.apache.kafka.common.KafkaException"
+    assert found.message == f"Duplicate log directory found: {data}, {TEXTS[what].format(tmp_path).rstrip('/')}"

@@ -85,8 +85,13 @@ def test_a_copy_that_goes_further_is_truncated_to_the_end_of_its_log(zookeeper: 
     assert found.outcome is StartOutcome.DELETES
     assert f"is truncated to offset {int(last.stem)}" in told(found, ConsequenceKind.FUTURE_TRUNCATED).detail
     printed = kafkalog("plan", *zookeeper).out
-    assert "first set a copy of" in printed
+    aside = " ".join(printed.split()).partition("first set a copy of ")[2]
+    then = "which has more, and ask again with --copy COPY; else "
+    assert aside.startswith(f"{future} aside as COPY/{live.name}, {then}")
     assert "no other way loses less" not in printed
+    copy_tree(future, zookeeper[0].parent / "COPY" / live.name)
+    again = kafkalog("plan", *zookeeper, "--copy", zookeeper[0].parent / "COPY").out
+    assert f"kafkalog recover {live} --mode merge" in " ".join(again.replace("\\\n", "").split())
     os.truncate(max(future.glob("*.log")), 0)
     assert answer(*zookeeper, release="2.8").outcome is StartOutcome.STARTS
 
