@@ -537,7 +537,7 @@ def _with_zookeeper(context: _Context, release: Release) -> NodeAnswer:
         )  # fmt: skip
     facts = zookeeper_facts(context.leaders.directories)
     identity = identity_with_zookeeper(files, release, facts.cluster_id)
-    refuse_directory_twice(files, identity.online)
+    refuse_directory_twice(files, identity.online, release)
     online = [root for root in identity.online if root in _readable(files)]
     results = context.logs(online)
     offline, faults = open_partitions(files, results, is_kraft=False)
@@ -1143,7 +1143,7 @@ class _Start:
         """
         node = self.files.node_id
         if self.role is not Role.CONTROLLER:
-            refuse_directory_twice(self.files, identity.online)
+            refuse_directory_twice(self.files, identity.online, self.release)
         online = [root for root in identity.online if root in _readable(self.files)]
         if image is not None:
             refuse_small_segments(self.files, image, self.release)

@@ -182,11 +182,13 @@ def _verify(files: NodeFiles, release: Release, known: dict[str, MetaProperties]
             raise _end("duplicate", root, message, cure=cure)
 
 
-def refuse_directory_twice(files: NodeFiles, online: Collection[str]) -> None:
+def refuse_directory_twice(files: NodeFiles, online: Collection[str], release: Release) -> None:
     """Raise `StartEndsError` if `log.dirs` names one of the directories `online` twice, under the same name or another
-    one (`LogManager.createAndValidateLogDirs`).
+    one (`LogManager.createAndValidateLogDirs`). From 4.2 on, the same name counts once (KIP-1161; 4.3.0 started).
     """
     named = log_dirs_of(files.properties) if files.are_all else ()
+    if release.at_least("4.2"):
+        named = tuple(dict.fromkeys(named))
     places, known = [os.path.realpath(path) for path in named], {os.path.realpath(root): root for root in online}
     twice = next((known[place] for place in places if places.count(place) > 1 and place in known), None)
     if twice is not None:

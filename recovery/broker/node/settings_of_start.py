@@ -53,12 +53,17 @@ _FIRST_MIGRATING_LEVEL = 8
 def refuse_incomplete_properties(files: NodeFiles, role: Role, release: Release) -> None:
     """Raise `StartEndsError` if the properties of a KRaft node lack a setting that a start needs (`KafkaConfig`). It
     needs the roles and the node id, the voters if controller listeners are set, and the controller listeners if voters
-    are set. A broker without the controller role needs the listeners only from 4.0 on. Does nothing for a broker with
-    ZooKeeper, or if the properties have none of these settings, because they then only name directories.
+    are set. A broker without the controller role needs the listeners only from 4.0 on. From 4.2 on, also raise it if
+    `log.dirs` has an empty name, as between two commas. Does nothing for a broker with ZooKeeper, or if the properties
+    have none of these settings, because they then only name directories.
     """
     names = {name for name, value in files.properties.items() if value.strip()}
     if role is Role.ZOOKEEPER_BROKER or not names & {_ROLES, _NODE, _LISTENERS, *_QUORUM}:
         return
+    directories = [name.strip() for name in files.properties.get("log.dirs", "").split(",")]
+    if release.at_least("4.2") and len(directories) > 1 and "" in directories:
+        message, cure = "Configuration 'log.dirs' values must not be empty.", "remove the comma without a name"
+        raise ends(Part.PROPERTIES, "empty", files.roots[0], _CONFIG, message, cure=cure)
     exception, has_defaults = _CONFIG, release.at_least("4.0")
     if _ROLES not in names:
         message = _missing(_ROLES) if has_defaults else _missing("zookeeper.connect").replace('"', "`")

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from kafkalog.recovery.broker.node.answer import StartOutcome
 from kafkalog.recovery.broker.node_start import node_start
 from testkit.made.scenes import SCENES, metadata_elsewhere
 from testkit.made.voters import directory_id_changed
@@ -88,10 +87,12 @@ def twice(what: str, data: Path) -> str:
 
 
 @pytest.mark.parametrize("roles", ["broker,controller", "controller"])
-@pytest.mark.parametrize("release", ["3.9", "4.1"])
+@pytest.mark.parametrize("release", ["3.9", "4.1", "4.3"])
 @pytest.mark.parametrize("what", [*TEXTS])
 def test_log_dirs_that_name_one_directory_twice(what: str, release: str, roles: str, tmp_path: Path) -> None:
-    """Starts of 3.9.1 and 4.1.1; a controller without the broker role started if the text was the same."""
+    """Starts of 3.9.1 and 4.1.1; a controller without the broker role started if the text was the same, and so did
+    4.3.0 and 4.4.0.
+    """
     data = own_copy(brokers("3.9.1/segments")[0], tmp_path / "data")
     meta = dict(line.partition("=")[::2] for line in (data / "meta.properties").read_text().splitlines())
     other = twice(what, data)
@@ -102,13 +103,30 @@ def test_log_dirs_that_name_one_directory_twice(what: str, release: str, roles: 
         whose = f"It was the ID of {first}, but also of {second}"
         assert found.exception == "java.lang.RuntimeException"
         assert found.message == f"Duplicate directory ID Optional[{meta['directory.id']}] found. {whose}"
-    elif roles == "controller":
-        assert found.outcome is not StartOutcome.FAILS
+    elif roles == "controller" or release == "4.3":
+        assert "Duplicate" not in (found.message or "")
     else:
         assert found.exception == "org.apache.kafka.common.KafkaException"
         assert found.message == f"Duplicate log directory found: {data}, {data}"
     alone = node_start([str(data)], properties=given | {"log.dirs": other}, release=release).answers[0]
     assert "Duplicate" not in (alone.message or "")
+
+
+@pytest.mark.parametrize("text", ["{0},,{1}", "{0},{1},", ",{0},{1}"])
+def test_log_dirs_with_an_empty_name(text: str, tmp_path: Path) -> None:
+    """4.1.1 started, 4.3.0 and 4.4.0 did not."""
+    data = own_copy(brokers("3.9.1/segments")[0], tmp_path / "data")
+    meta = dict(line.partition("=")[::2] for line in (data / "meta.properties").read_text().splitlines())
+    given = {
+        "process.roles": "broker,controller", "node.id": meta["node.id"], "log.dirs": text.format(data, data / "x"),
+        "controller.quorum.voters": f"{meta['node.id']}@h:1", "controller.listener.names": "C",
+    }  # fmt: skip
+    answers = {
+        release: node_start([str(data)], properties=given, release=release).answers[0] for release in ("4.1", "4.3")
+    }
+    message = "Configuration 'log.dirs' values must not be empty."
+    assert [found.message == message for found in answers.values()] == [False, True]
+    assert answers["4.3"].exception == "org.apache.kafka.common.config.ConfigException"
 
 
 @pytest.mark.parametrize("what", [*TEXTS])
