@@ -103,8 +103,8 @@ class ServedLog:
 
     def update(self, partition: Partition) -> bool:
         """Use a new listing of the partition; return whether it differs in segments, log start or leader epochs. If it
-        does not, nothing changes. If it does, bounds that were known are determined again, and cached facts about files
-        that were replaced, became shorter or have the same size but other bytes are dropped. Raises `StorageError` if
+        does not, nothing changes. If it does, bounds that were known are determined again. Cached facts about a file
+        are dropped if it was replaced, became shorter or has the same size but other bytes. Raises `StorageError` if
         the bounds or files cannot be read; the new listing is used even then.
         """
         with self._lock:

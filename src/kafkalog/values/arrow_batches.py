@@ -34,9 +34,9 @@ _LENGTH = 9
 def batch_decoder(schema: Any, references: Mapping[str, tuple[Any, str]], type: pa.DataType) -> BatchDecoder | None:
     """Return a decoder that decodes a whole column of values of one Avro schema to the Arrow type `type`.
 
-    None if the package pyruhvro is missing, or if the schema is not a record (with at least one field) of types that
-    pyruhvro decodes as this library does. `schema` is parsed JSON; `references` maps full names to definitions and
-    their namespaces.
+    Return None if the package pyruhvro is missing. Return None also unless the schema is a record, with at least one
+    field, of types that pyruhvro decodes as this library does. `schema` is parsed JSON; `references` maps full names to
+    definitions and their namespaces.
     """
     try:
         import pyruhvro

@@ -61,9 +61,9 @@ def read_schemas(
 
     `as_of` (ms since 1970) and `at_offset` select the state at a time or before an offset of `_schemas`; `replica`
     chooses a directory if two have the topic. Reading stops at damage. Damage and invalid records are in
-    `SchemaRegistry.findings`. Raises `UsageError` if there is no path or no registry, if two directories have the topic
-    and `replica` chooses none, or if an earlier state of a file or folder is requested. Raises `FormatError` for an
-    invalid file of lines. Raises `StorageError` if a file cannot be read.
+    `SchemaRegistry.findings`. Raises `UsageError` if there is no path or no registry, or if an earlier state of a file
+    or folder is requested. Raises it also if two directories have the topic and `replica` chooses none. Raises
+    `FormatError` for an invalid file of lines. Raises `StorageError` if a file cannot be read.
     """
     names = [os.fspath(path) for path in paths]
     refuse_no_path(names)

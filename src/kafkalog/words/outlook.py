@@ -209,11 +209,17 @@ def _note(outlooks: Sequence[Outlook]) -> str | None:
     """Return the text before the commands of the first screen; empty if there is no note. Return None if each directory
     needs its own note (`_notes`), because several have commands of different kinds.
 
-    It is a single note if the directories with commands all have the same ones, or all put in copies, or all have the
-    command of a plan or way; if the only commands name all directories; if no directory has a command and all notes are
-    equal; or if the plans are about to be carried out. Otherwise it is the note of the only directory with commands, or
-    if none has any, the first note that says more than that nothing is to be done, or the first note. If there are
-    several directories, such a note begins with the directory's name and counts the other notes.
+    It is a single note in these cases:
+
+    * the directories with commands all have the same ones, or all put in copies
+    * they all have the command of a plan or way, with the same sentences before it
+    * only one directory has commands, and these name all directories
+    * no directory has a command, and all notes are equal
+    * the plans are about to be carried out
+
+    Otherwise it is the note of the only directory with commands. If none has any, it is the first note that says more
+    than that nothing is to be done, or else the first note. If there are several directories, such a note begins with
+    the directory's name and counts the other notes.
     """
     typed = [outlook for outlook in outlooks if outlook.step.commands]
     if len(typed) > 1 and len({tuple(outlook.step.commands) for outlook in typed}) == 1:  # one command, for all of them
@@ -483,9 +489,9 @@ def _nodes(outlooks: Iterable[Outlook]) -> list[NodeStart]:
 
 
 def not_given_sentence(nodes: Iterable[NodeStart]) -> str:
-    """Return a sentence about the log directories that brokers have registered and that were not given, with the
-    partitions that are assigned to them and those of which no other broker has all records; empty if all were given.
-    Brokers whose start is said to miss a log directory are left out.
+    """Return a sentence about the log directories that brokers have registered and that were not given. It counts the
+    partitions assigned to them, and names those of which no other broker has all records. Brokers whose start is said
+    to miss a log directory are left out. Return an empty text if nothing remains.
     """
     parts = []
     for node in nodes:

@@ -397,8 +397,8 @@ def _without_disks(memory: Memory, disks: Mapping[int, BrokerDisks]) -> list[Fin
 def _logs_of(key: Key, known: KnownReplicas, disks: Mapping[int, BrokerDisks]) -> dict[int, ReplicaLog]:
     """Return the log of each replica by broker id; replicas whose broker is not in `disks` are omitted.
 
-    A replica without a log, or with the log of another topic of the same name, gets an empty one if its broker is up
-    and all its directories are here and online; otherwise it is omitted.
+    The log of another topic of the same name does not count. A replica without a log gets an empty one if its broker is
+    up and all the broker's directories are here and online; otherwise it is omitted.
     """
     logs = {}
     for node in known.replicas:

@@ -103,8 +103,8 @@ def looking_for_newest(
     partition: Partition, *, through_damage: bool = False, look: Look = first_since
 ) -> Sliced[tuple[OffsetAndTimestamp | None, list[Finding]]]:
     """Generator that yields None after each batch, so that the caller can pause. Its return value is a record and the
-    findings. The record is the first one with the largest timestamp among the records from the log start offset on that
-    can be read, control records included; None if none of them has a timestamp.
+    findings. Records from the log start offset on that can be read are considered, control records too. The result is
+    the first one with the largest timestamp; None if none of them has a timestamp.
 
     `look` searches a batch for the first record with at least a given timestamp. The log's headers are read first, and
     then the batch with the largest timestamp in its header is searched. If it has no such record, the log is read

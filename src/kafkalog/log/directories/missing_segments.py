@@ -50,8 +50,8 @@ def removed_batches(
     directory: str, missing: Iterable[tuple[int, int]], log_start: int, bases: Iterable[int]
 ) -> Iterator[Finding]:
     """Yield a SEGMENT_MISSING finding of severity INFO for each range of offsets that is missing between two batches of
-    one segment of a topic that is known not to be compacted. A crash does not do this; a recovery with
-    `--mode salvage` does. The arguments are as in `missing_segments`. Ranges below the first segment are ignored.
+    one segment. The topic must be known not to be compacted. A crash does not make such gaps; a recovery with `--mode
+    salvage` does. The arguments are as in `missing_segments`. Ranges below the first segment are ignored.
     """
     there = sorted(bases)
     for first, last in missing:

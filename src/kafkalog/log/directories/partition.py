@@ -157,8 +157,8 @@ class Partition:
 
     @property
     def unreadable(self) -> list[Finding]:
-        """Return findings about entries of the directory that could not be read, such as links (UNREADABLE), and about
-        directories and dangling links that have the name of a log (FOREIGN_FILE with severity ERROR).
+        """Return two kinds of findings. UNREADABLE is about entries of the directory that could not be read, such as
+        links. FOREIGN_FILE with severity ERROR is about directories and dangling links that have the name of a log.
         """
         return [
             finding for finding in self.findings

@@ -209,8 +209,8 @@ def hiding(findings: Iterable[Finding]) -> Iterator[Finding]:
 
 
 def nothing_to_read(partition: ReadablePartition, limits: Limits) -> Finding | None:
-    """Return the finding LOG_END_BELOW_LOG_START if the log has bytes but a consumer gets none of its records, because
-    its log start offset is above its log end offset; otherwise None. The last segment is read for the end offset if
+    """Return the finding LOG_END_BELOW_LOG_START if the log has bytes and its log start offset is above its log end
+    offset; otherwise None. A consumer gets none of its records then. The last segment is read for the end offset if
     necessary. Raises `StorageError` if it cannot be read.
     """
     if not any(segment.size for segment in partition.segments):

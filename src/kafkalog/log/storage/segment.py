@@ -305,8 +305,8 @@ class LogSegment:
                 index.store()
 
     def close(self) -> None:
-        """Close the segment as a broker does: append the last time index entry if the largest timestamp is known (a
-        `JavaError` is ignored), truncate opened indexes to their entries, and write pending entries. File handles stay
+        """Close the segment as a broker does. Append the last time index entry if the largest timestamp is known; a
+        `JavaError` is ignored. Truncate opened indexes to their entries, and write pending entries. File handles stay
         open; `close_handlers` closes them.
         """
         if self._max is not None:

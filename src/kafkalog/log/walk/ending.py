@@ -77,9 +77,9 @@ def end_of_walk(
     searched. `resync` must be of the same file. Raises `StorageError` if the log cannot be read.
 
     In any segment but the last, an unfinished tail is damage. In the last segment, it is damage if valid batches
-    follow. A batch with a wrong checksum in the last segment is a zero tail if it ends in zeros that reach the end of
-    the file, because these blocks were never written. The position is searched if `through_damage` is True, or if the
-    last segment seems to end in an unfinished batch; never after a zero tail.
+    follow. A batch with a wrong checksum in the last segment is a zero tail if it ends in zeros up to the end of the
+    file: these blocks were never written. The position is searched if `through_damage` is True, or if the last segment
+    seems to end in an unfinished batch; never after a zero tail.
     """
     stop = walk.stop or StopReason.END
     position = walk.valid_bytes

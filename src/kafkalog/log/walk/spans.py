@@ -88,8 +88,8 @@ def likely_spans(
 
     Cuts come from the offset index and the headers at its positions. They are not proven: a wrong index gives wrong
     cuts. Such spans have about `step` bytes, or fewer so that they hold at most about `rows` offsets. After the last
-    index entry, or from an entry that does not fit the log, all headers are read instead, and spans have at least
-    `step` bytes with any number of offsets (`joined_spans`). Raises `StorageError` if the log cannot be read.
+    index entry, or from an entry that does not fit the log, all headers are read instead (`joined_spans`). Spans there
+    have at least `step` bytes, with any number of offsets. Raises `StorageError` if the log cannot be read.
     """
     offset = segment.base_offset
     for cut, expected in _likely_cuts(source, segment, position, end, step, rows, next_base):

@@ -96,11 +96,11 @@ def build(
     producer: ProducerState = NO_PRODUCER,
 ) -> list[RecordBatch]:
     """Build the batches of new records, which get consecutive offsets from `stamp.offset` on. The list has one v2
-    batch. In an older format, it has one message for each record, or one compressed wrapper message; without records
-    it is empty. Records without a timestamp get the stamp's time; with LogAppendTime all records get it.
+    batch. In an older format, it has one message for each record, or one compressed wrapper message; without records it
+    is empty. Records without a timestamp get the stamp's time; with LogAppendTime all records get it.
 
-    Raises `UsageError` for an item that is not a valid record, an empty v2 batch, an unknown codec, or a codec or an
-    idempotent `producer` that an old format does not have.
+    Raises `UsageError` for an item that is not a valid record, an empty v2 batch or an unknown codec. Raises it also if
+    an old format lacks the codec, or does not allow an idempotent `producer`.
     """
     records = [_record(item, stamp.offset + number, stamp.now_ms) for number, item in enumerate(items)]
     append_time = config.message_timestamp_type is TimestampType.LOG_APPEND_TIME

@@ -98,9 +98,10 @@ class Evidence:
         """whether the last batches of a segment are missing: then a segment with its own index may be missing too"""
 
     def holds_in(self, runs: Iterable[tuple[int, AnyRun]]) -> bool:
-        """Return whether the batches confirm the snapshot: they reach offset `end`, agree with the last batch of at
-        least one producer in the snapshot, and do not contradict it or the indexes. `runs` must come in the order of
-        the log, each with the base offset of its segment; iteration stops at offset `end`. Call only once.
+        """Return whether the batches confirm the snapshot. They must reach offset `end`, and agree with the last batch
+        of at least one producer in the snapshot. They must not contradict the snapshot or the indexes. `runs` must come
+        in the order of the log, each with the base offset of its segment; iteration stops at offset `end`. Call only
+        once.
 
         Sets `is_a_segment_short` if the batches of a segment end below `end` and below the base offset of the next one.
         """
