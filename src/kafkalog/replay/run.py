@@ -77,14 +77,15 @@ def replay(
     check: Callable[[], None] = lambda: None,
 ) -> ReplayResult:
     """Write records into a live cluster; a killed replay of the same identity is continued where it stopped. Return
-    what was written: the number of records and bytes, topics created, group offsets committed, group offsets left out
-    because the target has different ones, and the offset map of each partition, from its start.
+    what was written: the number of records and bytes, topics created, and the offset map of each partition, from its
+    start. The result also has the group offsets that were committed, and those left out because the target has
+    different ones.
 
     * `request`: which records, and how; a path is the first of `paths`, and then all options have their defaults
     * `target`: `HOST:PORT` of one of the cluster's brokers
-    * `map_path`: Parquet file for the offset maps, see `write_parquet`, by default `replay-ID.parquet` in the current
-      directory; a new file, or the map of this replay, which is replaced if there is more to replay. A journal is kept
-      beside it until the replay has finished
+    * `map_path`: Parquet file for the offset maps, see `write_parquet`; by default `replay-ID.parquet` in the current
+      directory. It must not exist, or be the map of this replay, which is replaced if there is more to replay. A
+      journal is kept beside it until the replay has finished
     * `plan`: the result of `plan_replay` for the same request and paths; by default it is planned now, with `jobs`
       processes
     * `on_bytes`: called with the size in bytes of each batch, or run of batches, that was read

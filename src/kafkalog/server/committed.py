@@ -87,8 +87,9 @@ class CommittedWalk:
         return None; the next call continues. Damaged batches are skipped. The caller must hold `lock`.
 
         If `log_end` is below the offset reached before, reading starts over. When `log_end` is reached for the first
-        time, and the snapshots and transaction indexes beside the log show transactions that the batches do not show,
-        it starts over with these, and None is returned. Raises `StorageError` if a file cannot be read.
+        time, the snapshots and transaction indexes beside the log are compared. If they show transactions that the
+        batches do not show, reading starts over with these, and None is returned. Raises `StorageError` if a file
+        cannot be read.
         """
         if log_end < self._next:
             self._begin(None)

@@ -436,8 +436,8 @@ class ServedLog:
 
     def _end(self, log: OpenLog, segment: Segment, first: Place, target: int) -> tuple[int, int | None]:
         """Return the position after the last whole batch that ends at or before the position `target`, and the offset
-        after that batch (None if unknown); at least the end of the batch `first`. If the offset index does not help,
-        not all headers up to `target` are read, and the result is that of an earlier batch.
+        after that batch (None if unknown). The result is at least the end of the batch `first`. If the offset index
+        does not help, not all headers up to `target` are read, and the result is that of an earlier batch.
         """
         if first.end >= target:
             return first.end, first.last_offset + 1

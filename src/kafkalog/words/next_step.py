@@ -189,10 +189,13 @@ def what_to_type(plan: Outlined, given: Given) -> NextStep:
     the two that end it, to choose from. There are none if there is nothing to type: lost metadata must be found first,
     the recovery is refused or not needed, or nothing is wrong. The sentence then says which.
 
-    If there are commands, these sentences come before them, in this order: the advice to look for a newer copy of the
-    metadata or the logs, if the node's start says so and the step is not itself a repair of the start; to stop the
-    broker, if the directory is in use (`given.locked`); and that a file system has too little space
-    (`given.without_room`). May read the metadata log; raises `StorageError` if that fails.
+    May read the metadata log; raises `StorageError` if that fails. If there are commands, these sentences come before
+    them, in this order:
+
+    * to look for a newer copy of the metadata or the logs, if the node's start says so and the step does not repair the
+      start
+    * to stop the broker, if the directory is in use (`given.locked`)
+    * that a file system has too little space (`given.without_room`)
     """
     step = _next_step(plan, given)
     if not step.commands:

@@ -50,8 +50,8 @@ class Mend(NamedTuple):
 
 def mends(start: NodeStart | None, recovered: Iterable[str] = (), words: Sequence[str] = ()) -> Iterator[Mend]:
     """Yield advice, each with a command, on faults of a node's start that `recover` does not repair, such as damaged
-    files of a KRaft quorum; at most one about the metadata log and the quorum. Yields nothing if the node starts, or if
-    that is unknown.
+    files of a KRaft quorum. At most one is about the metadata log and the quorum. Yields nothing if the node starts, or
+    if that is unknown.
 
     `recovered` has the names of the partition directories that the planned recovery includes, `words` the options that
     a command repeats. Reads the metadata log if it may be lost; raises `StorageError` while iterating if that fails.
@@ -137,8 +137,8 @@ def _is_log_lost(root: str) -> bool:
 
 
 def _without_metadata(start: NodeStart) -> Mend:
-    """Advice on a lost metadata log: it has no records, so that a controller takes it for the log of a new cluster, or
-    the node has no metadata at all (`NodeStart.has_no_metadata`).
+    """Advice on a lost metadata log. Either it has no records, so that a controller takes it for the log of a new
+    cluster, or the node has no metadata at all (`NodeStart.has_no_metadata`).
     """
     holders = (each for each in start.roots if os.path.isdir(os.path.join(each, CLUSTER_METADATA_DIRECTORY)))
     words = (

@@ -105,11 +105,11 @@ def make_metadata(
     Return the files by name, the end offset before and after the append, and the batch's bytes. Writes nothing on disk.
 
     `found` is the survey of the donor's directory, `log` its metadata log, `state` the content of `quorum-state`. As by
-    a start, a torn end of the log is cut off, and damaged or impossible snapshots are left out. A log that ends before
-    its newest snapshot is dropped. The log is also truncated to the offset at which the metadata was started over, if
-    `wanted` asks for that. The records become one control batch with leader epoch `epoch`; without records nothing is
-    appended, and the batch is empty. Raises `RecoveryRefused` if the log cannot be loaded or a start would change the
-    result, `StorageError` if a file cannot be read.
+    a start, a torn end of the log is cut off, and a log that ends before its newest snapshot is dropped. Damaged or
+    impossible snapshots are left out if something replaces them (`broken_snapshots`). The log is also truncated to the
+    offset at which the metadata was started over, if `wanted` asks for that. The records become one control batch with
+    leader epoch `epoch`; without records nothing is appended, and the batch is empty. Raises `RecoveryRefused` if the
+    log cannot be loaded or a start would change the result, `StorageError` if a file cannot be read.
     """
     rules = settled(Recovery(cluster_metadata=True, topics=NO_FACTS, at=wanted.now_ms), ())
     tree = found.tree()

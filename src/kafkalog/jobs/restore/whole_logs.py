@@ -139,10 +139,10 @@ def _begin_after(fs: FileSystem, both: BothTiers, key: Key) -> BroughtBack:
 
 def _wanted(copied: list[RemoteStretch], partition: Partition | None) -> Iterator[RemoteStretch]:
     """Yield the remote stretches (offset ranges of a segment) that must be written locally, in order. They are
-    stretches below the first local segment, whole segments that are damaged or shorter locally, and segments that begin
-    where the local log ends or has a gap. Each ends before the next local segment. `copied` are the remote stretches in
-    order; all are yielded if the partition has no local segments. Reads the local segments; raises `StorageError` if
-    that fails.
+    stretches below the first local segment, and whole segments that are damaged or shorter locally. Others are segments
+    that begin where the local log ends or has a gap. Each stretch ends before the next local segment. `copied` are the
+    remote stretches in order; all are yielded if the partition has no local segments. Reads the local segments; raises
+    `StorageError` if that fails.
     """
     if partition is None or not partition.segments:
         yield from copied

@@ -35,8 +35,8 @@ def deleted(
     the path of each directory that cannot be read and the error; the others are still examined. Raises `UsageError` for
     a path that does not exist, or has no executions and is not a log directory or a partition directory in one. Raises
     `RecoveryRefused` for a pointer file that kafkalog did not write. Raises `StorageError` if the log directory or a
-    quarantine cannot be listed or the log-start checkpoint cannot be read, and without `on_unreadable` also if one
-    directory cannot be read.
+    quarantine cannot be listed, or the log-start checkpoint cannot be read. Without `on_unreadable` it is raised also
+    if one directory cannot be read.
 
     * `path`: the log directory, or a partition directory in it, which stands for it
     * `topic`: name of the deleted topic; None: all

@@ -65,8 +65,8 @@ def too_high_end(
     in a batch that ends at `log_end_offset`.
 
     `logs` are base offset and path of the segments, `snapshots` the paths of the producer snapshots. `closed_at` is the
-    recovery point if the directory has a clean-shutdown marker, otherwise None. (A broker that stops flushes each log
-    and then writes its end there, `LogManager.shutdown`.) The headers of the last segment are only read if `closed_at`,
+    recovery point if the directory has a clean-shutdown marker, otherwise None. A broker that stops flushes each log
+    and then writes its end there (`LogManager.shutdown`). The headers of the last segment are only read if `closed_at`,
     or a snapshot above the segment's base offset, is below `log_end_offset`. Raises `StorageError` if they cannot be
     read.
     """

@@ -271,8 +271,8 @@ def remove_tree_at(parent: int, name: str, *, inode: int | None = None, depth: i
     with content.
 
     Raises `OSError`, and removes nothing, if `name` is a link or a file, or if `inode` is not None and differs from the
-    directory's. Raises `OSError` also if another file system is mounted there or below, if directories are nested more
-    than a hundred deep, or if a removal fails; part of the content may be gone then.
+    directory's. Raises `OSError` also if another file system is mounted there or below, or directories are nested more
+    than a hundred deep, or a removal fails. Part of the content may be gone then.
     """
     try:
         status = os.stat(name, dir_fd=parent, follow_symlinks=False)

@@ -263,9 +263,12 @@ class BatchSelection:
 
     def low_of(self, batch: RecordBatch) -> int | None:
         """Return the lowest offset that is wanted from the next batch on; it is above the batch's last offset if the
-        batch only repeats offsets. Return None if the whole batch is excluded: it ends below `opens_from`, begins at or
-        after the view's end (only if its magic is 2), is a control batch (unless those are wanted), belongs to an
-        aborted or undecided transaction, or is rejected by the batch filter.
+        batch only repeats offsets. Return None if the whole batch is excluded:
+
+        * it ends below `opens_from`, or its magic is 2 and it begins at or after the view's end
+        * it is a control batch, and these are not wanted
+        * it belongs to an aborted or undecided transaction
+        * the batch filter rejects it
 
         Advances `next_offset`: not for a batch that ends below `opens_from`, and to the view's end for one that begins
         at or after it. Sets `held_back` to the undecided transaction of this batch, or to None.

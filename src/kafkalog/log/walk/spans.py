@@ -197,9 +197,9 @@ def _indexed(
     next_base: int | None,
     limits: Limits,
 ) -> tuple[list[tuple[int, int]], int, bool] | None:
-    """Return three results: cuts near the `wanted` byte positions (position and base offset of each), the offset after
-    the last batch, and whether headers lead from the last cut to the end of the file. Return None if there is no index
-    or it does not help.
+    """Return three results. The first are cuts near the `wanted` byte positions (position and base offset of each), the
+    second is the offset after the last batch. The third says whether headers lead from the last cut to the end of the
+    file. Return None if there is no index or it does not help.
 
     `asked` has the first and the end (exclusive) of the requested offsets, relative to the base offset. If the index
     continues beyond them, a last cut is made after them, and the rest of the file is not examined. The second result is
@@ -271,9 +271,9 @@ def _cuts(
     source: Source, base_offset: int, entries: Sequence[OffsetEntry], wanted: range, limits: Limits
 ) -> list[tuple[int, int]] | None:
     """Return proven positions with their base offsets, in increasing order and without duplicates. For each wanted byte
-    position, it is the first proven one at or after it. The list ends early if the index does. Return None if the next
-    four index entries at or after a wanted position (or all that are left) cannot be proven, or if the base offsets do
-    not increase. Raises `StorageError` if the log cannot be read.
+    position, it is the first proven one at or after it. The list ends early if the index does. For each wanted position
+    at most four index entries at or after it are tried. Return None if none of them can be proven, or if the base
+    offsets do not increase. Raises `StorageError` if the log cannot be read.
     """
     cuts: list[tuple[int, int]] = []
     for position in wanted:

@@ -314,8 +314,9 @@ class OpenedLog:
 
     def next_sequence(self, producer_id: int, producer_epoch: int | None = None) -> int:
         """Return the sequence number with which the next batch of an idempotent producer must begin. It is one more
-        than its last number. Return 0 if the producer is unknown or has no known batch, if the last number is the
-        largest (2^31 - 1), or if `producer_epoch` is above the known epoch (None: the known epoch). Changes nothing.
+        than its last number. Return 0 if the producer is unknown or has no known batch, or if the last number is the
+        largest (2^31 - 1). Return 0 also if `producer_epoch` is above the known epoch (None: the known epoch). Changes
+        nothing.
         """
         with self._guard:
             known = self._producers.last_entry(producer_id)
@@ -457,8 +458,8 @@ class OpenedLog:
     def close(self) -> None:
         """Close the log: stop the flusher, flush all files, take a producer snapshot, write the offset checkpoints, and
         release the lock. If the log failed before, nothing is written; only files and lock are released. When the last
-        log of a directory is closed, the clean shutdown marker is written, provided that no log failed and all other
-        partitions are known to be in order.
+        log of a directory is closed, the clean shutdown marker is written. This needs that no log failed, and that all
+        other partitions are known to be in order.
 
         A second call, or a call in a forked child, does nothing. Raises `StorageError` or `FormatError` if writing
         fails; the lock is released in any case.
