@@ -54,7 +54,8 @@ class Committed(Struct, frozen=True, kw_only=True):
 
     def between(self, offset: int, upper: int) -> list[AbortedTransaction]:
         """Return the aborted transactions that a consumer needs for a fetch of offsets from `offset` up to `upper`
-        (exclusive), in the order of their markers (`UnifiedLog.collectAbortedTransactions`). Empty if there are none.
+        (exclusive). They are in the order of their markers (`UnifiedLog.collectAbortedTransactions`); empty if there
+        are none.
         """
         aborted_transactions = []
         for aborted_transaction in self.aborted[bisect_left(self.markers, offset) :]:

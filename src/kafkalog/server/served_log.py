@@ -476,7 +476,8 @@ class ServedLog:
     ) -> tuple[int, int | None]:
         """Return the position at which the valid part of a file range ends, and the offset after that part. The range
         begins at the batch `first` and ends at position `end`. The valid part ends before the first batch that is
-        invalid, incomplete or of an unknown magic, or whose transaction is undecided because of damage (`committed`).
+        invalid, incomplete or of an unknown magic. It also ends before a batch whose transaction is undecided because
+        of damage (`committed`).
 
         If the whole range is valid, the result is `end` and `next_offset`. If not even the first batch is valid, the
         offset is None. Ranges that were found valid are remembered. Raises `StorageError` if the log cannot be read.

@@ -63,8 +63,8 @@ class Span(Struct, frozen=True, kw_only=True):
 
 
 def require_same_topic(recorded: str | None, partition: Partition, *, is_new: bool) -> None:
-    """Raise `RecoveryRefused` if the partition has another topic id than `recorded`, which is the id of the table or,
-    with `is_new`, of the topic's first partition. If either id is unknown, nothing is raised.
+    """Raise `RecoveryRefused` if the partition has another topic id than `recorded`. This is the id of the table or,
+    with `is_new`, of another partition of the topic. If either id is unknown, nothing is raised.
     """
     topic_id = None if partition.metadata is None else partition.metadata.topic_id
     if recorded and topic_id and recorded != topic_id:

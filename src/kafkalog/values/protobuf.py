@@ -272,8 +272,8 @@ def _prepare(message: Any, name: str) -> None:
     """Remove the extensions from the declaration of a message and of its nested messages, in place. `name` is its full
     name.
 
-    Raises `UndecodableError` for field names that hide attributes of Python's messages, and for a message that has the
-    name of one of Google's types but other fields.
+    Raises `UndecodableError` for field names that hide attributes of Python's messages. Raises it also for a message
+    that has the name of one of Google's types but other fields.
     """
     del message.extension[:]
     if any(field.name in _RESERVED for field in message.field):

@@ -89,10 +89,9 @@ def read_schema_log(paths: Sequence[str], until: Until | None = None, replica: s
 
 
 def find_schemas(paths: Sequence[str], replica: str | None = None) -> SchemaRegistry:
-    """Return the registry in the log directories `paths`. If none of them has `_schemas`, their parent directories and
-    those one level above are searched for its partition 0, and the first one is read. So a partition or segment is read
-    with the schemas of its log directory. Return an empty registry if there is none. `replica` chooses a directory if
-    two have the topic.
+    """Return the registry in the log directories `paths`. If none of them has `_schemas`, the first partition 0 of it
+    in their parent directories, or one level above, is read. So a partition or segment is read with the schemas of its
+    log directory. Return an empty registry if there is none. `replica` chooses a directory if two have the topic.
 
     Directories that cannot be read are skipped. Raises `UsageError` for a path without Kafka data, or if two
     directories have the topic and `replica` chooses none. Raises `StorageError` if its log cannot be read.

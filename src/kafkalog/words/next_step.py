@@ -186,8 +186,8 @@ class Outlined(PlannedFor, Protocol):
 
 def what_to_type(plan: Outlined, given: Given) -> NextStep:
     """Return what the user should do next, with the commands to type. If an execution is unfinished, the commands are
-    the two that end it, to choose from. There are none if there is nothing to type: lost metadata must be found first,
-    the recovery is refused or not needed, or nothing is wrong. The sentence then says which.
+    the two that end it, to choose from. There are none if lost metadata must be found first, if the recovery is refused
+    or not needed, or if nothing is wrong. The sentence then says which.
 
     May read the metadata log; raises `StorageError` if that fails. If there are commands, these sentences come before
     them, in this order:
@@ -407,8 +407,8 @@ def of_all_together(plans: Sequence[Outlined], given: Given) -> Given:
     """Return a copy of `given` with the directories of all plans (`together`), if one command can cover them all. For
     this, the plans that recommend commands must all recommend the same single command. Only its directory and the
     option --full may differ; if one has --full, the words for all have it too. Otherwise return `given` itself. Return
-    it also for fewer than two plans, if a copy is worked on, or if a plan is refused, is limited to partitions or sets
-    the identity of its directory. May read metadata logs; raises `StorageError` if that fails.
+    it also for fewer than two plans, or if a copy is worked on. Return it also if a plan is refused, is limited to
+    partitions or sets the identity of its directory. May read metadata logs; raises `StorageError` if that fails.
     """
     if len(plans) < 2 or given.original is not None or any(each.refusal or each.identity_in for each in plans):
         return given

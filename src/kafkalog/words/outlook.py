@@ -813,10 +813,10 @@ def losses_of(outlook: Outlook, where: str | None = None) -> Iterator[Loss]:
 
 
 def looks_in_quarantine(outlook: Outlook, kept_in: str) -> Iterator[str]:
-    """Yield a sentence for each of the first `_SHOWN` partitions of `partitions_that_lose`, with the command that shows
-    its first damaged batch in which records can be decoded. The command names the file that has the batch now: in
-    `kept_in`, the directory of the execution, or the log if it has not changed. A partition without such a batch among
-    its first `_NAMED` damaged batches is skipped. Reads these batches again.
+    """Yield a sentence for each of the first `_SHOWN` partitions of `partitions_that_lose`. It has the command that
+    shows the partition's first damaged batch in which records can be decoded. The command names the file that has the
+    batch now: in `kept_in`, the directory of the execution, or the log if it has not changed. A partition without such
+    a batch among its first `_NAMED` damaged batches is skipped. Reads these batches again.
     """
     damages = _damages(outlook)
     for name in list(partitions_that_lose(outlook.choice))[:_SHOWN]:

@@ -66,12 +66,12 @@ def merge_replicas(
 
     The log start offset is added to the log-start checkpoint in `target` if it is above the first segment's base
     offset. It is added also if a copy's checkpoint has an entry. Raises `UsageError` if the directories are not copies
-    of one partition. Raises it also if the request selects topics, prefers another directory or has an invalid setting,
-    and if the new directory exists or `target` lies in a log directory. Raises `RecoveryRefused` if the directories
+    of one partition, if the new directory exists, or if `target` lies in a log directory. Raises it also if the request
+    selects topics, prefers another directory or has an invalid setting. Raises `RecoveryRefused` if the directories
     belong to several clusters, or to different topics with that name. Raises it also if an execution on their log
-    directories was interrupted, if another merge is writing the directory, or if a broker would not load the result.
-    Raises `StorageError` if no copy can be read or writing fails. Raises `FormatError`, after the partition was
-    written, if that checkpoint is malformed.
+    directories was interrupted, or another merge is writing the directory. Raises it last if a broker would not load
+    the result. Raises `StorageError` if no copy can be read or writing fails. Raises `FormatError`, after the partition
+    was written, if that checkpoint is malformed.
 
     * `request`: may be left out for the defaults
     * `paths`: directories of one topic-partition, two or more

@@ -110,9 +110,9 @@ def triage(
     """Predict the elections after a whole cluster was stopped at one moment; change nothing.
 
     `paths` are log directories of all brokers and controllers, or their parents, or ZooKeeper's data directory. A
-    directory that is missing, cannot be read, or has no data of Kafka, is reported as a finding, and its broker is
-    assumed to stay down. `start_order` names brokers in the order in which they will be started. Controllers run alone
-    until all old sessions have ended; then each broker is started when the previous one is up. Without it brokers and
+    directory that is missing, cannot be read, or has no data of Kafka, is reported as a finding. Its broker is assumed
+    to stay down. `start_order` names brokers in the order in which they will be started. Controllers run alone until
+    all old sessions have ended; then each broker is started when the previous one is up. Without it brokers and
     controllers start in any order. `config` are settings of the controllers and brokers.
 
     Raises `UsageError` for files and partition directories, if none of the paths exists, or if none has the metadata

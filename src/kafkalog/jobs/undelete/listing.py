@@ -65,9 +65,10 @@ def deleted(
 
 
 def _beside_live(remains: Remains, roots: Sequence[str]) -> Remains:
-    """If another log directory of the broker has the partition with data of its own, return a copy of `remains` that is
-    marked as not restorable. Otherwise, or if it is a live log's deleted segments or not restorable anyway, return it
-    unchanged. `roots` are the broker's log directories. Raises `StorageError` if a directory cannot be listed.
+    """Return a copy of `remains` that is marked as not restorable, if another log directory of the broker has the
+    partition with data of its own. Otherwise, or if it is a live log's deleted segments or not restorable anyway,
+    return it unchanged. `roots` are the broker's log directories. Raises `StorageError` if a directory cannot be
+    listed.
     """
     name = f"{remains.topic}-{remains.partition}"
     is_put_back = remains.why_not is None and remains.kind is not RemainsKind.SEGMENTS

@@ -347,8 +347,8 @@ class _Making:
 
     def finish(self) -> UndeletePlan:
         """Recover the tree in mode safe, and return the plan with its actions and notes. Also writes the checkpoints
-        into the tree. Raises `RecoveryRefused` if the recovery is refused, would remove restored records or leave a
-        partition without a topic id, or if the actions are not safe.
+        into the tree. Raises `RecoveryRefused` if the recovery is refused or the actions are not safe. Raises it also
+        if restored records would be removed, or a partition would have no topic id.
         """
         self.points.write(self.tree)
         request = Recovery(config=self.wanted.config, at=self.wanted.at, full=True, topics=self.facts)

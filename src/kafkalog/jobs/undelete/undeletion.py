@@ -133,8 +133,8 @@ class _Planning:
             return None
 
     def joined(self, plans: dict[str, UndeletePlan]) -> dict[str, UndeletePlan]:
-        """Return the plans by log directory, in the order of the directories. Empty partitions that are in the way are
-        removed by them: a directory with such a partition is planned again, and `plans` is changed in place. Raises
+        """Return the plans by log directory, in the order of the directories. The plans remove empty partitions that
+        are in the way. A directory with such a partition is planned again, and `plans` is changed in place. Raises
         `RecoveryRefused` if no directory has a plan, or if another directory of the broker holds data of a partition,
         and otherwise as `plan_directory` does.
         """

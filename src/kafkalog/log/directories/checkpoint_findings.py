@@ -43,7 +43,7 @@ def checkpoint_findings(
 def epoch_findings(
     entries: Sequence[LeaderEpoch], log_end_offset: int, known_epoch: int | None, directory: str
 ) -> Iterator[Finding]:
-    """Yield at most one LEADER_EPOCH_MISMATCH finding, about the last entry that begins beyond the log's end but does
+    """Yield at most one LEADER_EPOCH_MISMATCH finding. It is about an entry that begins beyond the log's end but does
     not prove that the log was longer (`doubtful_epochs`). `entries` are the content of `leader-epoch-checkpoint` in the
     partition directory `directory`. `known_epoch` is the partition's leader epoch in the metadata, None if that is not
     known.

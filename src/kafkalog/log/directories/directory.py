@@ -207,9 +207,9 @@ def existing_log_directory(path: PathLike) -> str:
 
 def is_log_dir(path: PathLike) -> bool:
     """Return whether a directory is an entry of `log.dirs`. The result is True if it contains a file that a broker
-    keeps there, such as `meta.properties` or a checkpoint, or a partition directory with a partition's files. A
-    partition directory that is a link or cannot be listed does not count. Raises `StorageError` if the directory itself
-    cannot be listed.
+    keeps there, such as `meta.properties` or a checkpoint. A partition directory with a partition's files makes it True
+    too. A partition directory that is a link or cannot be listed does not count. Raises `StorageError` if the directory
+    itself cannot be listed.
     """
     entries = scan_directory(path)
     if any(entry.name in READ_BY_A_BROKER and not entry.is_dir(follow_symlinks=False) for entry in entries):
@@ -403,8 +403,8 @@ def open_log_dir(
     """Return the log directory at `path`, with all its partitions listed and sorted by name. Malformed checkpoints and
     foreign files make findings. With `tolerant` a partition or checkpoint that cannot be read is left out, with a
     finding; otherwise it raises `StorageError`. Raises `StorageError` also if `path` itself cannot be listed. Raises
-    `UsageError` if `path` does not exist or is not a log directory, for example if it is a partition directory or holds
-    several log directories.
+    `UsageError` if `path` does not exist or is not a log directory. Examples are a partition directory, and a directory
+    that holds several log directories.
 
     * `limits`: upper bounds for a batch or file (`Limits`)
     * `wants`: function called with each partition's name; if it returns False, the partition is left out and not read

@@ -144,8 +144,8 @@ def _newest_below(
     batch: RecordBatch, largest: int, start: int, limits: Limits, look: Look, best: OffsetAndTimestamp | None
 ) -> OffsetAndTimestamp | None:
     """Search a batch whose largest timestamp, `largest`, belongs to no record from offset `start` on: that record is
-    below `start` or was removed. Of the records from `start` on, return the first one with their largest timestamp, if
-    this is above the timestamp of `best` (-1 for None); otherwise return `best`.
+    below `start` or was removed. Of the records from `start` on, return the first one with their largest timestamp. If
+    this is not above the timestamp of `best` (-1 for None), return `best`.
     """
     low, high = NO_TIMESTAMP if best is None else best.timestamp, largest
     while high - low > 1:

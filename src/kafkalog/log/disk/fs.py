@@ -190,8 +190,8 @@ def write_new(path: str, data: bytes) -> None:
     """Write `data` as the whole content of a file and flush it. The file is created, or overwritten in place. Its name
     is not flushed: call `sync_directory` for that.
 
-    Raises `StorageError` if writing fails; the previous content is lost then. If an existing file is a link, is not
-    regular, or has other hard links, whose content would change too, raises `StorageError` before anything is changed.
+    Raises `StorageError` if writing fails; the previous content may be lost then. Raises it before anything is changed
+    if an existing file is a link, is not regular, or has other hard links. Their content would change too.
     """
     with _wrapped("write the file", path):
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | _FLAGS, _MODE)

@@ -175,10 +175,10 @@ def _behind_damage(transactions: Transactions, start: int) -> Transactions:
 def wanted_offsets(
     partition: ReadablePartition, filter: RecordFilter, passed: list[Finding], limits: Limits
 ) -> tuple[int | None, int | None]:
-    """Return the offset of the first record to read and the offset after the last one (exclusive), according to the
-    filter's bounds by offset and timestamp. Each is None if the filter has no such bound. If no record has the start
-    timestamp or a later one, the first is `NO_END`. If no record has the end timestamp or a later one, the second is
-    the filter's end offset, or `NO_END` if it has none.
+    """Return the offset of the first record to read and the offset after the last one. They follow from the filter's
+    bounds by offset and timestamp. Each is None if the filter has no such bound. If no record has the start timestamp
+    or a later one, the first is `NO_END`. If no record has the end timestamp or a later one, the second is the filter's
+    end offset, or `NO_END` if it has none.
 
     To find a timestamp, the log is read, also after damage. Damage that may hide an earlier record that the filter
     accepts is appended to `passed`. Raises `StorageError` if files cannot be read.

@@ -212,8 +212,8 @@ def _slices(
 ) -> Iterator[tuple[Segment, Slice]]:
     """Yield each segment with the slice of it to read. The first slice begins at or before the view's start, as near as
     the offset index shows; all others begin at byte 0. If the view has an end, the slice that contains it and later
-    ones have `likely_end`, a byte position by which the end is probably reached. Raises `StorageError` if a file cannot
-    be opened or read.
+    ones have `likely_end`. By this byte position the end is probably reached. Raises `StorageError` if a file cannot be
+    opened or read.
     """
     low, high = view.start_offset, view.end_offset
     for number, segment in enumerate(wanted):

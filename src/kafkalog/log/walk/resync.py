@@ -339,9 +339,8 @@ class Resync:
 
     def _candidates(self, damaged_at: int) -> Callable[[Source, int, Expected], Iterator[int]]:
         """Return the function that yields the positions of possible batches. If the log's first entry is v0 or v1, the
-        function looks for entries of any magic by their offsets, because v2 batches may follow after an upgrade.
-        Otherwise it looks for v2 batches only, by their magic byte. If the first entry is the damaged one, it looks for
-        both.
+        function looks for entries of any magic by their offsets. After an upgrade v2 batches may follow. Otherwise it
+        looks for v2 batches only, by their magic byte. If the first entry is the damaged one, it looks for both.
         """
         if damaged_at == 0:
             return _all_candidates

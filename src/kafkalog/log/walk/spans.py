@@ -136,9 +136,9 @@ def _likely_cut(
     source: FileSource, before: OffsetEntry, entry: OffsetEntry, next_base: int | None
 ) -> tuple[int, int] | None:
     """Return the byte position of index entry `entry`, and the offset expected there after the batches before it.
-    Return None unless `before`, the earlier entry, has a lower position, v2 headers are at both positions, and the
-    batch at `entry` ends with its offset. `relative_offset` of both entries has absolute offsets here. Raises
-    `StorageError` if the log cannot be read.
+    Return None unless `before`, the earlier entry, has a lower position, and v2 headers are at both positions. The
+    batch at `entry` must also end with the entry's offset. `relative_offset` of both entries has absolute offsets here.
+    Raises `StorageError` if the log cannot be read.
     """
     if not 0 <= before.position < entry.position:
         return None

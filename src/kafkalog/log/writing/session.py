@@ -59,8 +59,8 @@ def locked_directories(paths: Iterable[PathLike]) -> Iterator[None]:
 
 @contextmanager
 def locked_directory(path: PathLike) -> Iterator[None]:
-    """Context manager that holds the lock of a log directory, so that logs can be opened and closed in it while no
-    other process can lock it. Leaving writes the clean shutdown marker if a log was opened and all are in order. Raises
+    """Context manager that holds the lock of a log directory. Logs can be opened and closed in it while no other
+    process can lock it. Leaving writes the clean shutdown marker if a log was opened and all are in order. Raises
     `UsageError` if a broker or another writer has the lock. Raises `RecoveryRefused` if a recovery of the directory has
     not ended. Raises `StorageError` for I/O errors.
     """

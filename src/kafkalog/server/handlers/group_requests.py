@@ -116,8 +116,8 @@ class GroupHandler:
         served.
 
         If commits of the group may be missing from the files, a partition without a commit has the error
-        KAFKA_STORAGE_ERROR, and so has a request for all commits. A wrong member id or epoch of the new consumer
-        protocol is an error of its group, which then has no topics. Raises `StorageError` if the files cannot be read.
+        KAFKA_STORAGE_ERROR. So has a request for all commits. A wrong member id or epoch of the new consumer protocol
+        is an error of its group, which then has no topics. Raises `StorageError` if the files cannot be read.
         """
         body = request.body
         if request.version < _FIRST_WITH_GROUPS:
