@@ -75,9 +75,9 @@ def inspect_remote(
     files and the ends of local logs, but no logs of remote segments.
 
     A directory or log that cannot be listed is left out, with a finding. Raises `UsageError` if there is neither a path
-    nor a tier, or a path is not a log directory. Raises it also if the tier cannot be opened with these options. Raises
-    `StorageError` if the tier, or another file that is needed, cannot be read. A remote object without a readable size
-    is a finding.
+    nor a tier, or a path without a log directory. Raises it also if the tier cannot be opened with these options.
+    Raises `StorageError` if the tier, or another file that is needed, cannot be read. A remote object without a
+    readable size is a finding.
 
     * `paths`: log directories, of one broker or of several; without any, only the listing is used
     * `remote`: the URI or path of the tier, or the tier; without it nothing is listed

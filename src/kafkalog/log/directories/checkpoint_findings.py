@@ -43,10 +43,10 @@ def checkpoint_findings(
 def epoch_findings(
     entries: Sequence[LeaderEpoch], log_end_offset: int, known_epoch: int | None, directory: str
 ) -> Iterator[Finding]:
-    """Yield at most one LEADER_EPOCH_MISMATCH finding. It is about an entry that begins beyond the log's end but does
-    not prove that the log was longer (`doubtful_epochs`). `entries` are the content of `leader-epoch-checkpoint` in the
-    partition directory `directory`. `known_epoch` is the partition's leader epoch in the metadata, None if that is not
-    known.
+    """Yield at most one LEADER_EPOCH_MISMATCH finding. It is about the last entry that begins beyond the log's end but
+    does not prove that the log was longer (`doubtful_epochs`). `entries` are the content of `leader-epoch-checkpoint`
+    in the partition directory `directory`. `known_epoch` is the partition's leader epoch in the metadata, None if that
+    is not known.
     """
     for entry, reason in doubtful_epochs(entries, known_epoch).items():
         if entry.start_offset > log_end_offset:

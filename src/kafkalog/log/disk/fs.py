@@ -191,7 +191,7 @@ def write_new(path: str, data: bytes) -> None:
     is not flushed: call `sync_directory` for that.
 
     Raises `StorageError` if writing fails; the previous content may be lost then. Raises it before anything is changed
-    if an existing file is a link, is not regular, or has other hard links. Their content would change too.
+    if an existing file is a link, is not regular, or has other hard links: their content would change too.
     """
     with _wrapped("write the file", path):
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | _FLAGS, _MODE)

@@ -78,7 +78,7 @@ def end_of_walk(
 
     In any segment but the last, an unfinished tail is damage. In the last segment, it is damage if valid batches
     follow. A batch with a wrong checksum in the last segment is a zero tail if it ends in zeros up to the end of the
-    file. These blocks were never written. The position is searched if `through_damage` is True, or if the last segment
+    file. Such blocks were never written. The position is searched if `through_damage` is True, or if the last segment
     seems to end in an unfinished batch; never after a zero tail.
     """
     stop = walk.stop or StopReason.END

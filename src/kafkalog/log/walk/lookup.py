@@ -97,9 +97,9 @@ def start_position(
     `target` is at or below `base_offset`, or if no entry can be used.
 
     The last four entries of `index` at or below `target` are tried, from the highest to the lowest. The first one at
-    which a confirmed batch begins is used. If none is confirmed, and there are more than four such entries, those of
-    the four at which a fitting valid batch begins count. The lowest of them is used. Raises `StorageError` if log or
-    index cannot be read.
+    which a confirmed batch begins is used. If none is confirmed, and there are more than four such entries, a fitting
+    valid batch is enough. The lowest of the four with such a batch is used. Raises `StorageError` if log or index
+    cannot be read.
     """
     if index is None or target <= base_offset:
         return 0
