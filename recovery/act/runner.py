@@ -178,7 +178,7 @@ def _discard(root: FileSystem, runs: Runs, run: KeptRun, located: Located | None
     """Remove the quarantine directory of an execution that was interrupted before its first change, and its entry in
     the pointer file. Does nothing if another process holds the execution's lock, or has begun or removed the execution
     since. If it was announced (`Runs.is_announced`) and `located` is given, the log directory gets back the
-    modification time from before the execution, and `root.mtime_before` is set to it. Raises `StorageError` if a file
+    modification time from before the execution. `root.mtime_before` is set to it. Raises `StorageError` if a file
     cannot be read or changed, `RecoveryRefused` if a document is damaged.
     """
     with _quarantine_of(run) as quarantine, quarantine.locked_directory(run.run_id) as is_stopped:
