@@ -174,8 +174,8 @@ class Continuity:
 
     def judge(self, header: AnyHeader, following: int | None, second: int | None = None) -> BatchVerdict:
         """Return how readers treat the next batch; changes nothing. `following` and `second` are the base offsets of
-        the two headers after the batch, or None if unknown. If no offset is expected, the result is STOP or KEEP. It
-        is:
+        the two headers after the batch, or None if unknown. If no offset is expected, only STOP and KEEP are possible.
+        The result is:
 
         * STOP if no consumer reads past the batch
         * DISPLACED if the headers after it or the next segment prove that its base offset is wrong

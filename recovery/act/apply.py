@@ -247,8 +247,9 @@ def _is_open(low: int, high: int, possible: _Spans) -> bool:
 
 def refuse_newcomers(disks: Disks, located: Located) -> None:
     """Raise `Unexpected` for an entry in a directory that the execution touches, if the journal does not know it. Raise
-    it also if the entry is absent at this point of the journal. Temporary files of this execution are allowed. Only
-    directories that exist at this point are listed. Raises `StorageError` if a directory cannot be listed.
+    it also for an entry that should be absent at this point of the journal. Temporary files of this execution are
+    allowed. Only directories that exist at this point are listed. Raises `StorageError` if a directory cannot be
+    listed.
     """
     timeline = located.script.timeline
     for place in timeline.places():

@@ -671,7 +671,7 @@ class _Start:
 
     def _refuse_displaced(self, loaded: LoadedMetadata) -> None:
         """Raise `StartEndsError` if a base offset in the metadata log is so high that the controller gives up its
-        leadership. Raise it also if the controller then reads records again and cannot apply them. If this node does
+        leadership. Raise it also if the node reads records again because of it and cannot apply them. If this node does
         not lead by itself, losing the leadership is only a consequence that is added: it can follow.
         """
         batch = self.context.displaced(loaded)
