@@ -187,7 +187,7 @@ def _state(plan: Plan, name: str) -> str:
     """Return text about the copy of partition directory `name` in the plan's log directory, to follow a phrase that
     names it. The text is `could not be examined` if the plan declines the copy or has no counts of it. A copy that is
     damaged or lacks records gets the number of records that can be kept, if it is known. Otherwise the text has the
-    codes of the warnings and errors, or says that the copy is sound, with its log end offset if it is known.
+    codes of the warnings and errors, or says that the copy is sound. The log end offset follows if it is known.
     """
     kept = plan.choice.own_by_partition.get(name)
     if kept is None or name in plan.declined:

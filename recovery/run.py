@@ -156,20 +156,20 @@ def recover(
     and named in the result's `declined`.
 
     Raises `RecoveryRefused` if nothing can be done, or if records that can be read would be lost without consent. It is
-    raised too if a directory is locked or has changed, a partition is live in two log directories of one broker, the
-    quarantine is not usable, or permissions or space are missing. Raises `UsageError`, `UnknownName` and `StorageError`
-    as `plan` does. Raises `UsageError` also if `expected` has another number of entries than there are log directories,
-    and for `mark_clean` if only some partitions are selected.
+    raised too if a directory is locked or has changed, or a partition is live in two log directories of one broker. The
+    same holds if the quarantine is not usable, or permissions or space are missing. Raises `UsageError`, `UnknownName`
+    and `StorageError` as `plan` does. Raises `UsageError` also if `expected` has another number of entries than there
+    are log directories, and for `mark_clean` if only some partitions are selected.
 
     * `request`: how to recover; may be left out for the defaults
     * `paths`: log directories, their parents, or partition directories
-    * `expected`: an earlier plan for each log directory, None for one that is not compared; nothing is done if a
+    * `expected`: an earlier plan for each log directory, None for one that is not compared. Nothing is done if a
       directory has changed since, or if the plan is for another request. `accept_loss`, `complete`, `mark_clean`,
       `moved` and `quarantine` may differ
     * `jobs`: how many partitions are examined at a time, each in its own process
     * `on_progress`: called with a `ProgressState` now and then
     * `on_plan`: called with each plan before the first is carried out, except for directories with an interrupted
-      execution; if it raises an exception, nothing is changed and the exception is passed on
+      execution. If it raises an exception, nothing is changed and the exception is passed on
     """
     wanted, named = _asked(request, paths)
     wanted = in_place(wanted)

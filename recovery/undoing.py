@@ -70,7 +70,7 @@ def runs_to_undo(request: Undo, paths: Sequence[PathLike]) -> list[tuple[PathLik
     None means the latest execution.
 
     With one path, all `run_ids` are returned for it in the given order; None without `run_ids`. With several paths,
-    each id is returned once for each path that has it, the latest id first; an id that no path has is returned for the
+    each id is returned once for each path that has it, the latest id first. An id that no path has is returned for the
     first path. Without `run_ids`, the only path with an execution that can be undone is returned, or the first path
     with None if there is no such path.
 

@@ -41,8 +41,9 @@ def cluster_rows(contents: str, paths: Sequence[str], replica: str | None, findi
     `offsets` or `groups`). Findings are appended to `findings`. `replica` chooses among several copies of a partition.
 
     Raises `UsageError` if a path has no Kafka data (for `znodes`: if no path has ZooKeeper's files). It is raised too
-    if the topic with the rows is missing (not for `transactions`), and if a partition is in several directories and
-    `replica` chooses none. Raises `StorageError` if a file cannot be read. Some errors are raised only while iterating.
+    if a partition is in several directories and `replica` chooses none. Except for `transactions`, it is raised also if
+    the topic with the rows is missing. Raises `StorageError` if a file cannot be read. Some errors are raised only
+    while iterating.
     """
     if contents == "znodes":
         return _znodes(paths, findings)

@@ -164,7 +164,7 @@ def checkpoint_rows(place: Place, findings: list[Finding]) -> Iterator[Row]:
 
 def finding_places(inventory: Inventory) -> list[Place]:
     """Return the units of work for contents=findings. First come the log directories, each with the paths of all
-    directories of its broker, then the partitions in them, then the partitions in no log directory. The last unit has
+    directories of its broker. Then come the partitions in them, and then those in no log directory. The last unit has
     the findings across directories; it is omitted if there are none.
 
     Raises `UsageError` for a log directory in an object store, because local files are needed to predict a broker's

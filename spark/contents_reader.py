@@ -52,8 +52,8 @@ class ContentsReader(DataSourceReader):
         * For other contents there is one per selected partition.
 
         Raises `UsageError` if a path or a selected partition does not exist. For `findings` it is raised too if a log
-        directory is in an object store, for other contents if a partition has several logs and `replica` chooses none.
-        Raises `StorageError` if a directory cannot be read.
+        directory is in an object store. For contents of the last kind it is raised if a partition has several logs and
+        `replica` chooses none. Raises `StorageError` if a directory cannot be read.
         """
         options = self._options
         if options.contents in OF_A_CLUSTER:

@@ -72,8 +72,8 @@ class _Deciding:
     def _topics(self) -> dict[str | None, list[Partition]]:
         """Return the partitions to read, by topic. The key None stands for a single segment file, which has no topic.
         Selected partitions that do not exist are left out. Raises `UsageError` if a path does not exist or has no Kafka
-        data, or if a partition is in several directories and the option `replica` chooses none. Raises `StorageError`
-        if a directory cannot be listed.
+        data. Raises it also if a partition is in several directories and the option `replica` chooses none. Raises
+        `StorageError` if a directory cannot be listed.
         """
         inventory = open_all(*self._options.in_both_tiers(expand_paths(self._options.paths)))
         topics: defaultdict[str | None, list[Partition]] = defaultdict(list)

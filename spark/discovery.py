@@ -175,9 +175,9 @@ class Range:
         tell(str(finding))
 
     def start(self) -> int:
-        """Return the first requested offset: by default the log start offset, for "latest" the log end, and for a
-        timestamp the offset of the first record at or after this time. If there is no such record, the log end is
-        returned with startingOffsetsByTimestampStrategy=latest; otherwise `UsageError` is raised.
+        """Return the first requested offset: by default the log start offset, for "latest" the log end. For a timestamp
+        it is the offset of the first record at or after this time. If there is no such record, the log end is returned
+        with startingOffsetsByTimestampStrategy=latest; otherwise `UsageError` is raised.
 
         An offset outside the log raises `UsageError`. With failOnDataLoss=false it is replaced by the nearer bound of
         the log. Damage that may hide a record for a timestamp raises `FormatError` with mode FAILFAST, otherwise it is

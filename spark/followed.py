@@ -89,9 +89,9 @@ class FollowedLogs:
         still end the transaction.
 
         With `all_there`, raises `UsageError` if a topic or partition that the options name does not exist. Raises
-        `UsageError` also for a path that does not exist, has no Kafka data or is a segment file, and for a partition
-        that is in several directories if the option `replica` does not choose one. Raises `StorageError` if a file
-        cannot be read, or with FAILFAST if one was left out of the listing.
+        `UsageError` also for a path that does not exist, has no Kafka data or is a segment file. The same holds for a
+        partition that is in several directories if the option `replica` does not choose one. Raises `StorageError` if a
+        file cannot be read, or with FAILFAST if one was left out of the listing.
         """
         time.sleep(max(0.0, self._next_look - time.monotonic()))
         started = time.monotonic()
@@ -140,9 +140,9 @@ class FollowedLogs:
 
     def starts(self, views: Mapping[TopicPartition, View]) -> dict[TopicPartition, int]:
         """Return partition -> start offset of a new stream, for all partitions of `views`. It is the offset that
-        `Range.start` returns, with two exceptions: for "latest", and for a timestamp that no record reaches if
-        startingOffsetsByTimestampStrategy is `latest`, it is `View.end`, up to which the stream can read now. Raises
-        the errors of `Range.start` (`UsageError`, `FormatError` and `StorageError`), and `UsageError` if a bound by
+        `Range.start` returns, with two exceptions. For "latest" it is `View.end`, up to which the stream can read now.
+        It is too for a timestamp that no record reaches, if startingOffsetsByTimestampStrategy is `latest`. Raises the
+        errors of `Range.start` (`UsageError`, `FormatError` and `StorageError`), and `UsageError` if a bound by
         partition does not name exactly these partitions.
         """
         bound = self._options.start
@@ -169,8 +169,8 @@ class FollowedLogs:
     def check(self, views: Mapping[TopicPartition, View], start: Offsets) -> None:
         """Report missing data with `lost`: the first report raises `StorageError`, or with failOnDataLoss=false each is
         a warning. `start` has the next offset to read by partition. A partition in it is reported if it has no view any
-        more, is no longer selected, was truncated below this offset, or lost records to deletion before they were read.
-        A new partition is reported if it does not begin at offset 0.
+        more, is no longer selected, or was truncated below this offset. It is reported also if records were deleted
+        before they were read. A new partition is reported if it does not begin at offset 0.
         """
         for key, offset in start.items():
             view = views.get(key)

@@ -75,10 +75,12 @@ class LogReader(DataSourceReader):
         nothing to read. Lists the paths and reads indexes and headers. Raises `UsageError` for missing paths or
         partitions, and for bounds that do not fit the logs. Raises `StorageError` if a file cannot be read.
 
-        Three kinds of trouble raise an error with FAILFAST and are warnings with other modes: damage that may hide the
-        first record of a timestamp (`FormatError`), a log start offset above the log end offset (`FormatError`), and a
-        link or other entry in place of data (`StorageError`). With FAILFAST, raises `FormatError` also if damage may
-        hide the end of an earlier transaction.
+        With FAILFAST, raises `FormatError` also if damage may hide the end of an earlier transaction. Three kinds of
+        trouble raise an error with FAILFAST and are warnings with other modes:
+
+        * damage that may hide the first record of a timestamp (`FormatError`)
+        * a log start offset above the log end offset (`FormatError`)
+        * a link or other entry in place of data (`StorageError`)
         """
         from kafkalog.spark.discovery import plan_read
 
@@ -231,8 +233,8 @@ class _Task:
     def _decoded(self, piece: Piece, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return a batch with keys and values decoded, and the columns in Spark's order. With FAILFAST, a record that
         cannot be decoded raises `FormatError`. With PERMISSIVE, the key or value that cannot be decoded is null. The
-        corrupt column, if requested, then has the finding as JSON if it is text, or the first `CORRUPT_BYTES` of the
-        key or else of the value if it is binary. With DROPMALFORMED, the record is removed and counted in
+        corrupt column, if requested, then has the finding as JSON if it is text. If it is binary, it has the first
+        `CORRUPT_BYTES` of the key, or else of the value. With DROPMALFORMED, the record is removed and counted in
         `_undecodable`.
         """
         columns, problems = self._layout.decoded.decode(batch, piece.topic)

@@ -180,10 +180,10 @@ class ArrowAssembler:
         """Add one log batch and keep its records with offsets from `low` to `high` (exclusive). Yield each Arrow batch
         that becomes complete. Yield a `Fault` for a v2 batch that cannot be decompressed, exceeds the limits or has a
         negative number of records. A record that cannot be decoded gives a `Fault` when its batch is decoded. The
-        records of a v2 batch are yielded at once if `takes_runs` is True, or if the batch is large and compiled code is
-        worth loading for it. Others stay collected for a later call or `flush`. Before a large compressed v2 batch is
-        decompressed, all collected records are yielded and the function `await_turn`, if set, is called. Raises
-        `StorageError` if compiled code cannot be loaded.
+        records of a v2 batch are yielded at once if `takes_runs` is True. They are too if the batch is large and
+        compiled code is worth loading for it. Others stay collected for a later call or `flush`. Before a large
+        compressed v2 batch is decompressed, all collected records are yielded and the function `await_turn`, if set, is
+        called. Raises `StorageError` if compiled code cannot be loaded.
         """
         header = batch.header
         if isinstance(header, BatchHeader):

@@ -284,8 +284,8 @@ _AT_DOORS: dict[Callable[..., Any], Callable[..., Any]] = {}
 
 
 def at_door(function: Callable[..., Any], package: str) -> Callable[..., Any]:
-    """Return the wrapper of a public function that `package` exports. The wrapper converts arguments if necessary,
-    raises `UsageError` for one of a wrong type or out of its bounds, and is pickled by its name in the package. Every
+    """Return the wrapper of a public function that `package` exports. The wrapper converts arguments if necessary, and
+    raises `UsageError` for one of a wrong type or out of its bounds. It is pickled by its name in the package. Every
     call for the same function returns the same wrapper, with the package of the first call.
     """
     handed_out = _AT_DOORS.get(function)

@@ -162,8 +162,9 @@ def build_batch(
 
     With LogAppendTime consumers get `log_append_time` (ms), while the records keep their own times. A
     `delete_horizon_ms` is stored as base timestamp and flagged. Raises `UsageError` if `records` is empty, for an
-    unknown compression, a `level` outside its range, a record outside the batch's offsets, a header that readers would
-    report (`check_header`), or anything else that `MemoryRecordsBuilder` refuses, such as offsets that do not increase.
+    unknown compression, a `level` outside its range, or a record outside the batch's offsets. Raises it also for a
+    header that readers would report (`check_header`), and for anything else that `MemoryRecordsBuilder` refuses, such
+    as offsets that do not increase.
     """
     if not records:
         raise UsageError("a batch needs a record; an emptied one is empty_batch")

@@ -133,7 +133,7 @@ def build_batches(
     before compression, unless a single record is larger. If these rows are part of a larger job, `work_bytes` is the
     size of all its rows: it decides whether compiled code is loaded. Errors are raised on the first step of the
     iterator. They are `UsageError` if a needed column is missing or cannot be converted, or if `build_batch` would
-    refuse the records, and `StorageError` if compiled code cannot be loaded.
+    refuse the records. They are `StorageError` if compiled code cannot be loaded.
     """
     columns = record_columns(records)
     rows = columns.num_rows
@@ -190,8 +190,8 @@ def _name(key: str | bytes) -> str:
 
 def _split(columns: pa.RecordBatch, offsets: pa.Array, times: pa.Array, batch_bytes: int) -> Iterator[Sequence[Record]]:
     """Divide the rows into batches; yield the records of each batch as a list, which is never empty. A new batch begins
-    before a record that would make the batch larger than `batch_bytes` before compression, or has an offset too far
-    from the base offset. There must be at least one row.
+    before a record that would make the batch larger than `batch_bytes` before compression. It does also before an
+    offset too far from the base offset. There must be at least one row.
     """
     names = columns.schema.names
     nothing = [None] * columns.num_rows

@@ -86,8 +86,8 @@ def build_messages(
     stores no timestamps and ignores `timestamp_type`.
 
     Raises `UsageError` for an unknown magic, a compression that it does not have, magic 1 with NO_TIMESTAMP_TYPE, and a
-    number that does not fit 64 bits. It is raised too for records that Kafka refuses (record headers, offsets that do
-    not increase, a timestamp below -1), and for a `level` outside its range if records are compressed.
+    number that does not fit 64 bits. It is raised too for records that Kafka refuses: record headers, offsets that do
+    not increase, a timestamp below -1. If records are compressed, it is raised also for a `level` outside its range.
     """
     if magic not in _LAYOUTS:
         raise UsageError(f"magic {magic} is not a message format")

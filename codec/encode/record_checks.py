@@ -31,8 +31,8 @@ def header_bytes(header: Any) -> tuple[bytes, bytes | None]:
 
 
 def check_record(record: Any) -> None:
-    """Raise `UsageError` unless `record` is a `Record`, offset and timestamp are integers of 64 bits, key and value are
-    bytes or None, and headers are a list or tuple. The headers themselves are not checked.
+    """Raise `UsageError` unless `record` is a `Record` whose offset and timestamp are integers of 64 bits. Key and
+    value must be bytes or None, and headers a list or tuple. The headers themselves are not checked.
     """
     if not isinstance(record, Record):
         raise UsageError(f"{type(record).__name__} is not a Record")

@@ -132,8 +132,8 @@ class HeaderTable:
         self.size = size
 
     def runs(self, source: Source, end: int) -> Iterator[HeaderRun]:
-        """Yield runs of the batches that end at or before byte `end` of the file (at most `size`), in order, up to the
-        first batch that is not sound.
+        """Yield runs of the batches that end at or before byte `end` of the file (at most `size`), in order. Stop at
+        the first batch that is not sound.
 
         Headers that are not cached are read from `source`, and cached if the memory budget allows. Raises
         `StorageError` while iterating if a file cannot be read.
@@ -161,7 +161,7 @@ class HeaderTable:
 
     def runs_or_batches(self, source: Source, end: int) -> Iterator[HeaderRun | RecordBatch]:
         """Yield the same runs as the method `runs`. If a run has entries of magic 0 or 1, its batches are yielded one
-        by one with their bytes instead, because a compressed entry has its first offset only in its content. Raises
+        by one with their bytes instead. A compressed entry has its first offset only in its content. Raises
         `StorageError` while iterating if `source` cannot be read.
         """
         for run in self.runs(source, end):
@@ -226,9 +226,9 @@ def _next_batches(
 
 
 def _batches(window: memoryview, position: int, table: Cells) -> int:
-    """Write the headers of the sound batches at the start of `window`, which is at `position` of the file, to `table`,
-    with their positions in the file. Return their number. Stops at the first batch that is not sound, and if the table
-    is full.
+    """Write the headers of the sound batches at the start of `window` to `table`, with their positions in the file.
+    `window` is at `position` of the file. Return their number. Stops at the first batch that is not sound, and if the
+    table is full.
     """
     start = count = 0
     while count < table.columns and (count_alike := _alike(window, start, table.part(count, table.columns))):

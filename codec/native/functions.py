@@ -336,16 +336,16 @@ def decode_window(
     sound or not in order.
 
     Return five numbers: the number of batches, their bytes, the offset after them, their record bytes, and the reason
-    for stopping. The reason is the number of record bytes of the next batch if there is no room for it or all record
-    bytes would be more than `most_bytes`; the batch's header is then the next one in `headers`. The reason is
+    for stopping. The reason is the number of record bytes of the next batch if there is no room for it, or if all
+    record bytes would be more than `most_bytes`. The batch's header is then the next one in `headers`. The reason is
     `MEMORY_IS_FULL` if new decompression memory is needed, and otherwise 0.
 
     `largest` is the most bytes of a batch; the batches' headers are written to `headers`. `expected` is the offset that
-    should come first, `highest` the last one that the segment can have, `end` the end of the wanted offsets
+    should come first, `highest` the last one that the segment can have. `end` is the end of the wanted offsets
     (exclusive), `epoch` the leader epoch before them. The call also ends before a batch with any of the attribute bits
-    `flags`, a lower leader epoch than the one before, more than `most_records` records, or a record with more than
-    `most_headers` headers. `capacity` bounds the counters in `filled`; the number of rows of each batch is written to
-    `rows`.
+    `flags`, or a lower leader epoch than the one before. It ends before a batch with more than `most_records` records,
+    or with a record that has more than `most_headers` headers. `capacity` bounds the counters in `filled`; the number
+    of rows of each batch is written to `rows`.
     """
     to, table = _Numbers(), _table(HeaderColumn, headers)
     count = _call(
@@ -388,7 +388,7 @@ def decompress_batches(
 
     `sources` and `compressed` are addresses and sizes of the compressed bytes; addresses and sizes of the decompressed
     bytes are written to `addresses` and `sizes`. Stops before a batch of more than `largest` bytes or one that does not
-    fit the memory, and before a stream that is damaged or has an unusual form, which Python must decompress.
+    fit the memory. Stops also before a stream that is damaged or has an unusual form: Python must decompress it.
     """
     count = len(sources)
     return _call(
@@ -414,8 +414,8 @@ def measure_sets(addresses: Int64s, sizes: Int64s, headers: Table, most: int, se
 
     `addresses` and `sizes` are the address and size of a wrapper's decompressed set, or of the whole entry if it is not
     a wrapper. The number of messages is -1 if the size is -1. It is -1 for a wrapper's set that has no message, more
-    than `most` messages, a wrong checksum, or anything except single messages (an incomplete last one is ignored). It
-    is -1 too if the offset of a wrapper of magic 1 is not 0 and is below the last inner offset.
+    than `most` messages, a wrong checksum, or anything except single messages. An incomplete last message is ignored.
+    It is -1 too if the offset of a wrapper of magic 1 is not 0 and is below the last inner offset.
     """
     table = _table(MessageColumn, headers)
     _call(
@@ -500,7 +500,7 @@ def batches_by_producer(
     of `Appended` for each producer, in the order of their first batches, is written to `producers`.
 
     `slots` is working memory, with all elements -1 before and after the call. Raises `TypeError` if its length is not a
-    power of two or less than twice the number of batches, or if there are fewer than `end` batches.
+    power of two, or is less than twice the number of batches. Raises it also if there are fewer than `end` batches.
     """
     to, table = _Numbers(), _table(HeaderColumn, headers)
     if end > table[2] or len(slots) & (len(slots) - 1) or len(slots) < 2 * (end - first):
@@ -684,11 +684,11 @@ def wrong_position(
 def later_batch(
     headers: Cells, before: int, base: int, timestamps: memoryview, offsets: memoryview
 ) -> tuple[int, int] | None:
-    """Return (number of the entry, number of the batch) for the first batch whose largest timestamp is above that of
-    the time index entry that covers it. Return None if there is none. The entry that covers a batch is the first with
-    an offset above those of all batches before it. It covers the batch only if that offset is not below the batch's
-    last one. `before` is the highest offset before the run. The entries' offsets are relative to `base` and must
-    increase after the first.
+    """Find the first batch whose largest timestamp is above that of the time index entry that covers it. Return (number
+    of the entry, number of the batch). Return None if there is none. The entry that covers a batch is the first with an
+    offset above those of all batches before it. It covers the batch only if that offset is not below the batch's last
+    one. `before` is the highest offset before the run. The entries' offsets are relative to `base` and must increase
+    after the first.
     """
     to, count = _Numbers(), len(offsets)
     number = _call(

@@ -401,9 +401,9 @@ def read_spans(
 ) -> FieldSpan:
     """Read the structure at the start of `data`; return the root span, with the spans of its fields below it. Bad data
     raises no exception: each problem is recorded on its span. If the end of a faulty structure is unknown, the bytes
-    after the fault become one span named `UNREAD`, which has the problem if no field has it. Reading ends after `most`
-    spans, with a note on the root span.
-    `name` is the name of the root span, and `position` the position of the first byte in its file.
+    after the fault become one span named `UNREAD`. It has the problem if no field has it. Reading ends after `most`
+    spans, with a note on the root span. `name` is the name of the root span, and `position` the position of the first
+    byte in its file.
     """
     view = memoryview(data)
     root = FieldSpan(name, position, position)

@@ -57,7 +57,8 @@ def _inner_set(
 ) -> list[tuple[LegacyHeader, Bytes]]:
     """Return header and bytes of every inner message of a wrapper, at least one, in order. An incomplete last message
     is dropped. Raises `_InvalidMessageError` if the wrapper's magic is unknown, its value is null or cannot be read or
-    decompressed, it holds no or too many messages, or an inner message is too short or of an unknown magic.
+    decompressed, or it holds no or too many messages. Raises it also if an inner message is too short or of an unknown
+    magic.
     """
     if header.magic not in _HEADER_SIZE:  # a wrong index can lead to bytes that are not a message
         raise _InvalidMessageError(f"a compressed message of magic {header.magic}")

@@ -173,10 +173,14 @@ class Continuity:
         return self.expected is None or header.first_offset == self.expected
 
     def judge(self, header: AnyHeader, following: int | None, second: int | None = None) -> BatchVerdict:
-        """Return how readers treat the next batch; changes nothing. The result is STOP if no consumer reads past the
-        batch, DISPLACED if the headers after it or the next segment prove that its base offset is wrong, REPEATS if all
-        its offsets are below the expected one, otherwise KEEP. If no offset is expected, it is STOP or KEEP.
-        `following` and `second` are the base offsets of the two headers after the batch, or None if unknown.
+        """Return how readers treat the next batch; changes nothing. `following` and `second` are the base offsets of
+        the two headers after the batch, or None if unknown. If no offset is expected, only STOP and KEEP are possible.
+        The result is:
+
+        * STOP if no consumer reads past the batch
+        * DISPLACED if the headers after it or the next segment prove that its base offset is wrong
+        * REPEATS if all its offsets are below the expected one
+        * KEEP otherwise
         """
         last, expected = header.last_offset, self.expected
         if header.magic not in MAGICS or (self.base_offset is not None and ends_reading(header, self.base_offset)):

@@ -246,9 +246,10 @@ def _is_open(low: int, high: int, possible: _Spans) -> bool:
 
 
 def refuse_newcomers(disks: Disks, located: Located) -> None:
-    """Raise `Unexpected` for an entry, in a directory that the execution touches, that the journal does not know or
-    that is absent at this point of the journal. Temporary files of this execution are allowed. Only directories that
-    exist at this point are listed. Raises `StorageError` if a directory cannot be listed.
+    """Raise `Unexpected` for an entry in a directory that the execution touches, if the journal does not know it. Raise
+    it also for an entry that should be absent at this point of the journal. Temporary files of this execution are
+    allowed. Only directories that exist at this point are listed. Raises `StorageError` if a directory cannot be
+    listed.
     """
     timeline = located.script.timeline
     for place in timeline.places():
@@ -277,8 +278,8 @@ def roll_forward(
 
     If an operation finds that a file was changed since the plan, the done operations are undone. Then `forget` is
     called to remove the execution from the pointer file, the execution's directory is removed, and `RecoveryRefused` is
-    raised. Raises `StorageError` if undoing would overwrite another process's change, if a size is wrong at the end, or
-    if the disk fails; the execution then stays unfinished.
+    raised. Raises `StorageError` if the disk fails, if a size is wrong at the end, or if undoing would overwrite
+    another process's change. The execution then stays unfinished.
     """
     journal, script = located.journal, located.script
     marker = _marker_begins(script, journal)
@@ -349,9 +350,9 @@ def _together(disks: Disks, script: Script, wave: Sequence[int]) -> Iterator[Non
 
 
 def _flush_done(disks: Disks, located: Located) -> None:
-    """Flush (fsync) the files and directories changed by the done operations of the last stretch that was begun,
-    because an interrupted process may not have flushed them. A stretch is a series of operations that are ordered only
-    within each partition directory. Does nothing if no operation is done. Raises `StorageError` if flushing fails.
+    """Flush (fsync) the files and directories changed by the done operations of the last stretch that was begun. An
+    interrupted process may not have flushed them. A stretch is a series of operations that are ordered only within each
+    partition directory. Does nothing if no operation is done. Raises `StorageError` if flushing fails.
     """
     done = located.done
     if not done:
@@ -473,9 +474,9 @@ def _remove_temporaries(disks: Disks, script: Script) -> None:
 
 
 def _restore_directories(disks: Disks, journal: Journal) -> None:
-    """Set owner, mode, extended attributes and modification time of the directories that the execution removed to the
-    values in its journal, after an undo created them again. Inner directories are set before outer ones. Raises
-    `StorageError` if one is missing or cannot be set.
+    """After an undo created the directories again that the execution removed, set their attributes to the values in its
+    journal. These are owner, mode, extended attributes and modification time. Inner directories are set before outer
+    ones. Raises `StorageError` if one is missing or cannot be set.
     """
     for step in journal.steps:
         if step.kind is not ActionKind.REMOVE_DIRECTORY or step.entries is None or step.before is None:

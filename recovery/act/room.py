@@ -31,8 +31,8 @@ def why_no_room(plan: Plan) -> RecoveryRefused | None:
 
 
 def has_no_room_to_start(plan: Plan) -> bool:
-    """Whether the file system of the log directory is full, or has no space for the files that the plan `plan` writes,
-    because a start writes them too. False if it cannot be examined.
+    """Whether the file system of the log directory is full, or has no space for the files that the plan writes. A start
+    writes them too. False if it cannot be examined.
     """
     try:
         refuse_if_full(plan.root, [*written_bytes(plan), 1], "a start")

@@ -160,10 +160,10 @@ class Transaction:
         undoable change). Return its id, its quarantine, and why the clean-shutdown marker was withheld, or None. The id
         is appended to `ended`.
 
-        Raises `RecoveryRefused` if the directory differs from the plan's survey (its list of files with sizes and
-        times), the quarantine is not usable, or the document of an earlier execution is damaged. The files are then
-        unchanged, or changed back. Raises `StorageError` if the disk fails; if files were being changed, the execution
-        stays unfinished.
+        Raises `RecoveryRefused` if the directory differs from the plan's survey, its list of files with sizes and
+        times. Raises it also if the quarantine is not usable, or the document of an earlier execution is damaged. The
+        files are then unchanged, or changed back. Raises `StorageError` if the disk fails; if files were being changed,
+        the execution stays unfinished.
 
         * `still`: called once everything is saved; makes a new survey
         * `withhold_marker`: called before a clean-shutdown marker is written; returns why it would be untrue, or None
@@ -219,9 +219,9 @@ def transaction(root: str, keeping: Keeping = _BESIDE) -> Iterator[Transaction]:
     directory. It also says whether earlier executions count as this directory's although it was moved.
 
     Raises `RecoveryRefused` if a broker or another process holds the lock, or if the directory belongs to another user.
-    Raises it too if the directory is a copy of the one that its executions were on, the files of an unfinished
-    execution are missing, or the pointer file is unusable. Raises `StorageError` if the directory cannot be opened or
-    locked, or a quarantine cannot be read.
+    Raises it too if the directory is a copy of the one that its executions were on. The same holds if the files of an
+    unfinished execution are missing or the pointer file is unusable. Raises `StorageError` if the directory cannot be
+    opened or locked, or a quarantine cannot be read.
     """
     fs = FileSystem(root)
     try:

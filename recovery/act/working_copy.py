@@ -70,8 +70,8 @@ def _remove(fs: FileSystem, created: dict[str, int]) -> None:
 
 def copy_for(path: PathLike, target: PathLike, work: Callable[[str, Mapping[str, StorageError]], Result]) -> Result:
     """Copy a log directory to `target`, which must be new or empty. Return the result of `work(copy, unreadable)`.
-    `copy` is the copy's path. `unreadable` has, by name with the error, the directories that are not in it because they
-    could not be read or have links or special files in them. Lock and pointer file are not copied.
+    `copy` is the copy's path. `unreadable` has the errors of the directories that are not in the copy, by name. They
+    could not be read, or have links or special files in them. Lock and pointer file are not copied.
 
     Raises `UsageError` for a path that is not a log directory, or a `target` that `new_directory` refuses. Raises
     `RecoveryRefused` if the directory is in use, has an unfinished execution, directly contains special files or links,

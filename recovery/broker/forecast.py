@@ -78,8 +78,8 @@ class Forecast:
         tree. Change the tree to the state after this start. Partitions in the result are in the order of the
         directories.
 
-        The whole start is simulated in the broker's order instead if a separate start failed (None in `parts`), or if
-        files of the log directory itself make the start fail. Raises `StorageError` if a file cannot be read.
+        If a separate start failed (None in `parts`), the whole start is simulated in the broker's order instead. It is
+        too if files of the log directory itself make the start fail. Raises `StorageError` if a file cannot be read.
         """
         tree = self._tree
         groups = [part for part in parts if part is not None]

@@ -30,11 +30,11 @@ def with_identity(result: BrokerResult, tree: Tree, root: str, facts: TopicFacts
     * The file is missing: a broker with ZooKeeper writes a new one, so `result` is returned; a KRaft broker does not
       start (`MetaPropertiesEnsemble.verify`). The broker is a KRaft one if the metadata log is in this directory, or in
       another directory that `facts` were read from.
-    * The file cannot be parsed, or its directory id is not a UUID: the directory goes offline, or the start fails if
-      the metadata log is in the directory.
+    * The file cannot be parsed, or its directory id is not a UUID: the directory goes offline. If the metadata log is
+      in the directory, the start fails.
     * The directory id is reserved, or the node id or cluster id is missing: the start fails. If no partition has a
-      topic id, as with ZooKeeper, a missing cluster id is ignored, and a missing node id if the directory id is missing
-      too.
+      topic id, as with ZooKeeper, a missing cluster id is ignored. A missing node id is ignored then if the directory
+      id is missing too.
 
     Raises `StorageError` if a file cannot be read.
     """

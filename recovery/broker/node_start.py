@@ -426,8 +426,9 @@ def _fetches_metadata(context: _Context, role: Role) -> bool:
 
 def _not_given(context: _Context, role: Role) -> set[str] | None:
     """Return the ids of the log directories that the broker has registered, by the metadata, and that were not given.
-    Empty if the properties name the given ones. None if they are unknown: the broker uses ZooKeeper or has no known
-    node id, or a given directory has no id, or the metadata has no registration of the broker with directories.
+    Empty if the properties name the given ones. None if they are unknown, because the broker uses ZooKeeper or has no
+    known node id, or a given directory has no id. None also if the metadata has no registration of the broker with
+    directories.
     """
     if context.files.are_all:
         return set()
@@ -682,8 +683,8 @@ class _Start:
 
     def _refuse_displaced(self, loaded: LoadedMetadata) -> None:
         """Raise `StartEndsError` if a base offset in the metadata log is so high that the controller gives up its
-        leadership, or that it reads records again and cannot apply them. If this node does not lead by itself, losing
-        the leadership is only a consequence that is added: it can follow.
+        leadership. Raise it also if the node reads records again because of it and cannot apply them. If this node does
+        not lead by itself, losing the leadership is only a consequence that is added: it can follow.
         """
         batch = self.context.displaced(loaded)
         if batch is None:
@@ -717,8 +718,8 @@ class _Start:
         raise ends(Part.METADATA_LOG, DISPLACED, loaded.directory, RUNTIME, message, detail=detail)
 
     def _read_again(self, loaded: LoadedMetadata) -> Contradiction | None:
-        """Return the first record that cannot be applied a second time, if a reader that looks for the end of the log
-        finds the displaced batch there and reads on from it (`MetadataLoader`); else None.
+        """A reader that looks for the end of the log may find the displaced batch there, and read on from it
+        (`MetadataLoader`). Return the first record that then cannot be applied a second time; None if there is none.
         """
         again = list(loaded.batches(loaded.end))
         if not again:

@@ -46,16 +46,16 @@ def start_with(
     apart: Sequence[str] = (),
     planned: Mapping[str, Tree] | None = None,
 ) -> NodeStart:
-    """Predict the start of the node that `root` belongs to, on the log directory `root` and on the directories in
-    `roots` that are not copies of it. Reads only. Raises `UsageError` if the release is not a version number or not
-    known, and `StorageError` in the cases in which `node_start` does.
+    """Predict the start of the node that `root` belongs to. Its log directories are `root` and those in `roots` that
+    are not copies of it. Reads only. Raises `UsageError` if the release is not a version number or not known, and
+    `StorageError` in the cases in which `node_start` does.
 
     * `loaded`: results of loading logs, by log directory; segments of other directories are not read
-    * `asked`: properties and release to ask about; if the properties are of another node and do not name `root`, they
+    * `asked`: properties and release to ask about. If the properties are of another node and do not name `root`, they
       are ignored, and every answer has a condition that says so
     * `now_ms`: time to treat as now, in ms since 1970; None: the clock's
     * `controllers`: log directories of other nodes of the cluster, for their metadata
-    * `apart`: directories that name another broker but may belong to this one; if there is one, every answer becomes
+    * `apart`: directories that name another broker but may belong to this one. If there is one, every answer becomes
       UNKNOWN, unless no release starts without it either
     * `planned`: trees that recoveries would leave, as in `node_start`
     """

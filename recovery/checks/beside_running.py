@@ -47,9 +47,9 @@ def read_again(read: Callable[[Partition], _T], partition: Partition) -> _T:
     """Return `read(partition)`. If a running broker replaced or deleted a file meanwhile, wait 50 ms, list the
     partition again and retry, at most 40 attempts in all.
 
-    It is tried again only after a `StorageError` with ENOENT or ESTALE, if the partition has a name and another process
-    holds the lock of its log directory. Otherwise, and at the last attempt, the error of `read` is raised. An error of
-    the listing is raised too.
+    It is tried again only after a `StorageError` with ENOENT or ESTALE. The partition must have a name, and another
+    process must hold the lock of its log directory. Otherwise, and at the last attempt, the error of `read` is raised.
+    An error of the listing is raised too.
     """
     name, start, limits = partition.name, partition.checkpointed_log_start_offset, partition.limits
     for _ in range(_READS - 1):

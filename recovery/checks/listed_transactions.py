@@ -60,8 +60,8 @@ class ListedTransactions:
         not exist. Call this once, after all entries: it changes the counts.
 
         An entry that gives a wanted transaction a lower first offset (`earlier`) normally counts as listed. It counts
-        as extra if it is in `untrue`, the beginnings that the log contradicts (`untrue_beginnings`), or if the
-        transaction is listed with its right first offset too.
+        as extra if the transaction is listed with its right first offset too. It does also if it is in `untrue`, the
+        beginnings that the log contradicts (`untrue_beginnings`).
         """
         for key, beginning in self.earlier.items():
             if beginning in untrue or key not in self._missing:

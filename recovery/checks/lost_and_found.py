@@ -61,8 +61,8 @@ def known_ends(ends: Mapping[str, int | None]) -> EndsAt:
 
 def batches_outside(log_dir: LogDir, ends_at: EndsAt) -> list[Finding]:
     """Return a BATCHES_OUTSIDE finding for each file outside the logs that begins with a sound batch. The finding says
-    to which partitions the batches may belong and which file to copy or rename, or that a segment has them already, or
-    that no partition fits.
+    to which partitions the batches may belong, and which file to copy or rename. Or it says that a segment has them
+    already, or that no partition fits.
 
     Reads at most 1000 files of each `lost+found` in the log directory or beside it, and the files that `log_dir`
     reports as foreign. A file in a partition directory gives no finding if the segment that begins at its first offset

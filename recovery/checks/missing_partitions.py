@@ -38,9 +38,9 @@ Offsets = Mapping[tuple[str, int], int]
 
 
 def missing_partitions_of(log_dir: LogDir, facts: TopicFacts) -> list[Finding]:
-    """Return a PARTITION_MISSING finding, with an absolute path, for each partition directory that is missing in
-    `log_dir` although its checkpoints or the metadata name the partition; see `missing_partitions`. `facts` come from
-    the metadata log of its broker. Raises `StorageError` if a directory or a `partition.metadata` cannot be read.
+    """Return a PARTITION_MISSING finding, with an absolute path, for each missing partition directory of `log_dir`
+    (`missing_partitions`). Its checkpoints or the metadata name the partition. `facts` come from the metadata log of
+    its broker. Raises `StorageError` if a directory or a `partition.metadata` cannot be read.
     """
     checkpoints = {
         RECOVERY_POINT_CHECKPOINT: log_dir.recovery_points,
@@ -72,8 +72,8 @@ def missing_partitions(
 
     `names` are all entries of `root`, with True for a directory or a link to one; `checkpoints` are the offsets by
     checkpoint file name. A partition is not missing if it has a `-delete`, `-future` or `-stray` directory. It is not
-    missing either if the metadata places it in another log directory, or if it is in another one of `facts.roots`: a
-    broker reports this to the controller when it starts (`ReplicaManager.maybeUpdateTopicAssignment`). Raises
+    missing either if the metadata places it in another log directory, or if it is in another one of `facts.roots`. A
+    broker reports the latter to the controller when it starts (`ReplicaManager.maybeUpdateTopicAssignment`). Raises
     `StorageError` if one of these directories, or a `partition.metadata`, cannot be read.
 
     The detail names the directory that looks like the missing one under another name, if there is one.

@@ -22,9 +22,10 @@ def aborted_in_overlaps(
     transactions of the log. If there are any, the headers of all segments but the last are read. Raises `StorageError`
     if a segment cannot be read.
 
-    A fetch returns aborted transactions only up to the base offset of the next segment, unless the offset index has an
-    entry after the fetched bytes (`LogSegment.fetchUpperBoundOffset`, `UnifiedLog.collectAbortedTransactions`). So a
-    client gets the records of later transactions as if they were committed.
+    A fetch returns aborted transactions only up to the base offset of the next segment
+    (`UnifiedLog.collectAbortedTransactions`). The exception is that the offset index has an entry after the fetched
+    bytes (`LogSegment.fetchUpperBoundOffset`). So a client gets the records of later transactions as if they were
+    committed.
     """
     for (_base, path), (next_base, _path) in pairwise(logs) if aborted else ():
         with FileSource(path) as source:

@@ -567,8 +567,8 @@ class _PartitionVerifier:
         """Add a SNAPSHOT_MISMATCH finding for each of the two newest producer snapshots that contradicts the batches
         before it. Only snapshots above the log start offset and up to the log end offset are compared; a start deletes
         all others. A snapshot at the log end that lists producers must also list every transaction that is open in the
-        log after the log's last gap in the offsets. So must the newest snapshot after a clean stop, even if it is
-        empty, for transactions that began before it: a start reads only the log after it.
+        log after the log's last gap in the offsets. After a clean stop the newest snapshot, even an empty one, must
+        list those that began before it: a start reads only the log after it.
         """
         end = self.report.log_end_offset
         newest = max((check.end for check in self._snapshots.values() if self._is_loadable(check)), default=None)
@@ -589,9 +589,8 @@ class _PartitionVerifier:
                 self._found(FindingCode.SNAPSHOT_MISMATCH, problem, path)
 
     def _other_segments(self) -> None:
-        """Add a clause to the finding about the first entry of a time index, if its segment is perhaps not the one from
-        which the index and a producer snapshot were made (`other_segment`). Raises `StorageError` if a file cannot be
-        read.
+        """Add a clause to the finding about the first entry of a time index, if the index and a producer snapshot were
+        perhaps made from another segment (`other_segment`). Raises `StorageError` if a file cannot be read.
         """
         findings = self.report.findings
         for number, finding in enumerate(findings):

@@ -54,16 +54,16 @@ def verify(
 
     A file or directory that cannot be read becomes a finding (`unreadable`), and everything else is still checked. If a
     running broker holds the lock of a log directory, the directory is examined up to four times. Only problems that
-    persist are reported then, and the broker's next start is not predicted. Raises `UsageError` for paths without Kafka
-    data (missing or empty ones only if no log directory is given), for an unknown release and if everything selected is
-    excluded. Raises `UnknownName` for a topic or partition that does not exist, and `StorageError` if an object store
-    fails.
+    persist are reported then, and the broker's next start is not predicted. Raises `UsageError` for an unknown release,
+    if everything selected is excluded, and for paths without Kafka data. Missing or empty paths raise it only if no log
+    directory is given. Raises `UnknownName` for a topic or partition that does not exist, and `StorageError` if an
+    object store fails.
 
     * `paths`: log directories, partition directories or segments; beside these, the data directories of ZooKeeper,
       which decide what a broker with ZooKeeper serves after a start
     * `deep`: also decode every record
-    * `select`: which partitions; if not all are selected, checks of a log directory as a whole are left out, and so are
-      log directories that have only other partitions
+    * `select`: which partitions. If not all are selected, checks of a log directory as a whole are left out. So are log
+      directories that have only other partitions
     * `limits`: what a batch or file may hold at most (`Limits`)
     * `jobs`: number of partitions read at a time
     * `on_read`: called with the number of log bytes read since the last call
@@ -215,9 +215,9 @@ def _ask(
 
 
 def hanging_transactions(report: PartitionReport, coordinators: Coordinators, facts: TopicFacts) -> Iterator[Finding]:
-    """Yield a TRANSACTION_HANGING finding about each transaction that is open at the end of a log, if its coordinator
-    will not end it, or will end it differently than it was decided. The coordinator's log is read in the broker's
-    directories. `facts` come from the broker's metadata log.
+    """Yield a TRANSACTION_HANGING finding about each transaction that is open at the end of a log and that its
+    coordinator will not end. Yield one also if the coordinator will end it differently than it was decided. The
+    coordinator's log is read in the broker's directories. `facts` come from the broker's metadata log.
     """
     directory = os.path.basename(report.path)
     name = parse_partition_directory(directory)

@@ -604,9 +604,9 @@ class _Walk:
         """Return a description of the damage at the end of a walk (`ended`) over the segment at `path`. `next_base` is
         the base offset of the next segment, None for the last. The damage reaches to the next proven batch of the
         segment, or to the end of the file. If the headers of the damaged batches lead exactly to there, they give the
-        record counts, and at the end of the file also the last offset. Otherwise all offsets before the next batch or
-        segment count as damaged. The last offset is None if nothing shows how far the damage reached. Reads the damaged
-        part; raises `StorageError` if this fails.
+        record counts. At the end of the file they give the last offset too. Otherwise all offsets before the next batch
+        or segment count as damaged. The last offset is None if nothing shows how far the damage reached. Reads the
+        damaged part; raises `StorageError` if this fails.
         """
         finding, position, resumed = ended.findings[-1], ended.position, ended.resumed
         end = source.size if resumed is None else resumed

@@ -58,9 +58,9 @@ def _highest_offset(tree: Tree, path: str) -> int:
 
 
 def _begins_with(tree: Tree, logs: Iterable[tuple[str, int]], path: str, position: int) -> bool:
-    """Whether the contents of `logs` (path and size in bytes of each), joined, begin with the bytes of the file at
-    `path` from byte `position` to its end. True if the file has no bytes there. Raises `StorageError` if a log cannot
-    be read.
+    """Whether the joined contents of `logs` begin with the bytes of the file at `path` from byte `position` to its end.
+    `logs` has path and size in bytes of each. True if the file has no bytes there. Raises `StorageError` if a log
+    cannot be read.
     """
     source = tree.source(path)
     for log, size in logs:

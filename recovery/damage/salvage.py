@@ -61,8 +61,8 @@ class _Salvage:
         the next segment, None for the last. Sets in the result the segment's size, and its content if this is not
         merely a prefix of the file. Also sets the first cut, the repairs and the losses.
 
-        After damage that was not repaired, the walk continues only in mode salvage (which resumes after damage), or if
-        the damage is an incomplete write at the log's end. Raises `StorageError` if the file cannot be read.
+        After damage that was not repaired, the walk continues only in mode salvage, or if the damage is an incomplete
+        write at the log's end. Raises `StorageError` if the file cannot be read.
         """
         source = self._tree.source(path)
         expected = base if self._last is None else max(self._last + 1, base)

@@ -142,11 +142,11 @@ def difference(before: Survey, after: Tree, ignore: frozenset[str] = WRITTEN_AT_
     """Return the actions that turn the surveyed directory into the tree `after`, in the order in which they have to be
     done; empty if nothing differs. Entries of the log directory in `ignore` are neither compared nor removed.
 
-    Directories are removed first, then files, later segments before earlier ones, and all of them before a log is
+    Directories are removed first, then files, later segments before earlier ones. All removals come before a log is
     truncated, so that no crash leaves a gap. Then follow truncations, renames and writes of files, and renames of
     directories. If anything changes, the clean-shutdown marker is removed before everything else, even if it is in
-    `ignore`, because it says that nothing was changed since the stop. May read files to compare them; raises
-    `StorageError` if that fails.
+    `ignore`. It says that nothing was changed since the stop. May read files to compare them; raises `StorageError` if
+    that fails.
     """
     old_name = {new: old for old, new in after.renamed_directories}
 

@@ -116,15 +116,18 @@ def consequences(
     coordinators: Coordinators,
 ) -> Iterator[LossConsequence]:
     """Yield the consequences of a plan for others, partition by partition in the order of `results`. The plan leaves
-    the tree `after` of the tree `before`. The consequences are consumer groups beyond the log's end, transactions that
-    stay open, lost state or older values, segments that retention deletes soon, and deleted records that return. Last
-    come commits that expire. Raises `StorageError` if a file in `before` or `after` cannot be read, `UsageError` as
-    `_of_retention` does.
+    the tree `after` of the tree `before`. Raises `StorageError` if a file in `before` or `after` cannot be read,
+    `UsageError` as `_of_retention` does. The consequences are about:
+
+    * consumer groups beyond the log's end, and transactions that stay open
+    * lost state or older values
+    * segments that retention deletes soon, and deleted records that return
+    * commits that expire, at the end
 
     Groups are examined only if the partition loses something, or if `__consumer_offsets` is small. State is lost if a
     partition of `__consumer_offsets` or `__share_group_state` loses something and keeps no record. Older values return
-    if a partition of a compacted topic or of `__share_group_state` loses something and keeps records, or if the number
-    that it keeps is unknown.
+    if a partition of a compacted topic or of `__share_group_state` loses something, unless it keeps no record. An
+    unknown number counts as records kept.
 
     `results` are the partition directories as a start loads them; directories that are not live or become stray are
     skipped. `measured` are the losses by partition directory. `coordinators` know the committed offsets and the
@@ -286,9 +289,9 @@ def of_look_ups(
 
 def _deleted_after_full(tree: Tree, result: LoadedPartition | None, names: Sequence[str], rules: Rules) -> str:
     """Return the end of the sentence about the wrong time indexes `names` of a partition directory. It has the numbers
-    of segments that retention deletes before and after they are rebuilt. Empty if both are equal, if `result` is None,
-    if `_limits` returns None, or if the log of one of these indexes cannot be read to its end. Raises `StorageError` if
-    a file cannot be read, `UsageError` as `_limits` does.
+    of segments that retention deletes before and after they are rebuilt. Empty if both are equal, or if `result` or the
+    result of `_limits` is None. Empty also if the log of one of these indexes cannot be read to its end. Raises
+    `StorageError` if a file cannot be read, `UsageError` as `_limits` does.
     """
     name = None if result is None else parse_partition_directory(result.name)
     limits = None if name is None else _limits(name.topic, rules)
@@ -381,11 +384,11 @@ def ends_going_back(
 def transactions_staying_open(
     after: Tree, results: Iterable[LoadedPartition], coordinators: Coordinators, rules: Rules
 ) -> Iterator[LossConsequence]:
-    """Yield a `transaction_stays_open` consequence for each transaction that is open at the end of a live log, if no
-    coordinator will end it because a partition of `__transaction_state` is lost. This is so if no log directory of the
-    broker has partitions of it that can be read, or if they do not know its producer. Transactions that `consequences`
-    names in any case are left out. `after`, `results` and `rules` are as in `consequences`. Raises `StorageError` if a
-    file cannot be read.
+    """Yield a `transaction_stays_open` consequence for each transaction that is open at the end of a live log and that
+    no coordinator will end. The reason is that a partition of `__transaction_state` is lost. This is so if no log
+    directory of the broker has partitions of it that can be read, or if they do not know its producer. Transactions
+    that `consequences` names in any case are left out. `after`, `results` and `rules` are as in `consequences`. Raises
+    `StorageError` if a file cannot be read.
     """
     for result in results:
         name = parse_partition_directory(result.name)

@@ -169,13 +169,13 @@ def left_by(
     """Yield the warnings and errors of the checks that a plan's `findings` do not have (with equal code, file, position
     and offset), in three cases:
 
-    * The plan's `actions` do not change the file. A start examines a log only from its recovery point on; the detail of
+    * The plan's `actions` do not change the file. A start examines a log only from its recovery point on. The detail of
       a finding about an index says that the rest needs a full examination.
     * The plan changes only the log beside the index that the finding is about. This counts as repaired; the detail says
       that the index was compared with the unrepaired log.
-    * The plan changes the file, the finding is an error about an index or is about leader epochs, and there is a
-      clean-shutdown marker, because of which a start would repair nothing. This counts as repaired; the detail says
-      that the plan rebuilds it. A finding of `other_segment` is yielded whenever the plan changes the file.
+    * The plan changes the file, and the finding is an error about an index or is about leader epochs. A clean-shutdown
+      marker must be there, because of which a start would repair nothing. This counts as repaired; the detail says that
+      the plan rebuilds it. A finding of `other_segment` is yielded whenever the plan changes the file.
 
     `checked` are findings that are already known, by partition directory. Reads the logs, unless there are more than a
     plan counts: then nothing is yielded. A partition that cannot be read is left out. Raises `StorageError` while
@@ -214,12 +214,12 @@ def left_in_place(
     tiering: Tiering,
     directories: Collection[str],
 ) -> Iterator[Left]:
-    """Yield some of the problems that a plan leaves (see `left_by`), for a start without a clean-shutdown marker. These
-    are the problems that a full recovery repairs, and segments that perhaps do not belong to their time index and
-    producer snapshot (`OTHER_SEGMENT`), in all partitions. For the partition directories `directories`, these are also
-    a log start beyond the log's end, and each problem at a file position that `findings` do not name. Yields nothing if
-    there are more logs than a plan counts (1 GiB). Raises `StorageError` while iterating if a checkpoint cannot be
-    read.
+    """Yield some of the problems that a plan leaves (see `left_by`), for a start without a clean-shutdown marker. In
+    all partitions, these are the problems that a full recovery repairs. Segments that perhaps do not belong to their
+    time index and producer snapshot are added (`OTHER_SEGMENT`). In the partition directories `directories`, a log
+    start beyond the log's end is added. So is each problem at a file position that `findings` do not name. Yields
+    nothing if there are more logs than a plan counts (1 GiB). Raises `StorageError` while iterating if a checkpoint
+    cannot be read.
     """
     reported = {(finding.file, finding.position) for finding in findings}
     for left in left_by(actions, findings, survey, tiering, _NOTHING):

@@ -54,13 +54,13 @@ def _is_of_offsets(found: Measured) -> bool:
 def records_text(found: Measured) -> str:
     """Return the number of lost records as text, such as `7 records` or `no record`. It is `about 7 records` if the
     number is not exact, and `7 offsets, at most as many records` if only offsets are counted. It is `an unknown number
-    of records` if the number is None, or 0 but not exact; `, perhaps none` follows if only zeros are not counted. It is
+    of records` if the number is None, or 0 but not exact. `, perhaps none` follows if only zeros are not counted. It is
     `at most 7 records, perhaps none` if another replica may have all, and `3 to 7 records` if it may have some.
 
     If some damaged places could not be counted, the text is `at least 7 records`, without those that another replica
-    may have. If nothing else is known, it is `an unknown number of records, perhaps none`. If the number is also
-    derived from offsets, which also belong to transaction markers, it is `about 7 records and an unknown number more`,
-    or, if only offsets are counted, `7 offsets or more, an unknown number of records`.
+    may have. If nothing else is known, it is `an unknown number of records, perhaps none`. Offsets belong to
+    transaction markers too. If the number is also derived from offsets, it is `about 7 records and an unknown number
+    more`. If only offsets are counted, it is `7 offsets or more, an unknown number of records`.
     """
     if found.records_lost is None or (found.records_lost == 0 and not found.is_exact):
         is_zeros = found.records_lost == 0 and 0 < found.uncounted == found.uncounted_zeros

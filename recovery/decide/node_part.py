@@ -43,10 +43,10 @@ def with_nodes(plans: Sequence[Plan], rules: Mapping[str, Rules]) -> list[Plan]:
     from the results of loading the logs of all its directories. If only some partitions were examined, no further
     segments are read for it.
 
-    If the logs of a directory load, its plan also gets findings about the start and the metadata log, and the removal
-    of a `bootstrap.checkpoint` that prevents the start (`_without_bootstrap`). It is refused if a later release than
-    those asked about has written the files, so that none of them starts. If the node starts with no release, the
-    outcome becomes START_FAILS.
+    If the logs of a directory load, its plan also gets findings about the start and the metadata log. A
+    `bootstrap.checkpoint` that prevents the start is removed by it too (`_without_bootstrap`). The plan is refused if a
+    later release than those asked about has written the files, so that none of them starts. If the node starts with no
+    release, the outcome becomes START_FAILS.
 
     Raises `StorageError` if a file that a start reads cannot be read, `UsageError` if the release asked about is not
     known.
@@ -92,8 +92,8 @@ def _is_same_failure(start: NodeStart, after: NodeStart) -> bool:
 
 
 def _left_by(plans: Sequence[Plan], start: NodeStart) -> dict[str, BrokerResult]:
-    """Return the result of loading the logs that the plans of one node leave, with the tree that they leave, for each
-    log directory that is changed. Empty if nothing is changed, or if one of the plans is refused, declines partitions
+    """Return, for each log directory that the plans of one node change, the result of loading the logs that they leave.
+    It has the tree that they leave. Empty if nothing is changed, or if one of the plans is refused, declines partitions
     or has an unknown result.
     """
     left: dict[str, BrokerResult] = {}
@@ -176,8 +176,8 @@ def _refused(plan: Plan, why: str) -> Plan:
 
 
 def _replaced(plan: Plan, start: NodeStart) -> dict[str, int]:
-    """Return the log end offset of each `-future` copy in the plan's directory that replaces the current log at the
-    start although it ends earlier, by name of the partition. Copies whose end is unknown are left out.
+    """Return the log end offset, by name of the partition, of each `-future` copy in the plan's directory that replaces
+    the current log at the start although it ends earlier. Copies whose end is unknown are left out.
     """
     ends = {partition.name: partition.log_end_offset for partition in plan.partitions}
     replaced = {

@@ -643,9 +643,12 @@ def _others(name: str, topics: TopicFacts) -> bool:
 def _with_what_is_missing(
     survey: Survey, topics: TopicFacts, choice: RecoveryChoice, findings: Sequence[Finding]
 ) -> list[Finding]:
-    """Return `findings` together with findings that no action handles. These are about the log directory's own files
-    and owners, other damage in logs, missing segments and partitions, unfinished moves, dangling links, and files that
-    are hard links to each other. Paths are relative to the root. Raises `StorageError` if a file cannot be read.
+    """Return `findings` together with findings that no action handles. Paths are relative to the root. Raises
+    `StorageError` if a file cannot be read. The added findings are about:
+
+    * the log directory's own files and owners
+    * other damage in logs, and missing segments and partitions
+    * unfinished moves, dangling links, and files that are hard links to each other
     """
     return [
         *_of_own_files(survey, topics), *findings, *_unnamed(choice.damaged, findings),

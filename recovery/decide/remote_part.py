@@ -37,9 +37,9 @@ def without_uploaded_damage(tree: Tree, tiering: Tiering) -> tuple[Tree, frozens
 
 
 def held_remotely(tree: Tree, directory: str, key: tuple[str, int], tiering: Tiering) -> OffsetRanges:
-    """Return the offsets of a log that a broker can read from the remote tier, according to the events of
-    `__remote_log_metadata` and the log's leader epochs, whether they are also local or not. Empty if there are no
-    events of the partition. `key` is topic and partition number. Raises `StorageError` if a file cannot be read.
+    """Return the offsets of a log that a broker can read from the remote tier, local ones too. They follow from the
+    events of `__remote_log_metadata` and the log's leader epochs. Empty if there are no events of the partition. `key`
+    is topic and partition number. Raises `StorageError` if a file cannot be read.
     """
     held = OffsetRanges()
     segments = tiering.remote.of(*key)
@@ -49,9 +49,9 @@ def held_remotely(tree: Tree, directory: str, key: tuple[str, int], tiering: Tie
 
 
 def _to_go(tree: Tree, directory: str, name: PartitionName, tiering: Tiering) -> set[int]:
-    """Return the base offsets of the segments to remove; empty if there are none. These are all segments up to the last
-    damaged one (inclusive) for which the remote tier has all offsets from the first segment to the end of that one. The
-    last segment of the log is never removed. Raises `StorageError` if a log cannot be read.
+    """Return the base offsets of the segments to remove; empty if there are none. They end with the last damaged
+    segment up to whose end the remote tier has all offsets of the log; all segments before it are included. The last
+    segment of the log is never removed. Raises `StorageError` if a log cannot be read.
     """
     held = held_remotely(tree, directory, (name.topic, name.partition), tiering)
     bases = [base for base, _path in tree.logs(directory)]

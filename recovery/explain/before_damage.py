@@ -43,9 +43,11 @@ def records_before_damage(data: bytes, position: int, limits: Limits) -> Records
     `remark` says how reliable they are. `position` is the position of the batch in the file, in bytes; `limits` bound
     records and decompression.
 
-    In some cases no record is decoded, and `remark` says why: the header is incomplete or has another magic (then
-    `batch` is None), the size or record count is impossible, or a complete compressed batch has a wrong checksum. Bad
-    data raises no exception.
+    Bad data raises no exception. In these cases no record is decoded, and `remark` says why:
+
+    * the header is incomplete or has another magic; then `batch` is None
+    * the size or record count is impossible
+    * a complete compressed batch has a wrong checksum
     """
     if len(data) < BATCH.size or data[MAGIC_POSITION] != BATCH_MAGIC:
         return RecordsBeforeDamage(

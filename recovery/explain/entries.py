@@ -158,7 +158,7 @@ class _Log:
 def _holding(source: Source, wanted: list[int], positions: set[int]) -> Iterator[_Batch]:
     """Yield the batches of a log, in order, that contain one of the offsets in `wanted` (sorted) or begin at one of the
     byte `positions`. Batches after the first damaged frame are not yielded. Checksums are not verified. The header of a
-    message of magic 0 or 1 does not give its first offset: the offset after the entry before is used in its place.
+    message of magic 0 or 1 does not give its first offset. The offset after the entry before is used in its place.
     Raises `StorageError` if the log cannot be read.
     """
     behind = 0

@@ -62,8 +62,8 @@ def explain(
 
     The explanation of an empty log has no parts.
 
-    Raises `UsageError` if the file is a directory or its name is not one of Kafka's, if both `position` and `offset`
-    are given, or if the place is not in the file. Also raises it if an offset or `records` is given for a file without
+    Raises `UsageError` if the file is a directory or its name is not one of Kafka's. Raises it also if both `position`
+    and `offset` are given, if the place is not in the file, or if an offset or `records` is given for a file without
     batches. A text file is shown as a whole at any position from 0 on, a producer snapshot at any position in the file.
     Raises `StorageError` if a file with a name of Kafka's is missing or cannot be read. Raises `LimitExceeded` if a
     text file is larger than `limits.checkpoint_bytes`.

@@ -178,9 +178,9 @@ class Coordinators:
         self, number: int, epoch: int | None, partition: PartitionName, facts: TopicFacts, *, resumes: bool = False
     ) -> str | None:
         """Return the transactional id of a transaction that is open at the end of `partition`, if its coordinator will
-        not end it because the coordinator's log does not have the transaction. Return an empty string if no id has this
-        producer id now. Return None if the coordinator will end it, if another broker or a partition that is not here
-        may know more, or if `__transaction_state` is missing, unreadable or too large.
+        not end it. This is so if the coordinator's log does not have the transaction. Return an empty string if no id
+        has this producer id now. Return None if the coordinator will end it, or if another broker or a partition that
+        is not here may know more. Return None also if `__transaction_state` is missing, unreadable or too large.
 
         `number` is the producer id, `epoch` its epoch, None if unknown. With `resumes`, logs keep the records behind
         their damage, and the result is None if a later one has this producer id. A coordinator ends what it loads as

@@ -72,10 +72,11 @@ class Change(Struct, frozen=True, kw_only=True):
 
 def normalize_root(tree: Tree) -> list[Change]:
     """Clean up the root of a log directory in the tree; return the changes with their reasons, empty if there is none.
-    Directories are removed that are not partitions (except the cache of remote indexes), have a blank in their name, or
-    name a live or `-future` partition again. Invalid checkpoints of high watermarks or of the cleaner are removed.
-    Those of recovery points and log start offsets stay, as `Checkpoints.write` replaces them, but their `.tmp` files
-    are removed. So is the clean-shutdown marker, which is not trusted; this is not among the changes.
+    Directories that are not partitions are removed, except the cache of remote indexes. So are directories that have a
+    blank in their name, or name a live or `-future` partition again. Invalid checkpoints of high watermarks or of the
+    cleaner are removed. Those of recovery points and log start offsets stay, as `Checkpoints.write` replaces them, but
+    their `.tmp` files are removed. So is the clean-shutdown marker, which is not trusted; this is not among the
+    changes.
 
     Raises `StorageError` if a checkpoint cannot be read from disk.
     """

@@ -58,8 +58,8 @@ class _ForecastResults:
         Return None if the directory must be loaded by itself, in these cases:
 
         * There is no such start, it failed, or it did not load this directory.
-        * Something in the log directory was set aside, a directory is in place of the clean-shutdown marker, or the
-          checkpoints cannot be read or do not have the offsets in `recovery`.
+        * Something in the log directory was set aside, or a directory is in place of the clean-shutdown marker.
+        * The checkpoints cannot be read or do not have the offsets in `recovery`.
         * The partition is not live, became stray, or is the metadata log; or `before` has other directories.
         """
         loaded = None if start is None else start.partitions.get(recovery.directory)

@@ -159,11 +159,11 @@ def _problems(
     """Yield the problems in one segment of a coordinator's partition as (offset, description, `is_read`, `is_refused`).
     They come in this order:
 
-    * batches and records that cannot be read (both flags False), and records that coordinators from 4.0 on cannot
-      apply (`is_refused` True), by position in the segment
-    * an impossible size field or zero bytes at the end (both flags False), at which the coordinator stops; otherwise
-      the first batch with a wrong checksum, which the coordinator reads (`is_read` True), if there is one. The offset
-      is the one after the batch before (0 if there is none)
+    * by position in the segment: batches and records that cannot be read (both flags False), and records that
+      coordinators from 4.0 on cannot apply (`is_refused` True)
+    * an impossible size field or zero bytes at the end, at which the coordinator stops (both flags False). If there is
+      none, the first batch with a wrong checksum, if any, which the coordinator reads (`is_read` True). The offset is
+      the one after the batch before (0 if there is none)
 
     `types` and `names` have the group types and the names of earlier segments. Those of this segment are added while
     iterating: if the caller stops at a problem, later ones are missing.

@@ -186,8 +186,8 @@ class LoadedMetadata:
 def load_metadata_log(files: NodeFiles, now_ms: int) -> LoadedMetadata:
     """Load the metadata log (`__cluster_metadata-0`) in memory as a start does, and choose its snapshot. If the
     directory is missing, the result is an empty log without a snapshot. If the snapshot is beyond the log's end (by
-    epoch, then by offset), the log is dropped: it starts and ends at the snapshot and has no tree. `now_ms` is the time
-    to treat as now.
+    epoch, then by offset), the log is dropped. It then starts and ends at the snapshot, and has no tree. `now_ms` is
+    the time to treat as now.
 
     Raises `StartEndsError` if loading fails, if `partition.metadata` names another topic, or if the log does not begin
     at 0 and no snapshot reaches its start. Raises `StorageError` if files cannot be read.

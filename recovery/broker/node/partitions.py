@@ -178,9 +178,9 @@ def open_partitions(
     if a log fails with an IOException or a checkpoint cannot be read. It also does if the broker's user may not open
     the files, or the file system is mounted read-only. `results` are the results of loading logs, by log directory.
 
-    Raises `StartEndsError` if a log ends the start, if all directories go offline during the start, or (with
-    `is_kraft`) if the directory of the metadata log does. Raises `StorageError` if a directory or a checkpoint cannot
-    be read.
+    Raises `StartEndsError` if a log ends the start, or if all directories go offline during the start. With `is_kraft`,
+    it is enough that the directory of the metadata log does. Raises `StorageError` if a directory or a checkpoint
+    cannot be read.
     """
     offline: list[StartConsequence] = []
     faults: list[Fault] = []

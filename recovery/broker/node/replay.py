@@ -213,8 +213,8 @@ def _of_transactions(record: FramedRecord, replay: Replay) -> _Words | None:
 
 def _of_loader(record: FramedRecord, image: MetadataImage, release: Release) -> _Words | None:
     """Return the exception class and message with which Kafka (`MetadataDelta`) of this release refuses to apply a
-    record to `image`, for example for an unknown topic or broker. Return None if the record is accepted. Records of
-    types that are never refused are accepted. Changes nothing.
+    record to `image`. An example is an unknown topic or broker. Return None if the record is accepted. Records of types
+    that are never refused are accepted. Changes nothing.
     """
     fields = {} if record.decoded is None else record.decoded.fields
     match record.name:
@@ -277,7 +277,7 @@ def _of_controller(
     record: FramedRecord, image: MetadataImage, release: Release, *, accepts_unreleased: bool
 ) -> _Words | None:
     """Return the exception class and message with which a controller (its `*ControlManager`) refuses a record that the
-    broker accepts, such as a second TopicRecord of one name. Return None if the controller accepts it too.
+    broker accepts. An example is a second TopicRecord of one name. Return None if the controller accepts it too.
     """
     fields = {} if record.decoded is None else record.decoded.fields
     match record.name:

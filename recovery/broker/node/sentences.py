@@ -65,7 +65,7 @@ _NAMING = (
 
 def node_sentences(start: NodeStart, how: str = "") -> list[str]:
     """Return sentences for each group of releases with equal answers, oldest first. The gravest consequence of a start
-    is in the first sentence of its group, and each other grave one (`_GRAVE`) in a sentence that begins with `and`.
+    is in the first sentence of its group. Each other grave one (`_GRAVE`) is in a sentence that begins with `and`.
     `how` is text that follows `would start on it` in an answer without consequences.
     """
     groups = start.grouped

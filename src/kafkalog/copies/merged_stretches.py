@@ -72,8 +72,8 @@ class Lineages(Struct, frozen=True):
 
     def bounds_of(self, epoch: int) -> tuple[int, int | None]:
         """Return the offset at which an epoch begins in the lineage, and the offset at which the next epoch begins
-        (None for the last epoch). If the lineage does not have the epoch, the range is empty: both are the start of the
-        next higher epoch, or 0 if there is none.
+        (None for the last epoch). If the lineage does not have the epoch, both are the start of the next higher epoch,
+        or 0 if there is none.
         """
         number = bisect_right(self.entries, epoch, key=lambda entry: entry.epoch)
         end = self.entries[number].start_offset if number < len(self.entries) else None
@@ -237,8 +237,8 @@ class MergedStretches:
         lead.advance(count)
 
     def _belonging(self, lead: _Cursor) -> int:
-        """Return how many of the next batches of a copy, at least 1, have the leader epoch of the first one and belong
-        to the lineage. The first one must belong to it.
+        """Return how many of the next batches of a copy have the leader epoch of the first one and belong to the
+        lineage. The result is at least 1: the first one must belong to it.
         """
         count, epoch = lead.here.of_one_epoch(lead.number), self._lineages.epoch_of(lead.row())
         limit = None if epoch < 0 or lead.copy == self._lineages.leader else self._lineages.bounds_of(epoch)[1]

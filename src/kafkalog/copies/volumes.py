@@ -102,8 +102,8 @@ class Copy(Struct, frozen=True, kw_only=True):
 
     @property
     def unread_log(self) -> tuple[int, Finding] | None:
-        """Base offset of the first segment whose log file was not read, because it is a special file or a link to an
-        existing file, and the finding about it. The finding has this offset and position 0. None if there is no such
+        """Base offset of the first segment whose log file was not read, and the finding about it. Such a file is a
+        special file or a link to an existing file. The finding has this offset and position 0. None if there is no such
         segment.
         """
         named = [(parse_segment_file(os.path.basename(finding.file or "")), finding) for finding in self.unread]
@@ -175,11 +175,13 @@ def gather(
     content by topic-partition. `chosen` selects the topic-partitions. A path given twice is opened once. Directories
     that cannot be read are listed in `unreadable`. Copies that do not belong together add findings to the result.
 
-    Raises `UsageError` if there are no paths, if a path does not exist or is not a directory, if a directory has no
-    data of Kafka, or if a partition directory is not named like one. With `notes_empty`, a directory without data (such
-    as the mount point of an unmounted disk), and a path that does not exist beside one that does, are listed in
-    `unreadable` instead. Also raises `UsageError` if all directories can be read and fewer than `at_least` of them are
-    different, or if everything selected is excluded, and its subclass `UnknownName` if a selection matches nothing.
+    Raises `UsageError` if there are no paths, or if a path does not exist or is not a directory. Raises it also for a
+    directory without data of Kafka, and for a partition directory that is not named like one. With `notes_empty`,
+    directories without data are listed in `unreadable` instead, such as the mount point of an unmounted disk. So are
+    paths that do not exist, if another path does.
+
+    Raises `UsageError` also if all directories can be read and fewer than `at_least` of them are different, or if
+    everything selected is excluded. Raises its subclass `UnknownName` if a selection matches nothing.
     """
     given = [os.fspath(path) for path in paths]
     refuse_no_path(given)
@@ -302,9 +304,13 @@ def _log_directory(shelf: Shelf, path: str, seen: set[str], limits: Limits) -> N
 
 
 def _do_not_belong_together(shelf: Shelf) -> None:
-    """Add findings to the shelf about volumes of several clusters, two copies on one broker, copies with different
-    topic ids because the topic was created again, and interrupted recoveries. Also set its `several_clusters` and
-    `several_topics`. Reads the quarantines beside the log directories.
+    """Add findings to the shelf about things that do not belong together, and set its `several_clusters` and
+    `several_topics`. Reads the quarantines beside the log directories. The findings are about:
+
+    * volumes of several clusters
+    * two copies on one broker
+    * copies with different topic ids, because the topic was created again
+    * interrupted recoveries
     """
     clusters: dict[str, str] = {}
     standing = [copy.log_dir for copies in shelf.copies.values() for copy in copies if copy.log_dir is not None]

@@ -272,7 +272,7 @@ def _looked(
 ) -> tuple[DirectoryHealth, ...]:
     """Read the wanted partitions once. Return one health for each unreadable path, then for each log directory, then
     for each wanted partition that was passed by its own path. A log directory that has partitions, but none of the
-    wanted ones, is omitted, unless `is_again` is set or something unreadable in it may be selected.
+    wanted ones, is omitted. It is kept if `is_again` is set, or something unreadable in it may be selected.
 
     `jobs` processes read at a time, and `on_read` is called with the number of bytes read. Checks of a whole directory
     are made only if `select` is `ALL`.

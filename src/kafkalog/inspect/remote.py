@@ -75,9 +75,9 @@ def inspect_remote(
     files and the ends of local logs, but no logs of remote segments.
 
     A directory or log that cannot be listed is left out, with a finding. Raises `UsageError` if there is neither a path
-    nor a tier, for a path without a log directory, or if the tier cannot be opened with these options. Raises
-    `StorageError` if the tier, or another file that is needed, cannot be read. A remote object without a readable size
-    is a finding.
+    nor a tier, or a path without a log directory. Raises it also if the tier cannot be opened with these options.
+    Raises `StorageError` if the tier, or another file that is needed, cannot be read. A remote object without a
+    readable size is a finding.
 
     * `paths`: log directories, of one broker or of several; without any, only the listing is used
     * `remote`: the URI or path of the tier, or the tier; without it nothing is listed
@@ -182,7 +182,7 @@ class _Looking:
 
     def _epochs(self, key: Key, local: Mapping[str, LocalPart]) -> Sequence[LeaderEpoch]:
         """Return the leader epochs of the local copy with the largest end offset. If it has none, and the log has
-        events, return the epochs stored with the last segment in the tier's listing, which reads an object of the tier.
+        events, return the epochs stored with the last segment in the tier's listing. This reads an object of the tier.
         Return an empty result if neither is known, or if the object cannot be read.
         """
         known = max(local.values(), key=lambda each: each.end, default=None)

@@ -255,10 +255,10 @@ def _limit(values: Mapping[str, str], what: str) -> int:
 
 
 def _cached(partition: RemotePartition) -> Iterator[Finding]:
-    """Yield a finding for each offset or time index in a broker's cache (`RemoteIndexCache`) that belongs to a readable
-    remote segment and has a wrong size: not a whole number of entries, or another size than in the remote tier. An
-    index is skipped if its size in the tier is not a whole number of entries, because another finding says that. Only
-    file sizes are examined. Raises `StorageError` if a file cannot be examined.
+    """Yield a finding for each offset or time index in a broker's cache (`RemoteIndexCache`) that has a wrong size and
+    belongs to a readable remote segment. A size is wrong if it is not a whole number of entries, or another one than in
+    the remote tier. An index is skipped if its size in the tier is not a whole number of entries, because another
+    finding says that. Only file sizes are examined. Raises `StorageError` if a file cannot be examined.
     """
     for directory in partition.local:
         for row in partition.rows:

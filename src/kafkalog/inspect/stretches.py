@@ -224,9 +224,9 @@ class _Drawing:
 
     def ended(self, unreadable: str | None) -> tuple[SegmentMap, bool]:
         """Return the finished map, and whether consumers stop before the next segment. They do if the rest of this
-        segment could not be read, at damage in it other than a torn or zero-filled end, and if they stop before this
-        segment already. `unreadable` is the I/O error if the rest could not be read, else None. If there are more than
-        `_MOST` stretches, neighbors are joined.
+        segment could not be read, or if it has damage other than a torn or zero-filled end. They do also if they stop
+        before this segment already. `unreadable` is the I/O error if the rest could not be read, else None. If there
+        are more than `_MOST` stretches, neighbors are joined.
         """
         findings = self.findings
         size = self.segment.size

@@ -123,9 +123,9 @@ class Timeline(Struct, kw_only=True):
         )
 
     def _window(self) -> tuple[int, int]:
-        """Return the numbers of the first and the last bucket to show (inclusive). Buckets at both ends are left out if
-        they have at most 0.1 % of all bytes together, and if less than a quarter of the range then remains. Otherwise
-        all buckets are shown. There must be at least one bucket.
+        """Return the numbers of the first and the last bucket to show (inclusive). Buckets at both ends that have at
+        most 0.1 % of all bytes together are left out. If a quarter of the range or more would then remain, all buckets
+        are shown. There must be at least one bucket.
         """
         numbers = sorted(self._buckets)
         sizes = {number: sum(size for _records, size in self._buckets[number].values()) for number in numbers}

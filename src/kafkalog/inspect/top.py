@@ -22,12 +22,12 @@ def top(
     threads: Count = 1,
 ) -> TopGroups:
     """Group the records of partitions, and return the largest groups. Reads only. Reading of a partition ends at
-    damage, with a finding, and with `read_committed` at an open transaction, which the result names; a directory that
-    cannot be read is left out, with a finding.
+    damage, with a finding. With `read_committed` it also ends at an open transaction, which the result names. A
+    directory that cannot be read is left out, with a finding.
 
-    Raises `UsageError` for a path without Kafka data, if a package is missing, if a chosen partition is in several
-    directories and `replica` does not choose one, or if everything selected is excluded. Raises `UnknownName` for a
-    topic or partition that does not exist. Raises `StorageError` for I/O.
+    Raises `UsageError` for a path without Kafka data, if a package is missing, or if everything selected is excluded.
+    Raises it also if a chosen partition is in several directories and `replica` does not choose one. Raises
+    `UnknownName` for a topic or partition that does not exist. Raises `StorageError` for I/O.
 
     * `question`: how to group; may be left out for the bytes of each topic
     * `paths`: log directories, partition directories or segments

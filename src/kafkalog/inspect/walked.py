@@ -76,9 +76,12 @@ class _Gallery:
         self.segments = self.not_sound = 0
 
     def add(self, partition: PartitionFacts, maps: Sequence[SegmentMap], not_sound: int) -> None:
-        """Count a partition's segments; `not_sound` of them are not sound. Keep some of `maps` for drawing: at most
-        `MOST_DAMAGED` segments that are not sound for each `worst` kind, at most `MOST_CLEAN` sound segments in
-        partitions that also have others, and at most `MOST_CLEAN` in partitions with only sound ones.
+        """Count a partition's segments; `not_sound` of them are not sound. Keep some of `maps` for drawing, at most so
+        many of all partitions together:
+
+        * `MOST_DAMAGED` segments that are not sound, for each `worst` kind
+        * `MOST_CLEAN` sound segments in partitions that also have others
+        * `MOST_CLEAN` segments in partitions with only sound ones
         """
         self.not_sound += not_sound
         self.segments += partition.segments

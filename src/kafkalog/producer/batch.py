@@ -76,8 +76,8 @@ class OpenBatch:
     def add(self, waiting: Waiting) -> int | None:
         """Append a record and return its encoded size in bytes.
 
-        If the batch is full or the record does not fit, the record is not added, the batch accepts no further records,
-        and None is returned.
+        If the batch is full or the record does not fit, return None. The record is not added then, and the batch
+        accepts no further records.
         """
         delta = waiting.record.timestamp - self.waiting[0].record.timestamp
         size = record_size(waiting.content, len(self.waiting), delta)

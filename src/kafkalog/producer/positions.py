@@ -71,7 +71,7 @@ class Positions:
         `assign`. Partitions that disappeared keep their offset but are not read.
 
         Raises `StorageError` if a directory cannot be listed or the end of a new log cannot be read. Raises
-        `UsageError` for a path without Kafka data or a partition in several directories, and `UsageError` or
+        `UsageError` for a path without Kafka data or a partition in several directories. Raises `UsageError` or
         `OffsetOutOfRangeError` if a new partition has no usable committed offset and `reset` is None. If it raises, no
         new partition is kept.
         """

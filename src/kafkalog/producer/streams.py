@@ -127,9 +127,9 @@ def open_streams(
 
     Each partition is in one stream. The largest partitions are assigned first, each to the stream with the fewest bytes
     so far; within a stream partitions are ordered by directory name. If no topic is selected, all streams are empty. No
-    log is read until a stream is iterated. Raises `UsageError` for a count below 1, more than one of `topics`,
-    `whitelist` and `blacklist`, `topics` that is a string or mapping, an invalid expression, or an unknown
-    `isolation_level`.
+    log is read until a stream is iterated. Raises `UsageError` for a count below 1, an invalid expression, an unknown
+    `isolation_level`, or `topics` that is a string or mapping. Raises it also for more than one of `topics`,
+    `whitelist` and `blacklist`.
 
     * `log_dir`: from `open_log_dir`
     * `topics`: names of topics (`Consumer` takes a number of streams for each)
@@ -156,9 +156,9 @@ def open_streams(
 
 
 def balanced(partitions: Iterable[Partition], count: int) -> list[list[Partition]]:
-    """Divide partitions into `count` lists of about the same number of bytes. The largest partition comes first; each
-    is added to the list with the fewest bytes so far, and if several have the same number of bytes, to the one with the
-    fewest partitions. Lists may be empty.
+    """Divide partitions into `count` lists of about the same number of bytes. The largest partition comes first. Each
+    is added to the list with the fewest bytes so far; of several such lists, to the one with the fewest partitions.
+    Lists may be empty.
     """
     shares: list[list[Partition]] = [[] for _ in range(count)]
     sizes = [0] * count

@@ -110,12 +110,12 @@ def plan_replay(request: Replay | PathLike, *paths: PathLike, jobs: Count = 1) -
     is checked, in `jobs` processes; nothing is changed.
 
     If `request` is a path, it is the first of `paths` and all options have their defaults. Topics of Kafka itself
-    (`__...`) are not replayed. Damage at which consumers stop, and directories that cannot be read and are left out,
-    are in the plan and raise nothing; damage of indexes is not in it. Raises `UsageError` for paths without Kafka data
-    or topics of a user, a selected internal topic, two topics with one name in the target, an invalid name, or if
-    everything selected is excluded. Raises `UnknownName` for a topic or partition that does not exist. Raises
-    `ReplicaError` if a partition is in several directories and no replica is chosen. Raises `StorageError` for other
-    I/O.
+    (`__...`) are not replayed. Damage at which consumers stop is in the plan and raises nothing; damage of indexes is
+    not in it. Directories that cannot be read are left out, with a finding in the plan. Raises `UsageError` for paths
+    without Kafka data or topics of a user, for a selected internal topic, or if everything selected is excluded. Raises
+    it also for an invalid name, and for two topics with one name in the target. Raises `UnknownName` for a topic or
+    partition that does not exist. Raises `ReplicaError` if a partition is in several directories and no replica is
+    chosen. Raises `StorageError` for other I/O.
     """
     options, paths = (request, paths) if isinstance(request, Replay) else (Replay(), (request, *paths))
     given = tuple(str(os.fspath(path)) for path in paths)

@@ -94,8 +94,8 @@ def _expired(old: Mapping[str, str], partitions: Iterable[Partition], now: int) 
     partitions. Return 0 if the cleanup policy (`delete` if missing) does not contain `delete`, or the retention time is
     unlimited.
 
-    In each partition these are the offsets before the first record that is not older than `retention.ms`, or all
-    offsets if there is no such record. A missing or invalid `retention.ms` means a week. Damaged batches are skipped.
+    In each partition these are the offsets before the first record that is not older than `retention.ms`. If there is
+    no such record, all offsets count. A missing or invalid `retention.ms` means a week. Damaged batches are skipped.
     Raises `StorageError` if a file cannot be read.
     """
     if "delete" not in _policies(old):

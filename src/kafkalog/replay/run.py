@@ -77,14 +77,15 @@ def replay(
     check: Callable[[], None] = lambda: None,
 ) -> ReplayResult:
     """Write records into a live cluster; a killed replay of the same identity is continued where it stopped. Return
-    what was written: the number of records and bytes, topics created, group offsets committed, group offsets left out
-    because the target has different ones, and the offset map of each partition, from its start.
+    what was written: the number of records and bytes, topics created, and the offset map of each partition, from its
+    start. The result also has the group offsets that were committed, and those left out because the target has
+    different ones.
 
     * `request`: which records, and how; a path is the first of `paths`, and then all options have their defaults
     * `target`: `HOST:PORT` of one of the cluster's brokers
-    * `map_path`: Parquet file for the offset maps, see `write_parquet`, by default `replay-ID.parquet` in the current
-      directory; a new file, or the map of this replay, which is replaced if there is more to replay. A journal is kept
-      beside it until the replay has finished
+    * `map_path`: Parquet file for the offset maps, see `write_parquet`; by default `replay-ID.parquet` in the current
+      directory. It must not exist, or be the map of this replay, which is replaced if there is more to replay. A
+      journal is kept beside it until the replay has finished
     * `plan`: the result of `plan_replay` for the same request and paths; by default it is planned now, with `jobs`
       processes
     * `on_bytes`: called with the size in bytes of each batch, or run of batches, that was read
@@ -92,11 +93,12 @@ def replay(
 
     Creates missing topics and a topic for the progress, writes in transactions, and commits the offsets of groups that
     have none in the target. If a finished replay has nothing new, only missing group offsets are committed, and `maps`
-    and `left` of the result are empty. Raises `RecoveryRefused` if records would be lost (`ReplayPlan.refuse`), if the
-    target's topics have records of others or too few partitions, or if another process continues this replay. Raises
-    `ClusterError` if the cluster fails. Raises `FormatError` if a transaction is aborted five times, and `UsageError`
-    and `StorageError` as `plan_replay`, `read_parquet` and `write_parquet` do. Raises `UsageError` also if `map_path`
-    or its journal belongs to another replay, or if confluent-kafka is not installed or refuses the settings.
+    and `left` of the result are empty. Raises `RecoveryRefused` if records would be lost (`ReplayPlan.refuse`), or if
+    another process continues this replay. Raises it also if the target's topics have records of others or too few
+    partitions. Raises `ClusterError` if the cluster fails. Raises `FormatError` if a transaction is aborted five times,
+    and `UsageError` and `StorageError` as `plan_replay`, `read_parquet` and `write_parquet` do. Raises `UsageError`
+    also if `map_path` or its journal belongs to another replay, or if confluent-kafka is not installed or refuses the
+    settings.
     """
     options = request if isinstance(request, Replay) else Replay()
     plan = plan or plan_replay(request, *paths, jobs=jobs)
@@ -194,8 +196,8 @@ class _Replay:
     def _take_over_map(self, progress: Mapping[tuple[str, int], int], journal: Journal) -> None:
         """Copy the offset map of a finished replay (a Parquet file) to the journal, so that the replay can be
         continued. Each partition becomes one transaction. `progress` has the next source offset by (target topic,
-        partition). A partition is skipped if it has no progress, or if its progress is not beyond its log start offset
-        or is already in the journal.
+        partition). A partition is skipped if it has no progress, or none beyond its log start offset. It is skipped
+        also if its progress is already in the journal.
 
         Raises `UsageError` if the file is not a map of a replay. Raises `StorageError` if it cannot be read or the
         journal cannot be written.

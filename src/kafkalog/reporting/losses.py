@@ -158,8 +158,8 @@ def _for_good(facts: ReportFacts, planned: Planned) -> dict[str, Measured]:
 
 def _is_lost_by(runs: Sequence[RunInfo], name: str, ranges: Sequence[LostRange]) -> bool:
     """Whether each of these ranges of a partition lies within one that an execution has lost; True for no ranges. A
-    range without an end counts if it begins in a lost range or at the offset after it, because it is unknown what the
-    log had there.
+    range without an end counts if it begins in a lost range or at the offset after it: what the log had there is
+    unknown.
     """
     lost = [lost_range for run in runs for lost_range in _of_run(run).get(name, Measured()).lost]
 

@@ -20,9 +20,12 @@ _MOST_PATHS = 20
 
 
 def header_section(facts: ReportFacts, verdict: ReportVerdict) -> Markup:
-    """Return the top of the page as HTML: the verdict with its exit code, the summary, the table of losses (if there
-    are any), the counts of examined directories, topics, partitions, segments, bytes and records, and facts such as
-    times and the first `_MOST_PATHS` paths.
+    """Return the top of the page as HTML, in this order:
+
+    * the verdict with its exit code, and the summary
+    * the table of losses, if there are any
+    * the counts of examined directories, topics, partitions, segments, bytes and records
+    * facts such as times and the first `_MOST_PATHS` paths
     """
     examined = facts.examined
     times = [partition for partition in examined.partitions if partition.first_timestamp is not None]

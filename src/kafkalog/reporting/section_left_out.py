@@ -10,8 +10,8 @@ __all__ = ["left_out_section"]
 
 
 def left_out_section(facts: ReportFacts) -> Section:
-    """Return the collapsed section "How to read this": the limits of the page and of checksums, a line if records were
-    not decoded, and one line for each path that could not be examined.
+    """Return the collapsed section "How to read this" about the limits of the page and of checksums. It has a line if
+    records were not decoded, and one line for each path that could not be examined.
     """
     lines = [
         "Everything was read and nothing was changed. What a running broker writes meanwhile may look torn.",

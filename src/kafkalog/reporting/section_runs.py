@@ -29,7 +29,7 @@ def _lost(run: RunInfo) -> str:
 
 def runs_section(facts: ReportFacts) -> Section | None:
     """Return the section about earlier recoveries; None if there are none. It shows the newest `_MOST` executions of
-    each log directory, oldest first, each with the command that reverses it or the reason why it cannot be reversed.
+    each log directory, oldest first. Each has the command that reverses it, or the reason why it cannot be reversed.
     """
     if not facts.runs:
         return None

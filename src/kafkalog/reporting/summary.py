@@ -74,10 +74,10 @@ def _nodes(facts: ReportFacts) -> list[NodeStart]:
 
 
 def _losses(facts: ReportFacts) -> Iterator[tuple[str, str]]:
-    """Yield (name, sentence) pairs about losses, in this order: beside the logs, by recoveries that are declined, by
-    each recommended way, by these ways in total if there are several, by a simple start of Kafka, and by earlier
-    recoveries. What loses nothing is omitted. If there is none of the first three kinds, one pair in their place says
-    that nothing is lost, or that the loss is unknown.
+    """Yield (name, sentence) pairs about losses. First come losses beside the logs, by recoveries that are declined,
+    and by each recommended way, then these ways in total if there are several. Losses by a simple start of Kafka and by
+    earlier recoveries follow. What loses nothing is omitted. If there is none of the first three kinds, one pair in
+    their place says that nothing is lost, or that the loss is unknown.
     """
     told = [(planned, way, lost_for_good(facts, planned)) for planned in facts.planned
             if (way := recommended_of(planned)) is not None]

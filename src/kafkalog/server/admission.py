@@ -59,8 +59,8 @@ class Admission:
         for a message. The new client itself is not counted here.
 
         If the limit is reached, one connection is closed: an idle connection of this address or of an address with more
-        connections. If there is none, it is the oldest connection of the address with the most connections, if that is
-        another address and has more than half of the limit. If authentication is required, an unauthenticated
+        connections. If there is none, the address with the most connections loses its oldest one. This happens only if
+        it is another address and has more than half of the limit. If authentication is required, an unauthenticated
         connection is closed instead of these, even below the limit once a quarter of the limit is unauthenticated.
         """
         with self._lock:

@@ -159,8 +159,8 @@ class Server:
         thread. A request that this server does not support, such as a write, is answered with an error code.
 
         Raises `CrowdedError` if too many requests wait for a thread. Raises `RequestError`, which closes the
-        connection, for a request before a required authentication, for a Produce request with `acks=0`, and for a
-        `SaslHandshake` of version 0 that would otherwise be accepted.
+        connection, for a request before a required authentication. Raises it also for a Produce request with `acks=0`,
+        and for a `SaslHandshake` of version 0 that would otherwise be accepted.
         """
         self._sasl.admit(request, connection)
         served = SERVED.get(request.api.name)
@@ -187,7 +187,7 @@ class Server:
         without its size field.
 
         Polling the promise raises `RequestError`, which closes the connection, if the request cannot be parsed or
-        answered, the client is not authenticated but must be, or two minutes have passed.
+        answered. It is raised also after two minutes, and if the client is not authenticated but must be.
         """
 
         def answer(request: Request) -> Answer:

@@ -54,7 +54,8 @@ class Committed(Struct, frozen=True, kw_only=True):
 
     def between(self, offset: int, upper: int) -> list[AbortedTransaction]:
         """Return the aborted transactions that a consumer needs for a fetch of offsets from `offset` up to `upper`
-        (exclusive), in the order of their markers (`UnifiedLog.collectAbortedTransactions`). Empty if there are none.
+        (exclusive). They are in the order of their markers (`UnifiedLog.collectAbortedTransactions`); empty if there
+        are none.
         """
         aborted_transactions = []
         for aborted_transaction in self.aborted[bisect_left(self.markers, offset) :]:
@@ -87,8 +88,9 @@ class CommittedWalk:
         return None; the next call continues. Damaged batches are skipped. The caller must hold `lock`.
 
         If `log_end` is below the offset reached before, reading starts over. When `log_end` is reached for the first
-        time, and the snapshots and transaction indexes beside the log show transactions that the batches do not show,
-        it starts over with these, and None is returned. Raises `StorageError` if a file cannot be read.
+        time, the snapshots and transaction indexes beside the log are compared. If they show transactions that the
+        batches do not show, reading starts over with these, and None is returned. Raises `StorageError` if a file
+        cannot be read.
         """
         if log_end < self._next:
             self._begin(None)

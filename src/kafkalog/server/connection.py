@@ -128,7 +128,7 @@ class Connection:
     def read(self) -> bytes | None:
         """Receive available data without blocking, and return the next request without its size field. Return None if
         the request is not complete yet. Return None also if a large request must wait for memory; `is_starved` is then
-        set. Reserves memory for a large request, adds 1 to `requests` for each complete one, and sets `progress` to the
+        set. Reserves memory for a large request, and adds 1 to `requests` for each complete one. Sets `progress` to the
         current time when a request begins or gets its memory.
 
         Raises `ConnectionClosedError` if the client closed the connection, if the socket fails, or if the size is not

@@ -103,8 +103,8 @@ class ServedLog:
 
     def update(self, partition: Partition) -> bool:
         """Use a new listing of the partition; return whether it differs in segments, log start or leader epochs. If it
-        does not, nothing changes. If it does, bounds that were known are determined again, and cached facts about files
-        that were replaced, became shorter or have the same size but other bytes are dropped. Raises `StorageError` if
+        does not, nothing changes. If it does, bounds that were known are determined again. Cached facts about a file
+        are dropped if it was replaced, became shorter or has the same size but other bytes. Raises `StorageError` if
         the bounds or files cannot be read; the new listing is used even then.
         """
         with self._lock:
@@ -436,8 +436,8 @@ class ServedLog:
 
     def _end(self, log: OpenLog, segment: Segment, first: Place, target: int) -> tuple[int, int | None]:
         """Return the position after the last whole batch that ends at or before the position `target`, and the offset
-        after that batch (None if unknown); at least the end of the batch `first`. If the offset index does not help,
-        not all headers up to `target` are read, and the result is that of an earlier batch.
+        after that batch (None if unknown). The result is at least the end of the batch `first`. If the offset index
+        does not help, not all headers up to `target` are read, and the result is that of an earlier batch.
         """
         if first.end >= target:
             return first.end, first.last_offset + 1
@@ -476,7 +476,8 @@ class ServedLog:
     ) -> tuple[int, int | None]:
         """Return the position at which the valid part of a file range ends, and the offset after that part. The range
         begins at the batch `first` and ends at position `end`. The valid part ends before the first batch that is
-        invalid, incomplete or of an unknown magic, or whose transaction is undecided because of damage (`committed`).
+        invalid, incomplete or of an unknown magic. It also ends before a batch whose transaction is undecided because
+        of damage (`committed`).
 
         If the whole range is valid, the result is `end` and `next_offset`. If not even the first batch is valid, the
         offset is None. Ranges that were found valid are remembered. Raises `StorageError` if the log cannot be read.

@@ -100,8 +100,8 @@ def export(
     Kafka's own topics are skipped unless they are named. Raises `UsageError` for a request that makes no sense or paths
     without partitions to export. Raises `UnknownName` for a topic that does not exist. Raises `FormatError` if a
     table's positions, manifest or metadata are damaged, and `StorageError`. Raises `RecoveryRefused` if a table does
-    not belong to a log, another writer is active, a recovery is unfinished, or records would be missing and
-    `accept_loss` is not set. Records that were committed before an error stay in the tables.
+    not belong to a log, another writer is active, or a recovery is unfinished. Raises it also if records would be
+    missing and `accept_loss` is not set. Records that were committed before an error stay in the tables.
     """
     names, replica, schemas = [os.fspath(path) for path in paths], request.replica, request.schemas
     root = os.path.abspath(os.fspath(target))

@@ -254,8 +254,8 @@ def _with_date(schema: pa.Schema, settings: TableSettings) -> pa.Schema:
 
 
 def _counted(plan: dict[int, Any], file: DataFile, ids: Mapping[str, int]) -> dict[int, Any]:
-    """Return a copy of `plan`, the kinds of statistics by field id, without statistics of columns that have none in one
-    of the file's row groups, for example because all texts there are long.
+    """Return a copy of `plan`, the kinds of statistics by field id. A column without statistics in one of the file's
+    row groups gets none. An example is a column whose texts there are all long.
     """
     metadata = file.metadata[0]
     columns = [

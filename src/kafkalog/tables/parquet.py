@@ -113,9 +113,9 @@ class ParquetTable:
         return {partition: stored[partition] for partition in partitions if partition in stored}
 
     def prepare(self, schema: pa.Schema, settings: TableSettings) -> pa.Schema:
-        """Create and lock the folder if it is missing, remove the files of an interrupted round, and return the schema
-        of the table with the new columns. Existing files are not changed, so they lack new columns. `settings` are used
-        for a table without any.
+        """Lock the folder unless this table has its lock already, and create it if it is missing. Remove the files of
+        an interrupted round, and return the schema of the table with the new columns. Existing files are not changed,
+        so they lack new columns. `settings` are used for a table without any.
 
         Raises `UsageError` if the columns cannot be combined. Raises `RecoveryRefused` if there are data files that
         neither the manifest names nor an interrupted round has left. Raises `StorageError` if a file cannot be created

@@ -63,8 +63,8 @@ class Span(Struct, frozen=True, kw_only=True):
 
 
 def require_same_topic(recorded: str | None, partition: Partition, *, is_new: bool) -> None:
-    """Raise `RecoveryRefused` if the partition has another topic id than `recorded`, which is the id of the table or,
-    with `is_new`, of the topic's first partition. If either id is unknown, nothing is raised.
+    """Raise `RecoveryRefused` if the partition has another topic id than `recorded`. This is the id of the table or,
+    with `is_new`, of another partition of the topic. If either id is unknown, nothing is raised.
     """
     topic_id = None if partition.metadata is None else partition.metadata.topic_id
     if recorded and topic_id and recorded != topic_id:
@@ -91,13 +91,13 @@ def span_of(
     upper bound, or with read_committed at the first open transaction, whichever comes first. They begin at `known`, the
     table's position. If the table has no records of the partition (None), the lower bounds apply instead.
 
-    If the reason for None is damage (which may hide the end of a transaction), or a log that ends before the table, a
-    finding is added to `findings`. With `masked`, the last record in the table is compared by time and sizes only.
+    If the reason for None is damage, or a log that ends before the table, a finding is added to `findings`. Damage may
+    hide the end of a transaction. With `masked`, the last record in the table is compared by time and sizes only.
 
-    Raises `RecoveryRefused` if records in the table were replaced in the log, if records to add were deleted since, or
-    if a segment of them is missing, also at the beginning of the log. With `accept_loss`, deleted or missing records
-    raise nothing: the span begins after the deleted ones, or includes the gap. Raises `StorageError` if a file cannot
-    be read.
+    Raises `RecoveryRefused` if records in the table were replaced in the log. Raises it also if records to add were
+    deleted since, or a segment of them is missing, even at the beginning of the log. With `accept_loss`, deleted or
+    missing records raise nothing: the span begins after the deleted ones, or includes the gap. Raises `StorageError` if
+    a file cannot be read.
     """
     log_end = partition.log_end_offset()
     if known is None:

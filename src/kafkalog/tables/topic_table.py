@@ -44,9 +44,9 @@ class TableSettings(Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of_properties(cls, properties: Mapping[str, str | None], path: str) -> TableSettings:
-        """Return the settings in table properties; `path` is only for messages. Raises `UsageError` if the table was
-        not created by an export of this version, if a setting other than the topic id is missing, or if the masks are
-        invalid.
+        """Return the settings in table properties; `path` is only for messages. Raises `UsageError` if an export of
+        this version did not create the table. Raises it also if the masks are invalid, or a setting other than the
+        topic id is missing.
         """
         if properties.get(f"{_PREFIX}version") != VERSION:
             raise UsageError(f"{path} is not a table that an export of this version made; nothing is added to it")

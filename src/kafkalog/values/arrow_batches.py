@@ -34,9 +34,9 @@ _LENGTH = 9
 def batch_decoder(schema: Any, references: Mapping[str, tuple[Any, str]], type: pa.DataType) -> BatchDecoder | None:
     """Return a decoder that decodes a whole column of values of one Avro schema to the Arrow type `type`.
 
-    None if the package pyruhvro is missing, or if the schema is not a record (with at least one field) of types that
-    pyruhvro decodes as this library does. `schema` is parsed JSON; `references` maps full names to definitions and
-    their namespaces.
+    Return None if the package pyruhvro is missing. Return None also unless the schema is a record, with at least one
+    field, of types that pyruhvro decodes as this library does. `schema` is parsed JSON; `references` maps full names to
+    definitions and their namespaces.
     """
     try:
         import pyruhvro
@@ -67,9 +67,9 @@ def _record(schema: Any, namespace: str, references: Mapping[str, tuple[Any, str
 
 def _part(schema: Any, namespace: str, references: Mapping[str, tuple[Any, str]], seen: set[str]) -> Any:
     """Convert a part of a schema for pyruhvro: references are replaced by their definitions, and int by long. The full
-    names of its types are added to `seen`. Return None if pyruhvro cannot decode the part as this library does, for
-    example bytes, a fixed type, a union other than null and one type, a logical type that is not in `_LOGICAL`, a name
-    that occurs twice, or a missing reference.
+    names of its types are added to `seen`. Return None if pyruhvro cannot decode the part as this library does.
+    Examples are bytes, a fixed type, a union other than null and one type, and a logical type that is not in
+    `_LOGICAL`. A missing reference or a name that occurs twice gives None too.
     """
     if isinstance(schema, str):
         if schema in _PLAIN:

@@ -101,9 +101,9 @@ class ColumnDecoder:
     @staticmethod
     def _texts(column: pa.Array) -> Decoded | None:
         """Decode a column of plain text in one call; nulls stay, and there are no schemas and no problems. Return None
-        if the column has fewer than `TOGETHER` values, or if a value is not UTF-8, begins like a JSON object or array,
-        or has control characters other than tab, line feed and carriage return. The caller then decodes the values one
-        by one.
+        if the column has fewer than `TOGETHER` values, or if a value is not UTF-8 or begins like a JSON object or
+        array. Return None also if a value has control characters other than tab, line feed and carriage return. After
+        None the caller decodes the values one by one.
         """
         try:
             texts = column.cast(pa.string())

@@ -225,8 +225,8 @@ class AvroDecoder:
     def decode(self, payload: bytes, path: bytes = b"") -> object:
         """Decode a payload to a JSON value, or with `typed` or `raw` to a value for Arrow. `path` is ignored.
 
-        Raises `UndecodableError` if the payload is too large, is nested too deeply, does not fit the schema, has too
-        many values for its bytes, or has more bytes than the schema describes.
+        Raises `UndecodableError` if the payload is too large, is nested too deeply, or has too many values for its
+        bytes. Raises it also if the payload does not fit the schema, or has more bytes than the schema describes.
         """
         if len(payload) > LARGEST_PAYLOAD:
             raise UndecodableError(f"it is larger than {LARGEST_PAYLOAD} bytes")

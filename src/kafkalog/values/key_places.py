@@ -42,9 +42,9 @@ class KeyPlaces(Struct, frozen=True):
         cluster's metadata in `inventory`. The first 100 records of each partition are read, up to damage, and their
         keys compared with the rule.
 
-        Raises `UsageError` for an unknown partitioner, if the number of partitions is unknown or not above a
-        partition's number, or if a key is in another partition than the partitioner chooses. Raises `StorageError` if a
-        file cannot be read.
+        Raises `UsageError` for an unknown partitioner, or if a key is in another partition than the partitioner
+        chooses. Raises it also if the number of partitions is unknown or not above a partition's number. Raises
+        `StorageError` if a file cannot be read.
         """
         known = {} if count is not None else cluster_facts(inventory).topics
         counts: dict[str | None, int] = {}

@@ -41,9 +41,9 @@ def masked_column(column: pa.Array, names: frozenset[str]) -> pa.Array:
 
 
 def masked_texts(column: pa.Array, names: frozenset[str]) -> tuple[pa.Array, list[int]]:
-    """Return a column of JSON texts with the fields of these names masked, and the numbers of the rows that look like
-    JSON but are not an object or array that can be parsed, in ascending order; these rows become null. Null and plain
-    text are unchanged, and without names all texts are.
+    """Return a column of JSON texts with the fields of these names masked, and the numbers of the lost rows in
+    ascending order. A row is lost, and becomes null, if it looks like JSON but is not an object or array that can be
+    parsed. Null and plain text are unchanged, and without names all texts are.
     """
     texts: list[object] = []
     lost = []

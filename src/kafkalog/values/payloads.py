@@ -54,8 +54,8 @@ def framed(data: bytes, headers: Iterable[Header], part: str) -> Framed | None:
     """Return the frame of a key or value (`part`): its payload, and the id or GUID of its schema. None if it has none.
 
     The first header that names the schema is used; without one, Confluent's wire format (byte 0, id of 4 bytes). Raises
-    `UndecodableError` if the header is invalid, or if there is no header and the data begins with byte 0 but is shorter
-    than a frame.
+    `UndecodableError` if the header is invalid. Without a header, raises it if the data begins with byte 0 but is
+    shorter than a frame.
     """
     name = HEADERS[part]
     for header in headers:

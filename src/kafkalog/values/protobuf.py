@@ -129,9 +129,9 @@ class ProtobufDecoder:
         has the fields of that version.
 
         With `values_as_text` a google.protobuf.Value becomes JSON text. Then its null differs from a missing value, and
-        a number in it from a text of digits. Raises `UndecodableError` if the payload is too large or nested too
-        deeply, its indexes name no message, it does not fit the schema, has unknown fields, or cannot be read as the
-        later version.
+        a number in it from a text of digits. Raises `UndecodableError` if the payload is too large, is nested too
+        deeply or has unknown fields. Raises it also if the indexes name no message, or if the payload does not fit the
+        schema or the later version.
         """
         if len(payload) > LARGEST_PAYLOAD:
             raise UndecodableError(f"it is larger than {LARGEST_PAYLOAD} bytes")
@@ -163,8 +163,8 @@ class ProtobufDecoder:
         """Parse `payload`, the bytes of `message`, as a message of the class `later`, by field numbers; fields that
         this class lacks are dropped.
 
-        Raises `UndecodableError` if the types of fields are not compatible, if a required field is missing, or if the
-        bytes or a value of a field do not fit. Pairs of classes that are compatible are cached.
+        Raises `UndecodableError` if the types of fields are not compatible or a required field is missing. Raises it
+        also if the bytes or a value of a field do not fit. Pairs of classes that are compatible are cached.
         """
         if (message.DESCRIPTOR, later.DESCRIPTOR) not in self._fits:
             self._fits[message.DESCRIPTOR, later.DESCRIPTOR] = check_later(message.DESCRIPTOR, later.DESCRIPTOR)
@@ -272,8 +272,8 @@ def _prepare(message: Any, name: str) -> None:
     """Remove the extensions from the declaration of a message and of its nested messages, in place. `name` is its full
     name.
 
-    Raises `UndecodableError` for field names that hide attributes of Python's messages, and for a message that has the
-    name of one of Google's types but other fields.
+    Raises `UndecodableError` for field names that hide attributes of Python's messages. Raises it also for a message
+    that has the name of one of Google's types but other fields.
     """
     del message.extension[:]
     if any(field.name in _RESERVED for field in message.field):

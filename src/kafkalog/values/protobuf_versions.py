@@ -30,9 +30,9 @@ def check_later(older: Any, later: Any) -> set[tuple[str, str]]:
     """Return the pairs (name in `older`, name in `later`) of all fields whose names differ; inner messages are
     included. A field that only one of the two has is accepted: a reader of `later` ignores it, or gets its default.
 
-    Raises `UndecodableError` if a field of both, also in inner messages, is no longer repeated, or if its type in
-    `later` does not read the bytes of its type in `older` as the same value. Values are not considered: bytes may
-    become a string, and an int32 or an enum may become an enum that lacks some numbers.
+    Raises `UndecodableError` if a field of both is no longer repeated, also in inner messages. Raises it also if the
+    type in `later` does not read the bytes of the type in `older` as the same value. Values are not considered: bytes
+    may become a string, and an int32 or an enum may become an enum that lacks some numbers.
     """
     renamed: set[tuple[str, str]] = set()
     seen: set[tuple[str, str]] = set()

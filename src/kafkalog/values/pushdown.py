@@ -51,8 +51,8 @@ class Reach(Struct, frozen=True):
 
     def only_values(self, name: str) -> list[bytes] | None:
         """Return all values of the binary column `name` with which a row can pass the filter, in ascending order; empty
-        if no row passes. Return None if there is no filter, if its text has too many candidates, or if the values
-        cannot be determined, for example because null or a range of values passes.
+        if no row passes. Return None if there is no filter, or if its text has too many candidates. Return None also if
+        the values cannot be determined, for example because null or a range of values passes.
 
         The text of a filter shows bytes as hexadecimal digits. All such texts are tried as values, and Arrow decides
         whether any value between them passes.

@@ -38,7 +38,7 @@ def resolver(
     writer: Any, writers: Names, reader: Any, readers: Names, masks: frozenset[str] = frozenset()
 ) -> Resolve:
     """Return the function that converts a raw value of the writer's schema (`AvroDecoder` with `raw`) to a value of the
-    reader's schema, in the form that Arrow accepts.
+    reader's schema. The result has the form that Arrow accepts.
 
     Both schemas are parsed JSON; `writers` and `readers` map full names to definitions and namespaces. A field whose
     name in the writer's schema is in `masks`, but which has another name in the reader's, is hidden. The function
@@ -80,8 +80,8 @@ class _Pair:
     def resolve(self, writer: Type, reader: Type) -> Resolve:
         """Return the function that converts values of type `writer` to type `reader`. If Avro does not resolve these
         types, return `_REFUSAL`, a function that raises `UndecodableError` when it is called. If only a branch of the
-        writer's union, or items or values of a container, are not resolved, the function raises this error for such
-        values. Each call counts one pair of types; raises `UndecodableError` after `_MOST_PAIRS` pairs.
+        writer's union, or the items or values of a container, cannot be resolved, the function raises this error for
+        such values. Each call counts one pair of types; raises `UndecodableError` after `_MOST_PAIRS` pairs.
         """
         self._left -= 1
         if self._left < 0:
@@ -235,10 +235,10 @@ class _Pair:
         return True
 
     def _are_equivalent(self, writer: Type, reader: Type) -> bool:
-        """Return whether two types are equivalent as in `WriterUnion.unionEquiv`. They must have the same kind, the
-        same short name (named types), the same symbols, size or field names in the same order, and equivalent inner
-        types. Two unions must have equivalent branches in the same order; each branch is then read as the branch with
-        the same number.
+        """Return whether two types are equivalent as in `WriterUnion.unionEquiv`. They must have the same kind and
+        equivalent inner types; named types must have the same short name. Symbols, size, and field names with their
+        order must be equal. Two unions must have equivalent branches in the same order; each branch is then read as the
+        branch with the same number.
         """
         if writer.kind != reader.kind:
             return False

@@ -98,8 +98,8 @@ def _text(fields: Mapping[str, Any], name: str) -> str:
 def parse_record(key: bytes | None, value: bytes | None, offset: int, timestamp: int) -> SchemaRecord:
     """Parse key and value (None: a tombstone) of a record of `_schemas`; `timestamp` is in ms since 1970.
 
-    Raises `ValueError`, with the reason as its text, if the key is missing, a field of it is missing or wrong, or key
-    or value is not a JSON object. Unknown key types are accepted.
+    Raises `ValueError`, with the reason as its text, if key or value is not a JSON object, or the key is missing. A
+    missing or wrong field of the key raises it too. Unknown key types are accepted.
     """
     if key is None:
         raise _Invalid("it has no key")

@@ -61,9 +61,9 @@ def read_schemas(
 
     `as_of` (ms since 1970) and `at_offset` select the state at a time or before an offset of `_schemas`; `replica`
     chooses a directory if two have the topic. Reading stops at damage. Damage and invalid records are in
-    `SchemaRegistry.findings`. Raises `UsageError` if there is no path or no registry, if two directories have the topic
-    and `replica` chooses none, or if an earlier state of a file or folder is requested. Raises `FormatError` for an
-    invalid file of lines. Raises `StorageError` if a file cannot be read.
+    `SchemaRegistry.findings`. Raises `UsageError` if there is no path or no registry, or if an earlier state of a file
+    or folder is requested. Raises it also if two directories have the topic and `replica` chooses none. Raises
+    `FormatError` for an invalid file of lines. Raises `StorageError` if a file cannot be read.
     """
     names = [os.fspath(path) for path in paths]
     refuse_no_path(names)
@@ -90,9 +90,8 @@ def read_schema_log(paths: Sequence[str], until: Until | None = None, replica: s
 
 def find_schemas(paths: Sequence[str], replica: str | None = None) -> SchemaRegistry:
     """Return the registry in the log directories `paths`. If none of them has `_schemas`, the first partition 0 of it
-    that exists in their parent directories, or one level above these, is read; so a partition or segment is read with
-    the schemas of its log directory. Return an empty registry if there is none. `replica` chooses a directory if two
-    have the topic.
+    in their parent directories, or one level above, is read. So a partition or segment is read with the schemas of its
+    log directory. Return an empty registry if there is none. `replica` chooses a directory if two have the topic.
 
     Directories that cannot be read are skipped. Raises `UsageError` for a path without Kafka data, or if two
     directories have the topic and `replica` chooses none. Raises `StorageError` if its log cannot be read.

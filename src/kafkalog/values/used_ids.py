@@ -30,7 +30,7 @@ class UsedId(Struct, kw_only=True):
 
 
 def used_ids(partition: Partition, findings: list[Finding]) -> Iterator[UsedId]:
-    """Read a partition up to the first damage, and then yield each id in Confluent's wire format with its number of
+    """Read a partition up to the first damage. Then yield each id in Confluent's wire format with its number of
     records, in the order of first use. An id that both keys and values use is yielded twice, once for each. At most
     `MOST_IDS` results are yielded; further ids are ignored.
 
@@ -54,10 +54,10 @@ def used_ids(partition: Partition, findings: list[Finding]) -> Iterator[UsedId]:
 
 
 def find_unknown_ids(registry: SchemaRegistry, partitions: Iterable[Partition]) -> Iterator[Finding]:
-    """Yield a finding for each schema id that records of a partition use and the registry does not have, with the
-    number of records that use it. Keys and values have separate findings. Each partition is read up to its first
-    damage, and at most `MOST_IDS` ids are counted in it. After each partition, the reader's findings
-    about it are yielded too. Raises `StorageError` if a file cannot be read.
+    """Yield a finding for each schema id that records of a partition use and the registry does not have. It has the
+    number of records that use the id. Keys and values have separate findings. Each partition is read up to its first
+    damage, and at most `MOST_IDS` ids are counted in it. After each partition, the reader's findings about it are
+    yielded too. Raises `StorageError` if a file cannot be read.
     """
     for partition in partitions:
         findings: list[Finding] = []

@@ -88,8 +88,8 @@ def plan_again(paths: Sequence[str], given: Given) -> str:
 def commands_for(way: RecoveryWay, plan: PlannedFor, given: Given = NOTHING_GIVEN) -> list[str]:
     """Return the command lines that carry out a way of recovery, in order; empty if no kafkalog command does. Each
     repeats the options in `given`. A way that is applied to one partition at a time has one line for each of its
-    partitions. After these come the lines of the recovery of the rest, if it or the plan changes other partitions,
-    because a start may need those changes.
+    partitions. The lines of the recovery of the rest come after these, if it or the plan changes other partitions. A
+    start may need those changes.
     """
     if way.rest is not None:
         of_partition = [

@@ -17,8 +17,8 @@ def finding_lines(
     findings: Iterable[Finding], *, every: bool = False
 ) -> Iterator[tuple[str, list[Finding]]]:
     """Yield sentences about findings, each with the findings that it is about. More than three findings with the same
-    code, severity and detail get one sentence at the place of the first, with their number and the first three places.
-    All others get a sentence each, in their order. With `every`, each finding gets its own.
+    code, severity and detail get one sentence, at the place of the first. It has their number and the first three
+    places. All others get a sentence each, in their order. With `every`, each finding gets its own.
     """
     findings, alike = list(findings), dict[tuple[str, str, str], list[Finding]]()
     for finding in findings:

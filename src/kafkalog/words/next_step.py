@@ -402,11 +402,11 @@ def _own_step(command: str, best: RecoveryWay | None, *, drops: bool) -> NextSte
 
 
 def of_all_together(plans: Sequence[Outlined], given: Given) -> Given:
-    """Return a copy of `given` with the directories of all plans (`together`), if one command can cover them all: the
-    plans that recommend commands must all recommend the same single one, apart from its directory and the option
-    --full, which then is among the words for all. Otherwise return `given` itself; also with fewer than two plans, if a
-    copy is worked on, and if a plan is refused, limited to partitions or sets the identity of its directory. May read
-    metadata logs; raises `StorageError` if that fails.
+    """Return a copy of `given` with the directories of all plans (`together`), if one command can cover them all. For
+    this, the plans that recommend commands must all recommend the same single command. Only its directory and the
+    option --full may differ; if one has --full, the words for all have it too. Otherwise return `given` itself. Return
+    it also for fewer than two plans, or if a copy is worked on. Return it also if a plan is refused, is limited to
+    partitions or sets the identity of its directory. May read metadata logs; raises `StorageError` if that fails.
     """
     if len(plans) < 2 or given.original is not None or any(each.refusal or each.identity_in for each in plans):
         return given

@@ -50,8 +50,8 @@ class Mend(NamedTuple):
 
 def mends(start: NodeStart | None, recovered: Iterable[str] = (), words: Sequence[str] = ()) -> Iterator[Mend]:
     """Yield advice, each with a command, on faults of a node's start that `recover` does not repair, such as damaged
-    files of a KRaft quorum; at most one about the metadata log and the quorum. Yields nothing if the node starts, or if
-    that is unknown.
+    files of a KRaft quorum. At most one is about the metadata log and the quorum. Yields nothing if the node starts, or
+    if that is unknown.
 
     `recovered` has the names of the partition directories that the planned recovery includes, `words` the options that
     a command repeats. Reads the metadata log if it may be lost; raises `StorageError` while iterating if that fails.
@@ -123,8 +123,9 @@ def mends(start: NodeStart | None, recovered: Iterable[str] = (), words: Sequenc
 
 
 def _is_log_lost(root: str) -> bool:
-    """Return whether the metadata log in `root` cannot give any metadata without other copies, because it is missing,
-    empty or damaged, or because its directory contains another partition. Raises `StorageError` if it cannot be read.
+    """Return whether the metadata log in `root` cannot give any metadata without other copies. The reason is that it is
+    missing, empty or damaged, or that its directory contains another partition. Raises `StorageError` if it cannot be
+    read.
     """
     from kafkalog.cluster.kraft.quorum_log import read_quorum_log  # few plans need it
     from kafkalog.jobs.quorum.mending import has_lost_all, image_of
@@ -137,8 +138,8 @@ def _is_log_lost(root: str) -> bool:
 
 
 def _without_metadata(start: NodeStart) -> Mend:
-    """Advice on a lost metadata log: it has no records, so that a controller takes it for the log of a new cluster, or
-    the node has no metadata at all (`NodeStart.has_no_metadata`).
+    """Advice on a lost metadata log. If it has no records, a controller takes it for the log of a new cluster. Or the
+    node has no metadata at all (`NodeStart.has_no_metadata`).
     """
     holders = (each for each in start.roots if os.path.isdir(os.path.join(each, CLUSTER_METADATA_DIRECTORY)))
     words = (

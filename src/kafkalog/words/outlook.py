@@ -146,9 +146,9 @@ def copies_to_keep(forecast: BrokerForecast) -> list[str]:
 
 def how_logs_load(by_kafka: Iterable[Measured] = (), *, is_clean: bool) -> str:
     """Return text to follow "would start on it": whether the broker trusts the clean-shutdown marker (`is_clean`) or
-    recovers the logs first. If the start drops records that can still be read, according to the losses `by_kafka` of
-    the partitions, the text has all lost records and the number of these. With the marker, the number of records that
-    readers skip follows, if it is not 0.
+    recovers the logs first. `by_kafka` has the losses of the partitions. If records that can still be read are among
+    them, the text says how many records are lost, and how many of these can still be read. With the marker, the number
+    of records that readers skip follows, if it is not 0.
     """
     how = ", trusting the clean-shutdown marker" if is_clean else ", after its own recovery"
     lost = total(by_kafka)
@@ -209,11 +209,17 @@ def _note(outlooks: Sequence[Outlook]) -> str | None:
     """Return the text before the commands of the first screen; empty if there is no note. Return None if each directory
     needs its own note (`_notes`), because several have commands of different kinds.
 
-    It is a single note if the directories with commands all have the same ones, or all put in copies, or all have the
-    command of a plan or way; if the only commands name all directories; if no directory has a command and all notes are
-    equal; or if the plans are about to be carried out. Otherwise it is the note of the only directory with commands, or
-    if none has any, the first note that says more than that nothing is to be done, or the first note. If there are
-    several directories, such a note begins with the directory's name and counts the other notes.
+    It is a single note in these cases:
+
+    * the directories with commands all have the same ones, or all put in copies
+    * they all have the command of a plan or way, with the same sentences before it
+    * only one directory has commands, and these name all directories
+    * no directory has a command, and all notes are equal
+    * the plans are about to be carried out
+
+    Otherwise it is the note of the only directory with commands. If none has any, it is the first note that says more
+    than that nothing is to be done, or else the first note. If there are several directories, such a note begins with
+    the directory's name and counts the other notes.
     """
     typed = [outlook for outlook in outlooks if outlook.step.commands]
     if len(typed) > 1 and len({tuple(outlook.step.commands) for outlook in typed}) == 1:  # one command, for all of them
@@ -244,10 +250,10 @@ def _note(outlooks: Sequence[Outlook]) -> str | None:
 
 
 def _notes(outlooks: Sequence[Outlook], commands: Sequence[str]) -> dict[int, str]:
-    """Return the notes of the directories that have commands (at least one), each with the directory's name, by the
-    position of its first command in `commands`, which has the commands of all of them. If directories have the same
-    first command, only the note of the first is returned. The last note also counts the directories that have a note
-    and no command.
+    """Return the notes of the directories that have commands, each after the directory's name; at least one must have
+    some. The key is the position of the directory's first command in `commands`, which has all commands. If directories
+    have the same first command, only the note of the first is returned. The last note also counts the directories that
+    have a note and no command.
     """
     typed = [outlook for outlook in outlooks if outlook.step.commands]
     notes: dict[int, str] = {}
@@ -270,9 +276,9 @@ def _is_next(outlooks: Sequence[Outlook]) -> bool:
 
 def _note_of_all(outlooks: Sequence[Outlook]) -> str:
     """Return the note before a command that all directories have. If the step of one says more than a recommended way,
-    such as that no recovery carries it out, the note has the text of each directory, once if they are equal. Else, if
-    each recommends a way, the note names these ways and says what they lose in all directories. Otherwise it only says
-    to type the command, and that losses are below.
+    the note has the text of each directory, once if they are equal. An example is that no recovery carries it out.
+    Else, if each recommends a way, the note names these ways and says what they lose in all directories. Otherwise it
+    only says to type the command, and that losses are below.
     """
     before, ways = "".join(dict.fromkeys(outlook.step.before for outlook in outlooks)), _ways(outlooks)
     if any(outlook.step.kind is StepKind.OTHER for outlook in outlooks):
@@ -319,11 +325,11 @@ def _consequences_by_broker(outlooks: Sequence[Outlook]) -> list[str]:
 
 
 def consequence_sentences(consequences: Iterable[LossConsequence]) -> list[str]:
-    """Return the details of consequences so that each kind is shown early, because a screen has room for few: first one
-    of each kind, then the second of each, and so on. The first kinds are log start offsets beyond the end of a log,
-    copies that have more, transactions, and consumer groups. Details about consumer groups that differ only in the
-    partition of a topic are one sentence, and so are details about transactions that differ only in the partition and
-    the offset; such a sentence names the first few of them.
+    """Return the details of consequences so that each kind is shown early, because a screen has room for few. First
+    comes one of each kind, then the second of each, and so on. The first kinds are log start offsets beyond the end of
+    a log, copies that have more, transactions, and consumer groups. Details about consumer groups that differ only in
+    the partition of a topic are one sentence. So are details about transactions that differ only in the partition and
+    the offset. Such a sentence names the first few of them.
     """
     first_kinds = (
         "wrong_log_start", "copy_has_more", "later_marker", "transaction_stays_open", "groups_beyond_end",
@@ -356,10 +362,14 @@ def consequence_sentences(consequences: Iterable[LossConsequence]) -> list[str]:
 
 def _outside(outlooks: Sequence[Outlook], *, loses: bool) -> tuple[str, str]:
     """Return advice to look first at a place that may have the lost records, and the word that joins it to the rest of
-    the note; both empty if there is no such place. The first kind that exists is named: segments with each other's
-    names, a wrong entry in the checkpoint of log start offsets, a `-future` copy, a compressed segment, a file outside
-    the logs with sound batches. If the plan loses nothing (`loses` is False), only segments with each other's names are
-    considered.
+    the note. Both are empty if there is no such place. If the plan loses nothing (`loses` is False), only segments with
+    each other's names are considered. The first kind that exists is named:
+
+    * segments with each other's names
+    * a wrong entry in the checkpoint of log start offsets
+    * a `-future` copy
+    * a compressed segment
+    * a file outside the logs with sound batches
     """
     misnamed = [each for outlook in outlooks for each in outlook.findings if each.code is FindingCode.SEGMENT_MISNAMED]
     if misnamed:
@@ -444,8 +454,8 @@ def _deleted_logs(outlook: Outlook, lost: Mapping[str, int]) -> tuple[str, ...]:
 def _out_of_service(outlooks: Sequence[Outlook], *, are_alone: bool) -> str:
     """Return a sentence about the partitions that no client reaches after a start or after the plan, or that are served
     empty. If there are none, return a sentence that says so, or that names the partitions in which consumers stop
-    before the end. This second sentence is empty if the start is unknown, if no directory has a forecast, and with
-    `are_alone`, which says that other directories of the broker could not be planned.
+    before the end. This second sentence is empty if the start is unknown, or if no directory has a forecast. It is
+    empty also with `are_alone`: other directories of the broker could not be planned.
     """
     nodes = _nodes(outlooks)
     down = len({(outlook.forecast.node or outlook.root, name) for outlook in outlooks
@@ -486,9 +496,9 @@ def _nodes(outlooks: Iterable[Outlook]) -> list[NodeStart]:
 
 
 def not_given_sentence(nodes: Iterable[NodeStart]) -> str:
-    """Return a sentence about the log directories that brokers have registered and that were not given, with the
-    partitions that are assigned to them and those of which no other broker has all records; empty if all were given.
-    Brokers whose start is said to miss a log directory are left out.
+    """Return a sentence about the log directories that brokers have registered and that were not given. It counts the
+    partitions assigned to them, and names those of which no other broker has all records. Brokers whose start is said
+    to miss a log directory are left out. Return an empty text if nothing remains.
     """
     parts = []
     for node in nodes:
@@ -808,10 +818,10 @@ def losses_of(outlook: Outlook, where: str | None = None) -> Iterator[Loss]:
 
 
 def looks_in_quarantine(outlook: Outlook, kept_in: str) -> Iterator[str]:
-    """Yield a sentence for each of the first `_SHOWN` partitions of `partitions_that_lose`, with the command that shows
-    its first damaged batch in which records can be decoded. The command names the file that has the batch now: in
-    `kept_in`, the directory of the execution, or the log if it has not changed. A partition without such a batch among
-    its first `_NAMED` damaged batches is skipped. Reads these batches again.
+    """Yield a sentence for each of the first `_SHOWN` partitions of `partitions_that_lose`. It has the command that
+    shows the partition's first damaged batch in which records can be decoded. The command names the file that has the
+    batch now: in `kept_in`, the directory of the execution, or the log if it has not changed. A partition without such
+    a batch among its first `_NAMED` damaged batches is skipped. Reads these batches again.
     """
     damages = _damages(outlook)
     for name in list(partitions_that_lose(outlook.choice))[:_SHOWN]:

@@ -295,9 +295,12 @@ class _Pass:
         numbers. Changes this object's tree, and appends to the offsets for the cleaner's checkpoint.
 
         If the cleaner fails as a broker's would, the reason is in the result's `problem`, and retention deletes
-        nothing. Raises `_LeftAloneError` if the partition is damaged, was interrupted in a compaction, lacks its topic
-        id in a KRaft cluster, would be changed by a start, or would make a broker fail; the tree is undefined then.
-        Raises `StorageError` if a file cannot be read.
+        nothing. Raises `StorageError` if a file cannot be read. Raises `_LeftAloneError` in these cases; the tree is
+        undefined then:
+
+        * the partition is damaged, or was interrupted in a compaction
+        * it lacks its topic id in a KRaft cluster
+        * a start would change it, or it would make a broker fail
         """
         before = self._logs()
         self._refuse_damage()

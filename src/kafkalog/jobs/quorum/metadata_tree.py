@@ -104,12 +104,12 @@ def make_metadata(
     """Build the files of the new metadata directory: the donor's log with `records` appended, and `quorum-state`.
     Return the files by name, the end offset before and after the append, and the batch's bytes. Writes nothing on disk.
 
-    `found` is the survey of the donor's directory, `log` its metadata log, `state` the content of `quorum-state`. A
-    torn end of the log is cut off, damaged or impossible snapshots are left out, and a log that ends before its newest
-    snapshot is dropped, as by a start. The log is also truncated to the offset at which the metadata was started over,
-    if `wanted` asks for that. The records become one control batch with leader epoch `epoch`; without records nothing
-    is appended, and the batch is empty. Raises `RecoveryRefused` if the log cannot be loaded or a start would change
-    the result, `StorageError` if a file cannot be read.
+    `found` is the survey of the donor's directory, `log` its metadata log, `state` the content of `quorum-state`. As by
+    a start, a torn end of the log is cut off, and a log that ends before its newest snapshot is dropped. Damaged or
+    impossible snapshots are left out if something replaces them (`broken_snapshots`). The log is also truncated to the
+    offset at which the metadata was started over, if `wanted` asks for that. The records become one control batch with
+    leader epoch `epoch`; without records nothing is appended, and the batch is empty. Raises `RecoveryRefused` if the
+    log cannot be loaded or a start would change the result, `StorageError` if a file cannot be read.
     """
     rules = settled(Recovery(cluster_metadata=True, topics=NO_FACTS, at=wanted.now_ms), ())
     tree = found.tree()

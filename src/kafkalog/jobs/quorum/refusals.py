@@ -142,9 +142,9 @@ def _refuse_same_identity(targets: Sequence[QuorumLog]) -> None:
 
 
 def _refuse_strangers(nodes: Sequence[int | None], wanted: QuorumRecovery) -> None:
-    """Raise `RecoveryRefused` if an option names a node that will not be in the quorum (endpoints, properties), or if
-    the requested voters are not exactly its nodes. `nodes` are the ids of the given directories' nodes; a node that is
-    made from a broker's copy belongs to the quorum too.
+    """Raise `RecoveryRefused` if endpoints or properties name a node that will not be in the quorum, or if the
+    requested voters are not exactly its nodes. `nodes` are the ids of the given directories' nodes; a node that is made
+    from a broker's copy belongs to the quorum too.
     """
     members = {*nodes, *(() if wanted.node is None else (wanted.node,))}
     if wanted.voters is not None and set(wanted.voters) != members:
@@ -223,7 +223,7 @@ def needless(
     quorum: Quorum, targets: Sequence[QuorumLog], voters: Sequence[VoterNode], wanted: QuorumRecovery
 ) -> str | None:
     """Return a sentence if nothing has to be done, else None. Nothing has to be done if all voters are given, undamaged
-    and up to date, with the same voter set, and the request changes neither voters nor endpoints. In the way `TOGETHER`
+    and up to date, with the same voter set. The request must change neither voters nor endpoints. In the way `TOGETHER`
     without endpoints, a majority of the voters is enough. Any endpoint for static voters counts as a change.
 
     Always None for a new controller, for a change to dynamic voters, and if a recovery has written the voter set and no
@@ -363,8 +363,8 @@ def refuse_damage(best: QuorumLog, wanted: QuorumRecovery, image: MetadataImage)
 
 
 def refuse_no_files(logs: Sequence[QuorumLog]) -> None:
-    """Raise `RecoveryRefused` if a dangling link or a directory is in place of a segment's log file, so that the
-    content of the segment is missing.
+    """Raise `RecoveryRefused` if a dangling link or a directory is in place of a segment's log file. The content of the
+    segment is missing then.
     """
     for finding in (finding for log in logs for finding in log.findings):
         if finding.code is FindingCode.FOREIGN_FILE and finding.severity is Severity.ERROR:

@@ -95,8 +95,8 @@ def rebuild_remote_metadata(
 
     Only parts of a segment's objects are read: epochs, index entries and a few batch headers. If the tier's layout does
     not describe the segment and an index has no usable last entry, all batch headers of its log are read. Raises
-    `UsageError` if `target` is not new or empty, or is in the tier or a log directory, or if the request's topic id is
-    invalid. Raises `StorageError` if the tier cannot be listed or `target` cannot be written, and what was written so
+    `UsageError` if the request's topic id is invalid, or if `target` is not new or empty, or is in the tier or a log
+    directory. Raises `StorageError` if the tier cannot be listed or `target` cannot be written, and what was written so
     far stays.
 
     * `request`: the topic's partitions and id, and what the events say of their writer and time

@@ -58,13 +58,13 @@ class BroughtBack(Struct, frozen=True, kw_only=True):
 def bring_back(root: str, tier: RemoteTier, select: Selection = ALL, *, keep_remote: bool = False) -> list[BroughtBack]:
     """Write missing and damaged segments of the tiered logs into a log directory that no other process uses. The old
     files of these segments, except producer snapshots, are removed. Return the logs that were written, sorted by topic
-    and partition. A log without local files is restored if the cluster's metadata places it on this broker, or if the
-    metadata or the broker's id is unknown. With `keep_remote` such a log gets no segments and begins, empty, after its
-    remote part.
+    and partition. A log without local files is restored if the cluster's metadata places it on this broker. It is
+    restored also if the metadata or the broker's id is unknown. With `keep_remote` such a log gets no segments and
+    begins, empty, after its remote part.
 
     If anything was written, the clean-shutdown marker is removed, and new logs get entries in the log-start checkpoint;
-    neither is done after an error. Raises `StorageError` if an object cannot be read or differs from the copied
-    segment, or if a file cannot be read or written; a log is incomplete then.
+    neither is done after an error. Raises `StorageError` if a file cannot be read or written, or an object cannot be
+    read or differs from the copied segment. A log may be incomplete then.
     """
     facts = read_topic_facts([root])
     both = BothTiers(root, tier, facts.tiering.remote)
@@ -139,10 +139,10 @@ def _begin_after(fs: FileSystem, both: BothTiers, key: Key) -> BroughtBack:
 
 def _wanted(copied: list[RemoteStretch], partition: Partition | None) -> Iterator[RemoteStretch]:
     """Yield the remote stretches (offset ranges of a segment) that must be written locally, in order. They are
-    stretches below the first local segment, whole segments that are damaged or shorter locally, and segments that begin
-    where the local log ends or has a gap. Each ends before the next local segment. `copied` are the remote stretches in
-    order; all are yielded if the partition has no local segments. Reads the local segments; raises `StorageError` if
-    that fails.
+    stretches below the first local segment, and whole segments that are damaged or shorter locally. Others are segments
+    that begin where the local log ends or has a gap. Each stretch ends before the next local segment. `copied` are the
+    remote stretches in order; all are yielded if the partition has no local segments. Reads the local segments; raises
+    `StorageError` if that fails.
     """
     if partition is None or not partition.segments:
         yield from copied

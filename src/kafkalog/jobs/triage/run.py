@@ -110,16 +110,16 @@ def triage(
     """Predict the elections after a whole cluster was stopped at one moment; change nothing.
 
     `paths` are log directories of all brokers and controllers, or their parents, or ZooKeeper's data directory. A
-    directory that is missing, cannot be read, or has no data of Kafka, is reported as a finding, and its broker is
-    assumed to stay down. `start_order` names brokers in the order in which they will be started: controllers run alone
-    until all old sessions have ended, and then each broker is started when the previous one is up. Without it brokers
-    and controllers start in any order. `config` are settings of the controllers and brokers.
+    directory that is missing, cannot be read, or has no data of Kafka, is reported as a finding. Its broker is assumed
+    to stay down. `start_order` names brokers in the order in which they will be started. Controllers run alone until
+    all old sessions have ended; then each broker is started when the previous one is up. Without it brokers and
+    controllers start in any order. `config` are settings of the controllers and brokers.
 
-    Raises `UsageError` if none of the paths exists, for files and partition directories, if none has the metadata that
-    names the replicas, for unknown or repeated brokers, for an invalid setting, and if everything selected is excluded.
-    Raises `UnknownName` for a topic or partition that does not exist. Raises `RecoveryRefused` for a directory that a
-    broker has open, for directories of several clusters, for two that cannot be of one broker, and for metadata without
-    topics and brokers. Raises `StorageError` if the metadata cannot be read.
+    Raises `UsageError` for files and partition directories, if none of the paths exists, or if none has the metadata
+    that names the replicas. Raises it also for unknown or repeated brokers, for an invalid setting, and if everything
+    selected is excluded. Raises `UnknownName` for a topic or partition that does not exist. Raises `RecoveryRefused`
+    for a directory that a broker has open, and for metadata without topics and brokers. Raises it also for directories
+    of several clusters, and for two that cannot be of one broker. Raises `StorageError` if the metadata cannot be read.
 
     * `paths`: directories of all brokers and controllers
     * `select`: the topic-partitions to judge; all of them without it
@@ -190,8 +190,8 @@ def triage(
 
 
 def _removed_by_start(disks: Mapping[int, BrokerDisks], keys: Collection[Key]) -> Iterator[str]:
-    """Yield a sentence for each partition of `keys` and broker that is up, if the broker's start removes deleted
-    segments that reach or pass the end of every log here.
+    """Yield a sentence for each broker that is up and partition of `keys` whose deleted segments the broker's start
+    removes. These must reach or pass the end of every log here.
     """
     for disk in disks.values():
         for key, deleted in disk.deleted.items():
@@ -397,8 +397,8 @@ def _without_disks(memory: Memory, disks: Mapping[int, BrokerDisks]) -> list[Fin
 def _logs_of(key: Key, known: KnownReplicas, disks: Mapping[int, BrokerDisks]) -> dict[int, ReplicaLog]:
     """Return the log of each replica by broker id; replicas whose broker is not in `disks` are omitted.
 
-    A replica without a log, or with the log of another topic of the same name, gets an empty one if its broker is up
-    and all its directories are here and online; otherwise it is omitted.
+    The log of another topic of the same name does not count. A replica without a log gets an empty one if its broker is
+    up and all the broker's directories are here and online; otherwise it is omitted.
     """
     logs = {}
     for node in known.replicas:
@@ -460,8 +460,8 @@ def _scored(
     memory: Memory,
     disks: Mapping[int, BrokerDisks],
 ) -> list[tuple[int, int, int, tuple[int, ...]]]:
-    """Return a tuple for each order of starts, in the order of `orders`. It has the number of offsets that may be lost
-    (the sum of each partition's largest loss), and the number of partitions that may not get a best leader or are
+    """Return a tuple for each order of starts, in the order of `orders`. The first number is of offsets that may be
+    lost, the sum of each partition's largest loss. The second is of partitions that may not get a best leader or are
     better merged. Then follow the order's number, counted from `first`, and the order.
     """
     scored = []

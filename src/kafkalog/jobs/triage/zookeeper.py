@@ -215,9 +215,9 @@ def _read(paths: Sequence[str], findings: list[Finding]) -> list[_Server]:
 
 
 def _servers(paths: Sequence[str], failed: list[StorageError | UsageError]) -> list[ZooKeeperDirectory]:
-    """Return an opened server for each path. If exactly one of them has only transaction logs (dataLogDir) and exactly
-    one has only snapshots (dataDir), these two are opened together as one server, which comes last. What cannot be
-    opened is left out, and its error is appended to `failed`.
+    """Return an opened server for each path. If exactly one has only transaction logs (dataLogDir) and exactly one has
+    only snapshots (dataDir), these two are opened together. This one server comes last. What cannot be opened is left
+    out, and its error is appended to `failed`.
     """
     servers = []
     for path in paths:

@@ -36,8 +36,8 @@ def deleted(
     the path of each directory that cannot be read and the error; the others are still examined. Raises `UsageError` for
     a path that does not exist, or has no executions and is not a log directory or a partition directory in one. Raises
     `RecoveryRefused` for a pointer file that kafkalog did not write. Raises `StorageError` if the log directory or a
-    quarantine cannot be listed or the log-start checkpoint cannot be read, and without `on_unreadable` also if one
-    directory cannot be read.
+    quarantine cannot be listed, or the log-start checkpoint cannot be read. Without `on_unreadable` it is raised also
+    if one directory cannot be read.
 
     * `path`: the log directory, or a partition directory in it, which stands for it
     * `topic`: name of the deleted topic; None: all
@@ -66,9 +66,10 @@ def deleted(
 
 
 def _beside_live(remains: Remains, roots: Sequence[str]) -> Remains:
-    """If another log directory of the broker has the partition with data of its own, return a copy of `remains` that is
-    marked as not restorable. Otherwise, or if it is a live log's deleted segments or not restorable anyway, return it
-    unchanged. `roots` are the broker's log directories. Raises `StorageError` if a directory cannot be listed.
+    """Return a copy of `remains` that is marked as not restorable, if another log directory of the broker has the
+    partition with data of its own. Otherwise, or if it is a live log's deleted segments or not restorable anyway,
+    return it unchanged. `roots` are the broker's log directories. Raises `StorageError` if a directory cannot be
+    listed.
     """
     name = f"{remains.topic}-{remains.partition}"
     is_put_back = remains.why_not is None and remains.kind is not RemainsKind.SEGMENTS

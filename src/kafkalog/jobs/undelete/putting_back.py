@@ -292,14 +292,16 @@ class _Making:
     # -- the cluster -------------------------------------------------------------------------------------------------
 
     def topic_id(self, remains: Remains, target: str) -> str | None:
-        """Return the topic id that the restored directory `target` gets; None if unknown. The first known one of these
-        is used: the requested id, the id in the cluster's metadata, the id in the empty directory at its place, and the
-        deleted data's own. May add to `notes`. If the cluster does not know the requested id, adds `target` to
+        """Return the topic id that the restored directory `target` gets; None if unknown. The requested id is used, or
+        else the id in the cluster's metadata. If both are unknown, it is the id in the empty directory at its place, or
+        else the deleted data's own. May add to `notes`. If the cluster does not know the requested id, adds `target` to
         `strays`.
 
-        Raises `RecoveryRefused` in three cases in which a broker would rename the directory to `-stray`: the cluster's
-        id of the topic is not the requested one, the cluster does not know the topic and no id is requested, or it
-        places the partition on other brokers.
+        Raises `RecoveryRefused` in three cases in which a broker would rename the directory to `-stray`:
+
+        * the cluster's id of the topic is not the requested one
+        * the cluster does not know the topic, and no id is requested
+        * the cluster places the partition on other brokers
         """
         topic = target.rpartition("-")[0]
         known = self.facts.topic_ids.get(topic)
@@ -359,8 +361,8 @@ class _Making:
 
     def finish(self) -> UndeletePlan:
         """Recover the tree in mode safe, and return the plan with its actions and notes. Also writes the checkpoints
-        into the tree. Raises `RecoveryRefused` if the recovery is refused, would remove restored records or leave a
-        partition without a topic id, or if the actions are not safe.
+        into the tree. Raises `RecoveryRefused` if the recovery is refused or the actions are not safe. Raises it also
+        if restored records would be removed, or a partition would have no topic id.
         """
         self.points.write(self.tree)
         request = Recovery(config=self.wanted.config, at=self.wanted.at, full=True, topics=self.facts)

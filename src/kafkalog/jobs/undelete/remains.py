@@ -168,9 +168,9 @@ class Remains(Struct, frozen=True, kw_only=True):
 def each_place(
     stack: ExitStack, path: PathLike, quarantine: PathLike | None, on_unreadable: OnUnreadable | None = None
 ) -> Iterator[tuple[Survey, str | None]]:
-    """Yield (survey, None) for the log directory, then (survey of its kept files, execution id) for each finished or
-    superseded execution that keeps files, oldest first. An execution is one run of kafkalog that changed the directory.
-    `quarantine` is the directory of executions, if it is not the usual one. `stack` closes the surveys.
+    """Yield (survey, None) for the log directory. Then yield (survey of its kept files, execution id) for each finished
+    or superseded execution that keeps files, oldest first. An execution is one run of kafkalog that changed the
+    directory. `quarantine` is the directory of executions, if it is not the usual one. `stack` closes the surveys.
 
     The log directory is the one that `root_of_runs` returns for `path`. Raises the errors of `root_of_runs`, and
     `StorageError` if the log directory, a quarantine or an execution's files cannot be read. If `on_unreadable` is

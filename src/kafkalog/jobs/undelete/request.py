@@ -63,9 +63,9 @@ class Undelete(msgspec.Struct, frozen=True, kw_only=True):
         check_fields(self)
 
     def checked(self) -> Self:
-        """Return the request itself, unchanged. Raises `UsageError` for a `topic` that no directory can be named after,
-        an `as_topic` that is not a valid topic name, or an impossible topic id. `topic` may break the rules for names,
-        as the topics of old brokers may.
+        """Return the request itself, unchanged. Raises `UsageError` for an invalid `as_topic`, an impossible topic id,
+        or a `topic` that no directory can be named after. `topic` may break the rules for names, as the topics of old
+        brokers may.
         """
         if "/" in self.topic or "\0" in self.topic or not self.topic:
             raise UsageError(f"{self.topic!r} is not the name of a topic: no directory is named after it")

@@ -63,8 +63,8 @@ def undelete_into(request: Undelete, *paths: PathLike, target: PathLike) -> Take
 
     Raises `UsageError` if `target` cannot be used, a path is of another kind than `paths` allows, or a name, topic id
     or setting is impossible. Raises `StorageError` if nothing can be read or `target` cannot be written. Raises
-    `RecoveryRefused` if nothing usable is found, if a partition was deleted several times or on several brokers and the
-    request chooses none, or for a pointer file that kafkalog did not write.
+    `RecoveryRefused` if nothing usable is found, or for a pointer file that kafkalog did not write. Raises it also if a
+    partition was deleted several times or on several brokers and the request chooses none.
 
     * `request`: which topic is written, and under which name
     * `paths`: log directories, their parents, or partition directories, which stand for their log directories

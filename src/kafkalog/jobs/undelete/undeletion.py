@@ -44,12 +44,15 @@ def undelete(
     topic's id is taken from the metadata log, which may be in any directory of the broker. `undo` reverses the
     restoration.
 
-    Raises `RecoveryRefused` if there is nothing to restore, if a partition was deleted several times and the request
-    chooses none, if a directory is locked, if the place is occupied, if a log is damaged, if the cluster does not know
-    the topic, if an execution was interrupted, or if `expected` no longer fits. Raises `UsageError` for a path of
-    another kind than `paths` allows, an impossible name or topic id, another name for segments of a live partition, or
-    an expected plan of a directory that is not among the paths. Raises `StorageError` if a file cannot be read or
-    written.
+    Raises `UsageError` for a path of another kind than `paths` allows, or an impossible name or topic id. Raises it
+    also for another name for segments of a live partition, or an expected plan of a directory that is not among the
+    paths. Raises `StorageError` if a file cannot be read or written. Raises `RecoveryRefused` in these cases:
+
+    * there is nothing to restore, or the place is occupied
+    * a partition was deleted several times, and the request chooses none
+    * a directory is locked, or an execution was interrupted
+    * a log is damaged, or the cluster does not know the topic
+    * `expected` no longer fits
 
     * `request`: which topic is restored, and under which name
     * `paths`: log directories, their parents, or partition directories, which stand for their log directories
@@ -130,8 +133,8 @@ class _Planning:
             return None
 
     def joined(self, plans: dict[str, UndeletePlan]) -> dict[str, UndeletePlan]:
-        """Return the plans by log directory, in the order of the directories. Empty partitions that are in the way are
-        removed by them: a directory with such a partition is planned again, and `plans` is changed in place. Raises
+        """Return the plans by log directory, in the order of the directories. The plans remove empty partitions that
+        are in the way. A directory with such a partition is planned again, and `plans` is changed in place. Raises
         `RecoveryRefused` if no directory has a plan, or if another directory of the broker holds data of a partition,
         and otherwise as `plan_directory` does.
         """

@@ -43,10 +43,10 @@ def checkpoint_findings(
 def epoch_findings(
     entries: Sequence[LeaderEpoch], log_end_offset: int, known_epoch: int | None, directory: str
 ) -> Iterator[Finding]:
-    """Yield at most one LEADER_EPOCH_MISMATCH finding, about the last entry that begins beyond the log's end but does
-    not prove that the log was longer (`doubtful_epochs`). `entries` are the content of `leader-epoch-checkpoint` in the
-    partition directory `directory`. `known_epoch` is the partition's leader epoch in the metadata, None if that is not
-    known.
+    """Yield at most one LEADER_EPOCH_MISMATCH finding. It is about the last entry that begins beyond the log's end but
+    does not prove that the log was longer (`doubtful_epochs`). `entries` are the content of `leader-epoch-checkpoint`
+    in the partition directory `directory`. `known_epoch` is the partition's leader epoch in the metadata, None if that
+    is not known.
     """
     for entry, reason in doubtful_epochs(entries, known_epoch).items():
         if entry.start_offset > log_end_offset:
@@ -65,8 +65,8 @@ def too_high_end(
     in a batch that ends at `log_end_offset`.
 
     `logs` are base offset and path of the segments, `snapshots` the paths of the producer snapshots. `closed_at` is the
-    recovery point if the directory has a clean-shutdown marker, otherwise None. (A broker that stops flushes each log
-    and then writes its end there, `LogManager.shutdown`.) The headers of the last segment are only read if `closed_at`,
+    recovery point if the directory has a clean-shutdown marker, otherwise None. A broker that stops flushes each log
+    and then writes its end there (`LogManager.shutdown`). The headers of the last segment are only read if `closed_at`,
     or a snapshot above the segment's base offset, is below `log_end_offset`. Raises `StorageError` if they cannot be
     read.
     """

@@ -23,9 +23,9 @@ def log_directory_of(work: str) -> str:
 
 
 def unfinished_commit(log_directory: str) -> str | None:
-    """Return a sentence for the user if a commit of Spark's writer into this log directory has begun and not ended,
-    because it was interrupted or is still running. Return None if there is no such commit. Only the existence of its
-    journal is checked.
+    """Return a sentence for the user if a commit of Spark's writer into this log directory has begun and not ended. It
+    was interrupted or is still running. Return None if there is no such commit. Only the existence of its journal is
+    checked.
     """
     journal = os.path.join(work_directory(log_directory), COMMIT_JOURNAL)
     if not os.path.lexists(journal):

@@ -207,9 +207,9 @@ def existing_log_directory(path: PathLike) -> str:
 
 def is_log_dir(path: PathLike) -> bool:
     """Return whether a directory is an entry of `log.dirs`. The result is True if it contains a file that a broker
-    keeps there, such as `meta.properties` or a checkpoint, or a partition directory with a partition's files. A
-    partition directory that is a link or cannot be listed does not count. Raises `StorageError` if the directory itself
-    cannot be listed.
+    keeps there, such as `meta.properties` or a checkpoint. A partition directory with a partition's files makes it True
+    too. A partition directory that is a link or cannot be listed does not count. Raises `StorageError` if the directory
+    itself cannot be listed.
     """
     entries = scan_directory(path)
     if any(entry.name in READ_BY_A_BROKER and not entry.is_dir(follow_symlinks=False) for entry in entries):
@@ -403,8 +403,8 @@ def open_log_dir(
     """Return the log directory at `path`, with all its partitions listed and sorted by name. Malformed checkpoints and
     foreign files make findings. With `tolerant` a partition or checkpoint that cannot be read is left out, with a
     finding; otherwise it raises `StorageError`. Raises `StorageError` also if `path` itself cannot be listed. Raises
-    `UsageError` if `path` does not exist or is not a log directory, for example if it is a partition directory or holds
-    several log directories.
+    `UsageError` if `path` does not exist or is not a log directory. Examples are a partition directory, and a directory
+    that holds several log directories.
 
     * `limits`: upper bounds for a batch or file (`Limits`)
     * `wants`: function called with each partition's name; if it returns False, the partition is left out and not read
@@ -489,8 +489,8 @@ def log_directory_around(place: str) -> str | None:
 def new_directory(target: PathLike, *, beside: str) -> str:
     """Return the real path of a directory to write to, which must not exist or must be empty; nothing is created.
     `beside` is the real path of the directory from which the new content is read. Raises `UsageError` if the target is
-    a file or a directory that is not empty, or is inside `beside` or inside a log directory that has a file of its
-    own (`log_directory_around`). Raises `StorageError` if the target cannot be listed.
+    a file or a directory that is not empty. Raises it also if the target is inside `beside`, or inside a log directory
+    that has a file of its own (`log_directory_around`). Raises `StorageError` if the target cannot be listed.
     """
     destination = os.path.realpath(target)
     if os.path.lexists(destination) and (not os.path.isdir(destination) or scan_directory(destination)):

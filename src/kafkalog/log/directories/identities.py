@@ -113,9 +113,9 @@ def _topic_ids(log_dir: LogDir) -> Iterator[Finding]:
 
 def are_copies_of_one(log_dirs: Sequence[LogDir]) -> bool:
     """Return whether these are copies of one log directory, such as before and after a change. The result is True if
-    all have the same directory id. It is also True if none has a directory id, the smallest directory has at least two
-    live partitions, and all of these are live in every other one. Return False otherwise, for example for fewer than
-    two directories, or if only some have a directory id.
+    all have the same directory id. If none has one, the smallest directory must have at least two live partitions, and
+    all of these must be live in every other directory. Return False otherwise, for example for fewer than two
+    directories, or if only some have a directory id.
     """
     ids = {None if log_dir.meta_properties is None else log_dir.meta_properties.directory_id for log_dir in log_dirs}
     if len(log_dirs) < 2 or len(ids) > 1:

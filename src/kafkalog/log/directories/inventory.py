@@ -123,9 +123,9 @@ class Inventory(Struct, frozen=True, kw_only=True):
 
     def duplicate_findings(self) -> list[Finding]:
         """Return DUPLICATE_PARTITION findings, one for each copy of a topic-partition that is live in several log
-        directories. It is a WARNING for those of these directories that have the same cluster id and node id, because a
-        broker with both does not start (`LogManager`). It is INFO for replicas on different brokers, for copies of one
-        log directory, and if the brokers are unknown. Raises `StorageError` if a request to an object store fails.
+        directories. It is a WARNING for directories with the same cluster id and node id: a broker with both does not
+        start (`LogManager`). It is INFO for replicas on different brokers, for copies of one log directory, and if the
+        brokers are unknown. Raises `StorageError` if a request to an object store fails.
 
         Two directories of one partition in a single log directory are not reported here, but among the findings of the
         log directory.

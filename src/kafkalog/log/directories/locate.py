@@ -103,8 +103,8 @@ def looking_for_newest(
     partition: Partition, *, through_damage: bool = False, look: Look = first_since
 ) -> Sliced[tuple[OffsetAndTimestamp | None, list[Finding]]]:
     """Generator that yields None after each batch, so that the caller can pause. Its return value is a record and the
-    findings. The record is the first one with the largest timestamp among the records from the log start offset on that
-    can be read, control records included; None if none of them has a timestamp.
+    findings. Records from the log start offset on that can be read are considered, control records too. The result is
+    the first one with the largest timestamp; None if none of them has a timestamp.
 
     `look` searches a batch for the first record with at least a given timestamp. The log's headers are read first, and
     then the batch with the largest timestamp in its header is searched. If it has no such record, the log is read
@@ -144,8 +144,8 @@ def _newest_below(
     batch: RecordBatch, largest: int, start: int, limits: Limits, look: Look, best: OffsetAndTimestamp | None
 ) -> OffsetAndTimestamp | None:
     """Search a batch whose largest timestamp, `largest`, belongs to no record from offset `start` on: that record is
-    below `start` or was removed. Of the records from `start` on, return the first one with their largest timestamp, if
-    this is above the timestamp of `best` (-1 for None); otherwise return `best`.
+    below `start` or was removed. Of the records from `start` on, return the first one with their largest timestamp. If
+    this is not above the timestamp of `best` (-1 for None), return `best`.
     """
     low, high = NO_TIMESTAMP if best is None else best.timestamp, largest
     while high - low > 1:
@@ -203,9 +203,9 @@ def _opened(segment: Segment, kind: FileKind) -> Iterator[tuple[FileSource, File
 
 def index_findings_of_offset(partition: Partition, offset: int) -> list[Finding]:
     """Return findings about the offset index of the segment in which `offset` is or would be. They are about entries
-    that are out of order, a size that is not a multiple of an entry's, and the entry that a broker would use for
-    `offset`. This entry is wrong if no valid batch begins at its position, or if the batch there begins after the
-    entry's offset. Return an empty list if the index is sound or missing, or the log has no segments. Raises
+    that are out of order, and a size that is not a multiple of an entry's. Another is about the entry that a broker
+    would use for `offset`. This entry is wrong if no valid batch begins at its position, or if the batch there begins
+    after the entry's offset. Return an empty list if the index is sound or missing, or the log has no segments. Raises
     `StorageError` if a file cannot be read.
     """
     if not partition.segments:

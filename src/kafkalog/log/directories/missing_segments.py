@@ -24,9 +24,10 @@ def missing_segments(
 
     `bases` are the base offsets of existing segments. The finding names the segment that begins at the first missing
     offset: it is empty, or its first batches are missing. If there is none, it names the segment that begins after the
-    range. Pass ranges of missing first batches only if the topic is known not to be compacted. `is_compacted` says
-    that the log is compacted and that the cleaner has not reached these ranges. A finding says that no other offsets
-    are missing, which shows that the log was not compacted, only if there is one range and a segment 0.
+    range. Pass ranges of missing first batches only if the topic is known not to be compacted. `is_compacted` says that
+    the log is compacted and that the cleaner has not reached these ranges. In both cases the finding says so.
+    Otherwise, if there is one range and a segment 0, it says that no other offsets are missing. This shows that the log
+    was not compacted.
     """
     begun = frozenset(bases)
     has_heads = any(first in begun and last + 1 not in begun for first, last in missing)
@@ -50,8 +51,8 @@ def removed_batches(
     directory: str, missing: Iterable[tuple[int, int]], log_start: int, bases: Iterable[int]
 ) -> Iterator[Finding]:
     """Yield a SEGMENT_MISSING finding of severity INFO for each range of offsets that is missing between two batches of
-    one segment of a topic that is known not to be compacted. A crash does not do this; a recovery with
-    `--mode salvage` does. The arguments are as in `missing_segments`. Ranges below the first segment are ignored.
+    one segment. The topic must be known not to be compacted. A crash does not make such gaps; a recovery with `--mode
+    salvage` does. The arguments are as in `missing_segments`. Ranges below the first segment are ignored.
     """
     there = sorted(bases)
     for first, last in missing:

@@ -12,10 +12,10 @@ __all__ = ["require_outside"]
 
 
 def require_outside(target: str, examined: Sequence[str]) -> None:
-    """Raise `UsageError` if the new file `target` would be inside a log directory, a partition directory, or one of the
-    directories in `examined`, at any depth. Links are followed. Names in `examined` that are not local directories are
-    ignored. A directory that cannot be read counts as neither log directory nor partition. Raises `UsageError` also if
-    the file's directory is not a directory, or the path has a NUL.
+    """Raise `UsageError` if the new file `target` would be inside a log directory, a partition directory or a directory
+    in `examined`, at any depth. Links are followed. Names in `examined` that are not local directories are ignored. A
+    directory that cannot be read counts as neither log directory nor partition. Raises `UsageError` also if the file's
+    directory is not a directory, or the path has a NUL.
     """
     if "\0" in target:
         raise UsageError("a path cannot hold a NUL")

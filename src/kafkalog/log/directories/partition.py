@@ -157,8 +157,8 @@ class Partition:
 
     @property
     def unreadable(self) -> list[Finding]:
-        """Return findings about entries of the directory that could not be read, such as links (UNREADABLE), and about
-        directories and dangling links that have the name of a log (FOREIGN_FILE with severity ERROR).
+        """Return two kinds of findings. UNREADABLE is about entries of the directory that could not be read, such as
+        links. FOREIGN_FILE with severity ERROR is about directories and dangling links that have the name of a log.
         """
         return [
             finding for finding in self.findings
@@ -520,8 +520,8 @@ def read_partition(
 
 def _checkpointed_start(path: str, name: PartitionName, limits: Limits) -> tuple[int | None, Finding | None]:
     """Return the log start offset of a partition from log-start-offset-checkpoint in the parent directory, and a
-    finding if that file is malformed or not a regular file; otherwise None in its place. The offset is None in these
-    cases, and also if the file is missing or has no entry for the partition. Raises `StorageError` if the file cannot
+    finding. The finding is None unless that file is malformed or not a regular file. The offset is None if there is a
+    finding, and also if the file is missing or has no entry for the partition. Raises `StorageError` if the file cannot
     be read.
     """
     checkpoint = os.path.join(os.path.dirname(absolute(path)), LOG_START_OFFSET_CHECKPOINT)

@@ -82,9 +82,9 @@ class Selection(Struct, frozen=True):
         """Check that the topics and partitions named in the selection exist. `at_hand` are the pairs of topic and
         number of the existing partitions. `ALL` is not checked.
 
-        Raises `UnknownName` if a topic or a partition number does not exist, if a pattern in `topics` has no match, or
-        if an excluded name does not exist. A pattern in `excluded` need not have a match. Raises `UsageError` if
-        everything that was selected is excluded.
+        Raises `UnknownName` if a topic, a partition number or an excluded name does not exist, or if a pattern in
+        `topics` has no match. A pattern in `excluded` need not have a match. Raises `UsageError` if everything that was
+        selected is excluded.
         """
         if self == ALL:
             return

@@ -190,8 +190,8 @@ def write_new(path: str, data: bytes) -> None:
     """Write `data` as the whole content of a file and flush it. The file is created, or overwritten in place. Its name
     is not flushed: call `sync_directory` for that.
 
-    Raises `StorageError` if writing fails; the previous content is lost then. If an existing file is a link, is not
-    regular, or has other hard links, whose content would change too, raises `StorageError` before anything is changed.
+    Raises `StorageError` if writing fails; the previous content may be lost then. Raises it before anything is changed
+    if an existing file is a link, is not regular, or has other hard links: their content would change too.
     """
     with _wrapped("write the file", path):
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | _FLAGS, _MODE)
@@ -271,8 +271,8 @@ def remove_tree_at(parent: int, name: str, *, inode: int | None = None, depth: i
     with content.
 
     Raises `OSError`, and removes nothing, if `name` is a link or a file, or if `inode` is not None and differs from the
-    directory's. Raises `OSError` also if another file system is mounted there or below, if directories are nested more
-    than a hundred deep, or if a removal fails; part of the content may be gone then.
+    directory's. Raises `OSError` also if another file system is mounted there or below, or directories are nested more
+    than a hundred deep, or a removal fails. Part of the content may be gone then.
     """
     try:
         status = os.stat(name, dir_fd=parent, follow_symlinks=False)

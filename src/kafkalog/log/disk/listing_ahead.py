@@ -15,11 +15,10 @@ _SMALL = 64 * KIB
 
 
 def list_ahead(root: str, directories: list[str], small: frozenset[str]) -> None:
-    """List `directories` of an object store, which are below `root`, with few requests, and read their files whose
-    names are in `small`, if they have at most 64 KiB. Listings and contents are put into the cache of `looking_once`.
-    Does nothing without that cache, without directories, or if `root` is local or in a store that cannot do this.
-    Raises `StorageError` if a request fails or a directory is missing; among more than 16, a missing one counts as
-    empty.
+    """List `directories` of an object store, which are below `root`, with few requests. Read their files of at most 64
+    KiB whose names are in `small`. Listings and contents are put into the cache of `looking_once`. Does nothing without
+    that cache, without directories, or if `root` is local or in a store that cannot do this. Raises `StorageError` if a
+    request fails or a directory is missing; among more than 16, a missing one counts as empty.
     """
     known, storage = looked_at(), storage_of(root) if directories else None
     ahead: Any = getattr(storage, "list_ahead", None)

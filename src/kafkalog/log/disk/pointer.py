@@ -175,10 +175,10 @@ def _places(root: str, pointer: Pointer | None) -> tuple[str, ...]:
 
 
 def runs_of_other_versions(root: str, pointer: Pointer | None) -> list[str]:
-    """Return one sentence for each recovery that another version of kafkalog has begun and not ended, in the order of
-    the quarantines, sorted by id in each. Earlier versions did not name recoveries in the log directory, so the
-    journals in the quarantines are read. A journal that cannot be read, or has no version at its end, counts as one of
-    another version. A quarantine that is missing or cannot be listed is skipped.
+    """Return one sentence for each recovery that another version of kafkalog has begun and not ended. They are in the
+    order of the quarantines, sorted by id in each. Earlier versions did not name recoveries in the log directory, so
+    the journals in the quarantines are read. A journal that cannot be read, or has no version at its end, counts as one
+    of another version. A quarantine that is missing or cannot be listed is skipped.
 
     `pointer` is the content of the pointer file, or None if there is none.
     """

@@ -60,8 +60,8 @@ class Retries(Struct, frozen=True):
         error or `ShortReadError`) it is called again. Before each retry this thread sleeps: up to 0.1 s at first, then
         twice as long each time up to 10 s, with random jitter.
 
-        When the number of retries or the time is used up, an error of the same type is raised, with the number of tries
-        in its message. Other errors are raised at once.
+        When the retries or the time are used up, an error of the same type is raised. Its message has the number of
+        tries. Other errors are raised at once.
         """
         until = time.monotonic() + self.seconds
         for number in range(self.most + 1):

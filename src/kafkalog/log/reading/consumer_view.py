@@ -175,10 +175,10 @@ def _behind_damage(transactions: Transactions, start: int) -> Transactions:
 def wanted_offsets(
     partition: ReadablePartition, filter: RecordFilter, passed: list[Finding], limits: Limits
 ) -> tuple[int | None, int | None]:
-    """Return the offset of the first record to read and the offset after the last one (exclusive), according to the
-    filter's bounds by offset and timestamp. Each is None if the filter has no such bound. If no record has the start
-    timestamp or a later one, the first is `NO_END`. If no record has the end timestamp or a later one, the second is
-    the filter's end offset, or `NO_END` if it has none.
+    """Return the offset of the first record to read and the offset after the last one. They follow from the filter's
+    bounds by offset and timestamp. Each is None if the filter has no such bound. If no record has the start timestamp
+    or a later one, the first is `NO_END`. If no record has the end timestamp or a later one, the second is the filter's
+    end offset, or `NO_END` if it has none.
 
     To find a timestamp, the log is read, also after damage. Damage that may hide an earlier record that the filter
     accepts is appended to `passed`. Raises `StorageError` if files cannot be read.
@@ -209,8 +209,8 @@ def hiding(findings: Iterable[Finding]) -> Iterator[Finding]:
 
 
 def nothing_to_read(partition: ReadablePartition, limits: Limits) -> Finding | None:
-    """Return the finding LOG_END_BELOW_LOG_START if the log has bytes but a consumer gets none of its records, because
-    its log start offset is above its log end offset; otherwise None. The last segment is read for the end offset if
+    """Return the finding LOG_END_BELOW_LOG_START if the log has bytes and its log start offset is above its log end
+    offset; otherwise None. A consumer gets none of its records then. The last segment is read for the end offset if
     necessary. Raises `StorageError` if it cannot be read.
     """
     if not any(segment.size for segment in partition.segments):
@@ -263,9 +263,12 @@ class BatchSelection:
 
     def low_of(self, batch: RecordBatch) -> int | None:
         """Return the lowest offset that is wanted from the next batch on; it is above the batch's last offset if the
-        batch only repeats offsets. Return None if the whole batch is excluded: it ends below `opens_from`, begins at or
-        after the view's end (only if its magic is 2), is a control batch (unless those are wanted), belongs to an
-        aborted or undecided transaction, or is rejected by the batch filter.
+        batch only repeats offsets. Return None if the whole batch is excluded:
+
+        * it ends below `opens_from`, or its magic is 2 and it begins at or after the view's end
+        * it is a control batch, and these are not wanted
+        * it belongs to an aborted or undecided transaction
+        * the batch filter rejects it
 
         Advances `next_offset`: not for a batch that ends below `opens_from`, and to the view's end for one that begins
         at or after it. Sets `held_back` to the undecided transaction of this batch, or to None.

@@ -225,7 +225,8 @@ class InOrder(Generic[K, T]):
     def _go_on(self) -> bool:
         """Advance the reading thread's own job by one step: produce an item, or record the job's end or error. If the
         thread has no job, take a new one first. Return True if a step was made. Return False if the thread does not
-        take part, if no job is left, or if a job that does not have its turn must wait for it or for room.
+        take part or no job is left. Return False also if a job that does not have its turn must wait for it or for
+        room.
 
         A job that asks for its turn too early is stopped and its items are dropped; it is started again when it has its
         turn. Raises an interrupt that arrived while a job was taken.

@@ -25,9 +25,9 @@ def offsets_before(
     now_ms: int | None = None,
 ) -> list[int]:
     """Return at most `max_count` base offsets of segments, in descending order. The first belongs to the last segment
-    whose file was modified at or before `timestamp` (ms since 1970), and the others to the segments before it. Return
-    an empty list if no segment is old enough or the log has no segments. With `LATEST` (-1) all segments count; with
-    `EARLIEST` (-2) only the first.
+    whose file was modified at or before `timestamp` (ms since 1970). The others belong to the segments before it.
+    Return an empty list if no segment is old enough or the log has no segments. With `LATEST` (-1) all segments count;
+    with `EARLIEST` (-2) only the first.
 
     A base offset below the log start offset is replaced by it. If the last segment is not empty, the log end offset
     counts as one more segment, modified at `now_ms` (None: now). `end_offset` is the log end offset; None: the log is

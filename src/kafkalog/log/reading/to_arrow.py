@@ -134,9 +134,9 @@ def _all_reported(
 ) -> Iterator[pa.RecordBatch | Damage]:  # fmt: skip
     """Yield the Arrow batches and damage in `pieces`, with further findings as damage before and after them. Before
     them come the findings in `passed`, which may hide earlier rows, and those about markers that cannot be read. After
-    them comes the undecided transaction that ends the view, if there is one. If `pieces` has neither rows nor damage
-    that ends the reading, and there is no such transaction, the last item is the reason why a consumer gets no record,
-    if there is one. Raises `StorageError` if a file cannot be read.
+    them comes the undecided transaction that ends the view, if there is one. If there is none, and `pieces` has neither
+    rows nor damage that ends the reading, the last item is the reason why a consumer gets no record. It is omitted if
+    no reason is known. Raises `StorageError` if a file cannot be read.
     """
     for finding in passed:
         yield _elsewhere(finding, view.start_offset)
@@ -212,8 +212,8 @@ def _slices(
 ) -> Iterator[tuple[Segment, Slice]]:
     """Yield each segment with the slice of it to read. The first slice begins at or before the view's start, as near as
     the offset index shows; all others begin at byte 0. If the view has an end, the slice that contains it and later
-    ones have `likely_end`, a byte position by which the end is probably reached. Raises `StorageError` if a file cannot
-    be opened or read.
+    ones have `likely_end`. By this byte position the end is probably reached. Raises `StorageError` if a file cannot be
+    opened or read.
     """
     low, high = view.start_offset, view.end_offset
     for number, segment in enumerate(wanted):
@@ -420,10 +420,10 @@ class _Reading:
     def _undamaged(
         self, pieces: Iterable[pa.RecordBatch | Damage | _End], part: Slice, whole: Slice
     ) -> Iterator[pa.RecordBatch | Damage | _End]:
-        """Yield the pieces of a part of the slice `whole`. If damage ends the part before the end of the slice, the
-        slice is read again from the start of the part to its end, as one part, and is recorded as `_undivided`. Rows
-        and faults that were already yielded are then skipped. They are counted, not compared by offset, because an
-        offset may occur twice. Raises `StorageError` while iterating if a file cannot be read.
+        """Yield the pieces of a part of the slice `whole`. If damage ends a part that is not the last of the slice, the
+        slice is recorded as `_undivided`. It is then read again, as one part, from the start of this part. Rows and
+        faults that were already yielded are then skipped. They are counted, not compared by offset, because an offset
+        may occur twice. Raises `StorageError` while iterating if a file cannot be read.
         """
         damage: Damage | None = None
         rows = faults = 0

@@ -254,9 +254,10 @@ class TransactionTracker:
         """End the open transaction of a producer, because its marker may be in damage; do nothing if there is none.
         `claimed` are producer id and base offset in the header of the damaged batch, None if there is no whole header.
 
-        The transaction becomes aborted if `claimed` has this producer and the `.txnindex` lists the transaction with
-        its first offset and a marker at the claimed offset. Otherwise it is added to `undecided` with its records up to
-        offset `last` (inclusive). A missing entry does not prove a commit, because the index may be missing or older.
+        The transaction becomes aborted if `claimed` has this producer and the `.txnindex` lists the transaction. The
+        entry must have its first offset, and a marker at the claimed offset. Otherwise the transaction is added to
+        `undecided` with its records up to offset `last` (inclusive). A missing entry does not prove a commit, because
+        the index may be missing or older.
         """
         first = self._open.pop(producer_id, None)
         if first is None:
@@ -435,8 +436,8 @@ class _AbortedColumns:
     def rejected(self, run: BatchRun | MessageRun) -> tuple[npt.NDArray[np.bool_], list[tuple[int, int]]]:
         """Return two results for a run of batches. The first is a boolean mask: True for each transactional data batch
         of an aborted transaction. The second is a sorted list of (producer id, last offset) pairs. It names each
-        aborted transaction that is over because the run has a batch of its producer after it and before the producer's
-        next aborted transaction.
+        aborted transaction that is over: the run has a batch of its producer after it and before the producer's next
+        aborted transaction.
         """
         import numpy as np
 

@@ -81,9 +81,9 @@ def read_checkpoint(path: str, data: bytes, parse: Callable[[list[str]], Row], w
     the file is empty or ends after the version. `parse` is called with the `width` words of a line and returns its row;
     its exceptions are passed on. `path` is the file's path for error messages.
 
-    Raises `JavaIOError` for invalid UTF-8, another version, a header line that is not a number, a line with another
-    number of words, or another number of entries than the second line states. Raises `IllegalArgumentError` if that
-    number is negative.
+    Raises `JavaIOError` for invalid UTF-8, another version, or a header line that is not a number. Raises it also for a
+    line with another number of words, or another number of entries than the second line states. Raises
+    `IllegalArgumentError` if that number is negative.
     """
     lines = java_lines(data)
     if not lines:

@@ -58,8 +58,8 @@ def rebuild_producer_state(
 
 
 def _replay(producers: ProducerStateManager, segment: LogSegment, start: int, size: int) -> None:
-    """Process the batches in `size` bytes of a segment from byte position `start`, and apply all their changes to the
-    producer state at the end (`loadProducersFromRecords`). Checksums are not verified. Raises `JavaError`, with
+    """Process the batches in `size` bytes of a segment from byte position `start` (`loadProducersFromRecords`). All
+    their changes are applied to the producer state at the end. Checksums are not verified. Raises `JavaError`, with
     position and path of the batch, for a malformed batch or one that violates the producer rules; the state is then
     unchanged. Raises `StorageError` if the log cannot be read.
     """

@@ -168,8 +168,8 @@ class LogSegment:
         batches to `producers` and `epochs`. With `keeps_log`, `LogLossError` is raised instead of truncating, and a
         full index gets no further entries.
 
-        Raises any other `JavaError` of the broker, with the batch's position, such as `OffsetOverflowError`,
-        `FullIndexError` or an error of producer state; the indexes are then incomplete.
+        Raises any other `JavaError` of the broker, with the batch's position; the indexes are then incomplete. Examples
+        are `OffsetOverflowError`, `FullIndexError` and errors of producer state.
         """
         offset_index, time_index = self.offset_index, self.time_index
         offset_index.reset()
@@ -305,8 +305,8 @@ class LogSegment:
                 index.store()
 
     def close(self) -> None:
-        """Close the segment as a broker does: append the last time index entry if the largest timestamp is known (a
-        `JavaError` is ignored), truncate opened indexes to their entries, and write pending entries. File handles stay
+        """Close the segment as a broker does. Append the last time index entry if the largest timestamp is known; a
+        `JavaError` is ignored. Truncate opened indexes to their entries, and write pending entries. File handles stay
         open; `close_handlers` closes them.
         """
         if self._max is not None:

@@ -298,8 +298,8 @@ class Tree:
 
     def headers(self, path: str) -> HeaderTable | None:
         """Return the header table of a log (headers of its valid batches) if its content is a whole original file or
-        the beginning of one; None for another content, and for any path if headers are not available. Otherwise raises
-        `KeyError` if the file does not exist.
+        the beginning of one. Return None for another content, and for any path if headers are not available. Otherwise
+        raises `KeyError` if the file does not exist.
         """
         if self._headers is None:
             return None

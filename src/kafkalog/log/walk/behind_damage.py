@@ -177,7 +177,7 @@ def tell_what_is_behind(
     """Read the log from the first damage in `findings` on. Return the number of valid batches and data records after
     it, in total and by segment (path of the log file). Not counted are records that are below offset `log_start`, have
     repeated offsets or an unknown codec, and batches whose offsets do not fit their segment. Return None if `findings`
-    has no damage in these segments that ends reading; a batch with only a wrong base offset does not count as damage
+    has no damage in these segments that ends reading. A batch with only a wrong base offset does not count as damage
     here.
 
     Changes `findings` in place. If batches follow the first damage, the counts and `more` are added to its text. A

@@ -73,13 +73,13 @@ def end_of_walk(
     walk: FinishedWalk, resync: Resync, expected: Expected, *, through_damage: bool, end: int | None = None
 ) -> EndOfWalk:
     """Return how a scan of a segment ended: at the end of the log, at an unfinished tail, or at damage. The result also
-    has the position before `end` (None: end of file) at which the log continues; None if there is none or it was not
-    searched. `resync` must be of the same file. Raises `StorageError` if the log cannot be read.
+    has the position before `end` (None: end of file) at which the log continues. It is None if there is none or it was
+    not searched. `resync` must be of the same file. Raises `StorageError` if the log cannot be read.
 
     In any segment but the last, an unfinished tail is damage. In the last segment, it is damage if valid batches
-    follow. A batch with a wrong checksum in the last segment is a zero tail if it ends in zeros that reach the end of
-    the file, because these blocks were never written. The position is searched if `through_damage` is True, or if the
-    last segment seems to end in an unfinished batch; never after a zero tail.
+    follow. A batch with a wrong checksum in the last segment is a zero tail if it ends in zeros up to the end of the
+    file. Such blocks were never written. The position is searched if `through_damage` is True, or if the last segment
+    seems to end in an unfinished batch; never after a zero tail.
     """
     stop = walk.stop or StopReason.END
     position = walk.valid_bytes
@@ -106,10 +106,10 @@ def end_of_walk(
 
 
 def _zeroed_batch(source: Source, position: int, mismatch: Finding) -> Finding | None:
-    """Return the finding that replaces `mismatch` (wrong checksum) if the batch at byte position `position` ends in
-    zeros that reach to the end of the file; otherwise None. At least its last 512 bytes must be zeros, because fewer
-    zeros may be its content. If less than that follows its header, all of it must be zeros. Raises `StorageError` if
-    the log cannot be read.
+    """Return the finding that replaces `mismatch` (wrong checksum) if the batch at byte `position` ends in zeros up to
+    the end of the file; otherwise None. At least its last 512 bytes must be zeros, because fewer zeros may be its
+    content. If less than that follows its header, all of it must be zeros. Raises `StorageError` if the log cannot be
+    read.
     """
     batch = next(iter(Scanner(source, position=position, check_crc=False)), None)
     if batch is None:

@@ -96,10 +96,10 @@ def start_position(
     log's offsets increase, all batches before that position end below `target`. Return 0 if there is no index, if
     `target` is at or below `base_offset`, or if no entry can be used.
 
-    The last four entries of `index` at or below `target` are tried, from the highest to the lowest, and the first one
-    at which a confirmed batch begins is used. If none is confirmed, and there are more than four such entries, the
-    lowest of the four is used at which a fitting valid batch begins. Raises `StorageError` if log or index cannot be
-    read.
+    The last four entries of `index` at or below `target` are tried, from the highest to the lowest. The first one at
+    which a confirmed batch begins is used. If none is confirmed, and there are more than four such entries, a fitting
+    valid batch is enough. The lowest of the four with such a batch is used. Raises `StorageError` if log or index
+    cannot be read.
     """
     if index is None or target <= base_offset:
         return 0

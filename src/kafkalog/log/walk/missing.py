@@ -197,8 +197,8 @@ class MissingOffsets:
     def _gap(self, first: int, following: int) -> None:
         """Count a gap inside a segment, from offset `first` to the offset before `following`. The first `MOST_GAPS`
         gaps are kept as ranges, without the offsets that compaction may have removed. The gap does not count if
-        compaction may have removed all of it, or if `following` must be wrong, because it is not below the next
-        segment's base offset.
+        compaction may have removed all of it. It does not count either if `following` must be wrong, because it is not
+        below the next segment's base offset.
         """
         is_beyond = self._next_base is not None and following >= self._next_base
         if following > self._cleaned_until and not is_beyond:

@@ -339,9 +339,8 @@ class Resync:
 
     def _candidates(self, damaged_at: int) -> Callable[[Source, int, Expected], Iterator[int]]:
         """Return the function that yields the positions of possible batches. If the log's first entry is v0 or v1, the
-        function looks for entries of any magic by their offsets, because v2 batches may follow after an upgrade.
-        Otherwise it looks for v2 batches only, by their magic byte. If the first entry is the damaged one, it looks for
-        both.
+        function looks for entries of any magic by their offsets. After an upgrade v2 batches may follow. Otherwise it
+        looks for v2 batches only, by their magic byte. If the first entry is the damaged one, it looks for both.
         """
         if damaged_at == 0:
             return _all_candidates
@@ -352,9 +351,9 @@ class Resync:
     def _is_proven(self, position: int, expected: Expected, depth: int, *, is_behind: bool = False) -> bool:
         """Return whether the batches from byte position `position` genuinely continue the log. Their offsets must be
         plausible. They must end at the end of the log, at an unfinished tail, or at further damage after which the log
-        continues (this is searched up to `depth` levels). `is_behind` says that the damaged batch ends at or before the
-        position, by its length, its checksum or the offset at the position; the batches may then also be followed by
-        bytes without any valid batch.
+        continues. Up to `depth` such damages are searched in turn. `is_behind` says that the damaged batch ends at or
+        before the position, by its length, its checksum or the offset at the position. The batches may then also be
+        followed by bytes without any valid batch.
 
         Reduces the remaining effort and remembers proven positions. For a proven position, only the first batch is
         checked again.

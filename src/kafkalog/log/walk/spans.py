@@ -88,8 +88,8 @@ def likely_spans(
 
     Cuts come from the offset index and the headers at its positions. They are not proven: a wrong index gives wrong
     cuts. Such spans have about `step` bytes, or fewer so that they hold at most about `rows` offsets. After the last
-    index entry, or from an entry that does not fit the log, all headers are read instead, and spans have at least
-    `step` bytes with any number of offsets (`joined_spans`). Raises `StorageError` if the log cannot be read.
+    index entry, or from an entry that does not fit the log, all headers are read instead (`joined_spans`). Spans there
+    have at least `step` bytes, with any number of offsets. Raises `StorageError` if the log cannot be read.
     """
     offset = segment.base_offset
     for cut, expected in _likely_cuts(source, segment, position, end, step, rows, next_base):
@@ -136,9 +136,9 @@ def _likely_cut(
     source: FileSource, before: OffsetEntry, entry: OffsetEntry, next_base: int | None
 ) -> tuple[int, int] | None:
     """Return the byte position of index entry `entry`, and the offset expected there after the batches before it.
-    Return None unless `before`, the earlier entry, has a lower position, v2 headers are at both positions, and the
-    batch at `entry` ends with its offset. `relative_offset` of both entries has absolute offsets here. Raises
-    `StorageError` if the log cannot be read.
+    Return None unless `before`, the earlier entry, has a lower position, and v2 headers are at both positions. The
+    batch at `entry` must also end with the entry's offset. `relative_offset` of both entries has absolute offsets here.
+    Raises `StorageError` if the log cannot be read.
     """
     if not 0 <= before.position < entry.position:
         return None
@@ -197,9 +197,9 @@ def _indexed(
     next_base: int | None,
     limits: Limits,
 ) -> tuple[list[tuple[int, int]], int, bool] | None:
-    """Return three results: cuts near the `wanted` byte positions (position and base offset of each), the offset after
-    the last batch, and whether headers lead from the last cut to the end of the file. Return None if there is no index
-    or it does not help.
+    """Return three results. The first are cuts near the `wanted` byte positions (position and base offset of each), the
+    second is the offset after the last batch. The third says whether headers lead from the last cut to the end of the
+    file. Return None if there is no index or it does not help.
 
     `asked` has the first and the end (exclusive) of the requested offsets, relative to the base offset. If the index
     continues beyond them, a last cut is made after them, and the rest of the file is not examined. The second result is
@@ -271,9 +271,9 @@ def _cuts(
     source: Source, base_offset: int, entries: Sequence[OffsetEntry], wanted: range, limits: Limits
 ) -> list[tuple[int, int]] | None:
     """Return proven positions with their base offsets, in increasing order and without duplicates. For each wanted byte
-    position, it is the first proven one at or after it. The list ends early if the index does. Return None if the next
-    four index entries at or after a wanted position (or all that are left) cannot be proven, or if the base offsets do
-    not increase. Raises `StorageError` if the log cannot be read.
+    position, it is the first proven one at or after it. The list ends early if the index does. For each wanted position
+    at most four index entries at or after it are tried. Return None if none of them can be proven, or if the base
+    offsets do not increase. Raises `StorageError` if the log cannot be read.
     """
     cuts: list[tuple[int, int]] = []
     for position in wanted:

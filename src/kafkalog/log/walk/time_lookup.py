@@ -126,8 +126,8 @@ class NewestTimestamps:
 
         Segments whose largest timestamp is not known yet are read in order, until one has a large enough timestamp. If
         the timestamp of a segment cannot be learned, its number is returned. If nothing is known yet, and the first
-        segment is a remote one with an unknown timestamp, the time indexes are searched by bisection instead; the
-        number is then the one after the last remote segment if none of them has such a record, which is the number of
+        segment is a remote one with an unknown timestamp, the time indexes are searched by bisection instead. If no
+        remote segment has such a record, the result is then the number after the last remote one. It is the number of
         segments if all are remote. Raises `StorageError` if a file cannot be read.
         """
         if not self._newest and self._first < len(self._segments) and self._segments[self._first].is_untold:

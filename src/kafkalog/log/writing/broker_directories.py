@@ -53,10 +53,10 @@ def directories_of_one_broker(path: PathLike | Sequence[PathLike], *, may_make: 
     of them. If it is a single one that does not exist, it is created, unless `may_make` is False. Several must all
     exist: a directory that is not mounted may hold a partition, which would then be created elsewhere.
 
-    Raises `UsageError` if no path is given, or if a path is missing and not created, is not a directory, is a partition
-    directory, or would be created inside another log directory. Raises it also if the `meta.properties` name different
-    brokers or clusters. Raises `StorageError` if a directory cannot be created or listed, `FormatError` if one of
-    several has a malformed `meta.properties`.
+    Raises `UsageError` if no path is given, or a path is missing and not created, is not a directory or is a partition
+    directory. Raises it also if a path would be created inside another log directory, or if the `meta.properties` name
+    different brokers or clusters. Raises `StorageError` if a directory cannot be created or listed, `FormatError` if
+    one of several has a malformed `meta.properties`.
     """
     paths = [path] if isinstance(path, str | os.PathLike) else list(path)
     if not paths:

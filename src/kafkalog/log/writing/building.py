@@ -162,9 +162,9 @@ def build_partitions(
     fewest. `topic` and `partition` replace the columns of that name, which may then be missing.
 
     With `num_partitions` each topic has that many partitions; `option` is the name of this parameter in messages. A
-    record without a partition number then gets one by its key, as `partitioner` says (`murmur2`, `hash`, or a function
-    of a key's bytes and the number of partitions). Records without a key are distributed in turn. Without
-    `num_partitions`, a record without a number goes to partition 0.
+    record without a partition number then gets one by its key. `partitioner` is `murmur2`, `hash`, or a function of a
+    key's bytes and the number of partitions. Records without a key are distributed in turn. Without `num_partitions`, a
+    record without a number goes to partition 0.
 
     Raises `UsageError` for records or arguments that cannot be written. Raises `FormatError` for a damaged log. Raises
     `RecoveryRefused` if a recovery of a directory has not ended. Raises `StorageError` for I/O errors. Records written

@@ -107,9 +107,9 @@ class StickyPartitions:
 
     def produced(self, topic: str, partitions: int, size: int, now_ms: int, *, may_switch: bool) -> bool:
         """Count `size` bytes sent to the topic's current partition. Choose a partition at random, perhaps the same, if
-        the bytes since the last choice reach `batch_size` and `may_switch` is True, or if they reach twice as many.
-        Return whether this was done. `may_switch` is False if the last batch is not full. Return False with `by_time`,
-        or for a topic without a current partition.
+        the bytes since the last choice reach `batch_size` and `may_switch` is True. Without `may_switch`, twice as many
+        bytes are needed; it is False if the last batch is not full. Return whether a partition was chosen. Return False
+        with `by_time`, or for a topic without a current partition.
         """
         stuck = self._stuck.get(topic)
         if stuck is None or self._by_time:

@@ -96,11 +96,11 @@ def build(
     producer: ProducerState = NO_PRODUCER,
 ) -> list[RecordBatch]:
     """Build the batches of new records, which get consecutive offsets from `stamp.offset` on. The list has one v2
-    batch. In an older format, it has one message for each record, or one compressed wrapper message; without records
-    it is empty. Records without a timestamp get the stamp's time; with LogAppendTime all records get it.
+    batch. In an older format, it has one message for each record, or one compressed wrapper message; without records it
+    is empty. Records without a timestamp get the stamp's time; with LogAppendTime all records get it.
 
-    Raises `UsageError` for an item that is not a valid record, an empty v2 batch, an unknown codec, or a codec or an
-    idempotent `producer` that an old format does not have.
+    Raises `UsageError` for an item that is not a valid record, an empty v2 batch or an unknown codec. Raises it also if
+    an old format lacks the codec, or does not allow an idempotent `producer`.
     """
     records = [_record(item, stamp.offset + number, stamp.now_ms) for number, item in enumerate(items)]
     append_time = config.message_timestamp_type is TimestampType.LOG_APPEND_TIME
@@ -130,11 +130,11 @@ def build(
 def assign(batch: RecordBatch, stamp: Stamp, config: LogConfig) -> list[RecordBatch]:
     """Return a producer's batch as the leader appends it (`LogValidator`): with offsets, leader epoch and timestamps
     from `stamp` and `config`. The bytes of its records do not change. A v0 or v1 batch, and any batch for a log with an
-    older format, is instead rebuilt in the format of the log; the result may then have several batches.
+    older format, is instead rebuilt in the log's format. The result may then have several batches.
 
-    Raises `FormatError` for a damaged batch. Raises `UsageError` for a batch that a leader rejects: a control batch, a
-    batch without records or with gaps in its offsets, LogAppendTime in a CreateTime topic, or a codec or an idempotent
-    producer that an old format does not have.
+    Raises `FormatError` for a damaged batch. Raises `UsageError` for a batch that a leader rejects: a control batch, or
+    a batch without records or with gaps in its offsets. Others are LogAppendTime in a CreateTime topic, and a codec or
+    an idempotent producer that an old format does not have.
     """
     batch = taken_over(batch)  # before a new checksum could hide that the old one was wrong
     decoded = decode_batch(batch)

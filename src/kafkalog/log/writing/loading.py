@@ -220,9 +220,9 @@ class _Check:
         return end
 
     def doubtful_index(self, end: int) -> str | None:
-        """Return the path of the active segment's offset index if it or the time index cannot belong to a log that ends
-        at offset `end` (exclusive). An index cannot if it is too large, is out of order, or has entries after the log
-        end. Return None if both fit, or if one is missing and no existing offset index is too large. A broker would
+        """Return the path of the active segment's offset index if it or the time index does not fit a log that ends at
+        offset `end` (exclusive). An index does not fit if it is too large, is out of order, or has entries after the
+        log end. Return None if both fit, or if one is missing and no existing offset index is too large. A broker would
         rely on a wrong index and might start at another end offset. Raises `StorageError` if an index cannot be read.
         """
         base = self._bases[-1]

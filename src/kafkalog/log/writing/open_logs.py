@@ -65,8 +65,8 @@ class OpenLogs:
         the highest existing partition number, but at least 1. The first call for a topic creates its missing
         partitions, for which the least recently used logs may be closed.
 
-        Raises `UsageError` for an invalid topic name or if fewer partitions are configured than exist, and the errors
-        of `Log.open` and `Log.close`, such as `FormatError` and `StorageError`.
+        Raises `UsageError` for an invalid topic name, or if fewer partitions are configured than exist. Raises the
+        errors of `Log.open` and `Log.close` too, such as `FormatError` and `StorageError`.
         """
         known = self._known.get(topic)
         if known is None:

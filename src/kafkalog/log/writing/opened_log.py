@@ -121,14 +121,16 @@ class OpenedLog:
     ) -> Self:
         """Open the partition directory `path` (`<log directory>/<topic>-<partition>`) for writing, and create it if it
         is missing. The log directory must exist, and is locked until the last of its logs is closed. `topic_id` is the
-        id of a new partition (None: the id of the topic's other partitions there, or a random one if there are none);
-        an existing partition must have this id. With None, one without `partition.metadata` gets this file too. `clock`
-        returns ms since 1970. After a crash the log is read from its recovery point on and its indexes are rebuilt.
+        id of a new partition; an existing one must have this id. With None, a new partition gets the id of the topic's
+        other partitions there, or a random one if there are none. With None, an existing partition without
+        `partition.metadata` gets this file too. `clock` returns ms since 1970. After a crash the log is read from its
+        recovery point on and its indexes are rebuilt.
 
         Raises `FormatError` if the log is damaged, even by an incomplete last batch (`kafkalog recover` repairs it).
-        Raises `UsageError` for a wrong name or topic id, a missing log directory, files that a writer or a broker does
-        not accept, the local part of a tiered log, or if a broker or another writer has the lock. Raises
-        `RecoveryRefused` if a recovery of the directory has not ended. Raises `StorageError` for I/O errors.
+        Raises `UsageError` for a wrong name or topic id, a missing log directory, or the local part of a tiered log.
+        Raises it also for files that a writer or a broker does not accept, or if a broker or another writer has the
+        lock. Raises `RecoveryRefused` if a recovery of the directory has not ended. Raises `StorageError` for I/O
+        errors.
         """
         directory = os.path.abspath(os.fspath(path))
         name = partition_name(directory)
@@ -312,8 +314,9 @@ class OpenedLog:
 
     def next_sequence(self, producer_id: int, producer_epoch: int | None = None) -> int:
         """Return the sequence number with which the next batch of an idempotent producer must begin. It is one more
-        than its last number. Return 0 if the producer is unknown or has no known batch, if the last number is the
-        largest (2^31 - 1), or if `producer_epoch` is above the known epoch (None: the known epoch). Changes nothing.
+        than its last number. Return 0 if the producer is unknown or has no known batch, or if the last number is the
+        largest (2^31 - 1). Return 0 also if `producer_epoch` is above the known epoch (None: the known epoch). Changes
+        nothing.
         """
         with self._guard:
             known = self._producers.last_entry(producer_id)
@@ -455,8 +458,8 @@ class OpenedLog:
     def close(self) -> None:
         """Close the log: stop the flusher, flush all files, take a producer snapshot, write the offset checkpoints, and
         release the lock. If the log failed before, nothing is written; only files and lock are released. When the last
-        log of a directory is closed, the clean shutdown marker is written, provided that no log failed and all other
-        partitions are known to be in order.
+        log of a directory is closed, the clean shutdown marker is written. This needs that no log failed, and that all
+        other partitions are known to be in order.
 
         A second call, or a call in a forked child, does nothing. Raises `StorageError` or `FormatError` if writing
         fails; the lock is released in any case.

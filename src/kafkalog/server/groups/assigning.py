@@ -24,8 +24,8 @@ def uniform(
     `counts` the number of partitions of each topic; topics without a count are ignored.
 
     Topics with the same subscribers are assigned together, those with the fewest subscribers first. Each subscriber
-    gets so many of their partitions that all subscribers have as equal numbers as possible, together with what they
-    were assigned of other topics. Up to its number it keeps the partitions that it has in `before`.
+    gets so many of their partitions that all subscribers have as equal numbers as possible. The partitions that they
+    were assigned of other topics count too. Up to its number it keeps the partitions that it has in `before`.
     """
     takers: dict[str, list[str]] = {}
     for member, topics in sorted(subscriptions.items()):

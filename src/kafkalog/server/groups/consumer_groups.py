@@ -160,8 +160,8 @@ class ConsumerGroups:
         group yet.
 
         If a static member (same instance id) returns after it left temporarily, its entry in the group gets the new
-        member id and epoch 0. Raises `_RefusedError` for an unknown member id with another epoch than 0, for an
-        instance id that another member uses, or if the group is full.
+        member id and epoch 0. Raises `_RefusedError` if the group is full, for an instance id that another member uses,
+        or for an unknown member id with another epoch than 0.
         """
         body = request.body
         instance = body["instance_id"]

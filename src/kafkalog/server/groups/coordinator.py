@@ -75,9 +75,9 @@ class Coordinator:
 
         Adds the member to its group, which is created if necessary, and starts a rebalance. No rebalance starts if a
         member joins again with the same protocols, and is not the leader of a stable group. The response has an error
-        if the member is refused or unknown, if it first needs a member id (MEMBER_ID_REQUIRED, with the id), or if the
-        rebalance takes too long (REBALANCE_IN_PROGRESS). Only the leader's response has the list of members. If the
-        client leaves during the wait, the member counts as not joining any more.
+        if the member is refused or unknown, or if the rebalance takes too long (REBALANCE_IN_PROGRESS). A member that
+        first needs an id gets the error MEMBER_ID_REQUIRED, with the id. Only the leader's response has the list of
+        members. If the client leaves during the wait, the member counts as not joining any more.
         """
         body, now = request.body, time.monotonic()
         with self._lock:

@@ -112,11 +112,12 @@ class GroupHandler:
         """Answer `OffsetFetch`: for each requested partition the offset committed to this server, else the one in the
         log directories, else -1. A requested topic that the user may not read has the error TOPIC_AUTHORIZATION_FAILED
         for each partition; an unknown topic id has UNKNOWN_TOPIC_ID. A null list of topics requests all commits of the
-        group, but omits topics that the user may not read, and from version 10 on those that are not served.
+        group. The answer then omits topics that the user may not read, and from version 10 on those that are not
+        served.
 
         If commits of the group may be missing from the files, a partition without a commit has the error
-        KAFKA_STORAGE_ERROR, and so has a request for all commits. A wrong member id or epoch of the new consumer
-        protocol is an error of its group, which then has no topics. Raises `StorageError` if the files cannot be read.
+        KAFKA_STORAGE_ERROR. So has a request for all commits. A wrong member id or epoch of the new consumer protocol
+        is an error of its group, which then has no topics. Raises `StorageError` if the files cannot be read.
         """
         body = request.body
         if request.version < _FIRST_WITH_GROUPS:

@@ -45,8 +45,8 @@ class ListOffsetsHandler:
         partition and within long searches.
 
         The offset of a partition is -1 if no record is found. A partition named twice has the error INVALID_REQUEST, as
-        in `KafkaApis`. An unsupported special timestamp, a partition that is not served, a wrong leader epoch or a log
-        that cannot be read also has an error code.
+        in `KafkaApis`. There is also an error code for an unsupported special timestamp, a wrong leader epoch, and a
+        partition that is not served or cannot be read.
         """
         named = Counter((topic["name"], each["partition_index"])
                         for topic in request.body["topics"] for each in topic["partitions"])  # fmt: skip

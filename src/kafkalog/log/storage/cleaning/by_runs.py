@@ -150,8 +150,8 @@ class _Keys:
 
     def put(self) -> bool:
         """Put the keys into the offset map and return True; the caller then advances the map's `latest_offset` over the
-        run. Return False if the map became full first. The keys put in before stay, and `latest_offset` is the last
-        offset that was put in from the present batch, or the last offset of the batch before if there is none. Raises
+        run. Return False if the map became full first. The keys put in before stay. `latest_offset` is then the last
+        offset that was put in from the present batch; if there is none, the last offset of the batch before. Raises
         `FormatError` for records that cannot be read.
         """
         done = 0

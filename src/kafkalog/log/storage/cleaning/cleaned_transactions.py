@@ -69,9 +69,9 @@ class CleanedTransactions:
         return False
 
     def control_batch(self, batch: LogBatch) -> bool:
-        """Process the next control batch. Return True if it may be removed: a marker of a transaction without data seen
-        here, an abort marker of a transaction that is not listed as aborted, or a control batch without records. Return
-        False for any other batch, also for other control types.
+        """Process the next control batch. Return True if it may be removed; that holds for a marker of a transaction
+        without data seen here, and for a control batch without records. It holds also for an abort marker of a
+        transaction that is not listed as aborted. Return False for any other batch, also for other control types.
 
         A marker ends the producer's transaction. If that was aborted and has data, its entry is appended to the index
         set by `write_into`. Raises `JavaError` for a marker that cannot be read, or an entry that the index does not

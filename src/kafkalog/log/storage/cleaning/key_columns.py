@@ -48,10 +48,10 @@ class KeyColumns(OffsetMap):
         return self._memory.address
 
     def put_batches(self, opened: OpenedBatches, low: int) -> tuple[int, int | None]:
-        """Put the keys of records with offset `low` or higher into the map, until it is full or a batch comes that
-        compiled code cannot read. Return the number of batches that were put in completely and, if the map became full,
-        the last offset that was put in from the next batch (-1 without any); otherwise None in its place. The table may
-        grow; `latest_offset` is not changed.
+        """Put the keys of records with offset `low` or higher into the map. Stop when it is full, or at a batch that
+        compiled code cannot read. Return the number of batches that were put in completely, and an offset. If the map
+        became full, it is the last offset that was put in from the next batch, or -1 if there is none. Otherwise it is
+        None. The table may grow; `latest_offset` is not changed.
         """
         while self._slots < self._largest and self._used + opened.records > self._slots * FULL:
             self._grow()

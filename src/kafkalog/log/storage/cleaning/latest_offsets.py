@@ -23,8 +23,8 @@ def take_offsets(segment: LogSegment, start: int, offsets: OffsetMap, transactio
 
 
 def take_batch(batch: LogBatch, start: int, offsets: OffsetMap, transactions: CleanedTransactions) -> bool:
-    """Put the keys of a batch's records with offset `start` or higher into the offset map, unless it is a control batch
-    or belongs to an aborted transaction. Return True, or False if the map became full before all keys were in. Advances
+    """Put the keys of a batch's records with offset `start` or higher into the offset map. Control batches, and batches
+    of aborted transactions, add none. Return True, or False if the map became full before all keys were in. Advances
     `transactions`.
 
     If the result is True and the batch's last offset is not below `start`, `offsets.latest_offset` becomes that offset.

@@ -96,7 +96,7 @@ def records_of(batch: LogBatch) -> Iterator[StoredRecord]:
 
 def _shape(batch: LogBatch, kept: Sequence[StoredRecord]) -> BatchHeader:
     """Return a v2 header for the rewritten batch; the caller must set the fields that depend on the kept records. A v2
-    batch's own header is returned. For v0 and v1 a new header without a producer is returned, with codec, timestamp
+    batch's own header is returned. For v0 and v1 a new header without a producer is returned. It has codec, timestamp
     type and largest timestamp of the batch, and the offsets of the first and last of `kept`, which must not be empty.
     """
     header = batch.header

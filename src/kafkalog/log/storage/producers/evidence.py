@@ -35,10 +35,10 @@ def ended_since(opened: Mapping[int, int], entries: Iterable[ProducerEntry], end
 
 def listed_aborted(source: Source, first: int, end: int) -> list[AbortedTransaction] | None:
     """Return the entries of a transaction index (`TransactionIndex`) in file order; an empty list for an empty file.
-    Return None if the index cannot be trusted. This is so if an entry has an unknown version or is incomplete, or if
-    its first offset is negative or not below its last one. It is also so if the last offsets (of the markers) do not
-    increase or are outside the segment's offsets, `first` to `end` (exclusive). Raises `StorageError` if the index
-    cannot be read.
+    Return None if the index cannot be trusted. This is so if an entry has an unknown version or is incomplete. It is so
+    if the first offset of an entry is negative or not below its last one. It is also so if the last offsets (of the
+    markers) do not increase or are outside the segment's offsets, `first` to `end` (exclusive). Raises `StorageError`
+    if the index cannot be read.
     """
     listed: list[AbortedTransaction] = []
     before = first - 1
@@ -98,9 +98,10 @@ class Evidence:
         """whether the last batches of a segment are missing: then a segment with its own index may be missing too"""
 
     def holds_in(self, runs: Iterable[tuple[int, AnyRun]]) -> bool:
-        """Return whether the batches confirm the snapshot: they reach offset `end`, agree with the last batch of at
-        least one producer in the snapshot, and do not contradict it or the indexes. `runs` must come in the order of
-        the log, each with the base offset of its segment; iteration stops at offset `end`. Call only once.
+        """Return whether the batches confirm the snapshot. They must reach offset `end`, and agree with the last batch
+        of at least one producer in the snapshot. They must not contradict the snapshot or the indexes. `runs` must come
+        in the order of the log, each with the base offset of its segment; iteration stops at offset `end`. Call only
+        once.
 
         Sets `is_a_segment_short` if the batches of a segment end below `end` and below the base offset of the next one.
         """

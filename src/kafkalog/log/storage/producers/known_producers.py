@@ -142,8 +142,8 @@ class ProducerStateManager:
         )
 
     def update(self, append: ProducerAppendInfo) -> None:
-        """Apply the changes that an append collected to the state of its producer, which is added if it is unknown, and
-        record the transactions that the append began. `append` must not be used afterwards.
+        """Apply the changes that an append collected to the state of its producer. An unknown producer is added. Record
+        the transactions that the append began. `append` must not be used afterwards.
         """
         current = self.producers.get(append.state.producer_id)
         if current is None:
