@@ -286,8 +286,8 @@ class Reader:
         self.blame(UNREAD, position, TRAILING, f"{count} bytes after the last field")
 
     def unread(self, fault: LayoutError) -> None:
-        """Record the bytes left after a fault as one span. If no field has a problem, the span has the fault as its
-        problem, even if no bytes are left. If a field has one, there is no span without bytes.
+        """Read the bytes left after a fault, and record them as one span. Its problem is the fault, unless a field has
+        a problem already; in this case nothing is recorded if no bytes are left.
         """
         if next(self.span.problems(), None) is None:
             span = self.raw(UNREAD, self.left, "not read")

@@ -151,8 +151,9 @@ def _why_not(kept: Runs, run: RunInfo) -> str | None:
     `StorageError` if its directory cannot be read, `RecoveryRefused` if it is nested too deeply. The reasons:
 
     * It is unfinished.
-    * It is unreadable and may still be needed: it is not kept beside the log directory, or its document has the name
-      of an unfinished execution's. The same holds if a file or link is in place of its directory.
+    * It is unreadable and may still be needed: it is not kept beside the log directory, or its document is
+      `journal.json` or `undoing.json`.
+    * It is unreadable because a file or link is in place of its directory.
     * It has the id of another log directory. This does not count if it is undone, half purged, or had
       changed nothing.
     * Its directory has entries that kafkalog did not write there, or a mounted file system.

@@ -270,10 +270,9 @@ class Runs:
         self._leave(root, Pointer(self._pointer.owner, self._pointer.places, at_work) if is_needed else None)
 
     def tidy(self, root: FileSystem) -> None:
-        """Remove from the pointer file every execution that has ended or has no document any more. If there was one,
-        the pointer file is deleted unless something needs it (see `end`). Remove a half-written pointer file too. A
-        process leaves these if it is killed after its last change. Raises `StorageError`, and `RecoveryRefused` if a
-        document is damaged.
+        """Clean up after processes that were killed: remove from the pointer file every execution that has ended or has
+        no document any more, as `end` does, and remove a half-written pointer file. Raises `StorageError`, and
+        `RecoveryRefused` if a document is damaged.
         """
         unfinished = {run.run_id for run in self.all() if run.name in (PREPARING, *_UNFINISHED)}
         for run_id in self.at_work:

@@ -489,9 +489,9 @@ def _found_otherwise(run: KeptRun, later: KeptRun) -> str | None:
 
 
 def refuse_others_files(run: KeptRun) -> None:
-    """Raise `RecoveryRefused` if undoing would have to create files of another user again, because only root can set
-    their owner. Files are created again only if the quarantine is on another file system; nothing is refused if this
-    process is root.
+    """Raise `RecoveryRefused` if the quarantine is on another file system, this process is not root, and a file that
+    the execution removed, replaced, truncated or renamed belonged to another user. From there, only root can give files
+    back to another user.
     """
     user = os.geteuid()
     for step in run.journal.steps if user and not run.journal.same_mount else ():

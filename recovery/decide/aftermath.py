@@ -642,8 +642,8 @@ def _of_transactions(
 
 
 def _ended_by_later(stop: _Stop, state: int, directory: str, where: str) -> str:
-    """Return a sentence about a transaction that the marker of a later one will end; `state` is the later one's.
-    `where` says of the transaction's own end marker that it is "lost" or "missing".
+    """Return a sentence about a transaction that the end marker of a later one will end. `state` is the
+    `TransactionState` of the later one. `where` is "lost" or "missing": what happened to the transaction's own marker.
     """
     whose, from_on = f"producer {stop.producer_id}{stop.whose}", f"from offset {stop.offset} of {directory} on"
     marker = f"its end marker is {where}, and its coordinator"

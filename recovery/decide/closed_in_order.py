@@ -169,17 +169,17 @@ def left_by(
     """Yield the warnings and errors of the checks that a plan's `findings` do not have (with equal code, file, position
     and offset), in three cases:
 
-    * The plan's `actions` do not change the file. A start examines a log only from its recovery point on. The detail of
-      a finding about an index says that the rest needs a full examination.
+    * The plan's `actions` do not change the file. If the finding is about an index, the detail says that only a full
+      examination changes anything below the recovery point.
     * The plan changes only the log beside the index that the finding is about. This counts as repaired; the detail says
       that the index was compared with the unrepaired log.
-    * The plan changes the file, and the finding is an error about an index or is about leader epochs. A clean-shutdown
-      marker must be there, because of which a start would repair nothing. This counts as repaired; the detail says that
-      the plan rebuilds it. A finding of `other_segment` is yielded whenever the plan changes the file.
+    * The plan changes the file, there is a clean-shutdown marker (with it a start repairs nothing), and the finding is
+      an error about an index or is about leader epochs. This counts as repaired; the detail says that the plan rebuilds
+      it. For a finding with `OTHER_SEGMENT` in its detail, it is enough that the plan changes the file.
 
-    `checked` are findings that are already known, by partition directory. Reads the logs, unless there are more than a
-    plan counts: then nothing is yielded. A partition that cannot be read is left out. Raises `StorageError` while
-    iterating if a checkpoint cannot be read.
+    `checked` are findings that are already known, by partition directory. Reads the logs. Yields nothing if they have
+    more than 1 GiB in total. A partition that cannot be read is left out. Raises `StorageError` while iterating if a
+    checkpoint cannot be read.
     """
     is_trusted = CLEAN_SHUTDOWN_FILE in survey.files
     changed = {path for action in actions for path in (action.path, action.target) if path is not None}

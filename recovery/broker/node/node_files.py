@@ -147,14 +147,15 @@ class NodeFiles:
 def node_files(
     roots: Sequence[str], properties: Mapping[str, str] | None = None, planned: Mapping[str, Tree] | None = None
 ) -> NodeFiles:
-    """Read `meta.properties` of a node's log directories, and note which are missing or cannot be listed; no exception
-    is raised for these. All paths in the result are absolute. `planned` has the trees that recoveries would leave, by
-    directory; they count in place of the files.
+    """Read `meta.properties` of a node's log directories, and note which files cannot be read, and which directories
+    are missing or cannot be listed; no exception is raised for these. All paths in the result are absolute. `planned`
+    has the trees that recoveries would leave, by directory; their files count in place of those on disk, except for the
+    metadata log.
 
     `properties` are the node's server properties. If their `log.dirs` (or `log.dir`) name one of `roots`, `are_all` is
-    True, and the other directories that they name are added. The metadata log is then in `metadata.log.dir`, or else in
-    the first of `log.dirs`. Otherwise their paths are ignored, and the metadata log is in the first directory that has
-    one (None if none has). Paths are compared after symbolic links are resolved.
+    True, and the metadata log is in `metadata.log.dir`, or else in the first of `log.dirs`. All these directories are
+    added to `roots`. Otherwise the paths in `properties` are ignored, and the metadata log is in the first directory
+    that has one (None if none has). Paths are compared after symbolic links are resolved.
     """
     given = properties or {}
     trees = {os.path.abspath(root): tree for root, tree in (planned or {}).items()}

@@ -403,9 +403,9 @@ class Producer:
                 self._call_hook(waiting.callback, metadata if failure is None else None, failure)
 
     def _call_hook(self, hook: Callable[..., object], *arguments: object) -> None:
-        """Call the function `hook` of the caller with the arguments `arguments`. If it raises an `Exception`, no record
-        fails. The error is raised by the next `flush`, `commit_transaction` or `close`, unless an earlier error is
-        waiting.
+        """Call `hook` with `arguments`. If it raises an `Exception`, no record fails. The next `flush`,
+        `commit_transaction` or `close` raises this error. It is dropped if an earlier error is waiting, or if a
+        transaction is aborted before.
         """
         try:
             hook(*arguments)

@@ -91,7 +91,8 @@ class Journal:
         (exclusive); empty if `committed` is not above `begin`.
 
         The transactions are found backwards: the one that ends at `committed`, then the one that ends where it begins,
-        and so on. So aborted transactions are left out. Raises `UsageError` if a transaction is missing in the journal.
+        and so on. So aborted transactions are left out. A transaction that begins below `begin` is included as a whole.
+        Raises `UsageError` if a transaction is missing in the journal.
         """
         chain: list[list[Run]] = []
         end = committed

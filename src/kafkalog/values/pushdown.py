@@ -34,7 +34,8 @@ class Reach(Struct, frozen=True):
 
     def may_pass(self, guarantee: Any) -> bool:
         """Return whether a row for which the pyarrow expression `guarantee` is true can pass the filter. Return True if
-        that is unknown, or if there is no filter.
+        that is unknown, or if there is no filter. Raises `pyarrow.ArrowException` for a filter with an unknown column
+        or a comparison of types that Arrow does not compare.
         """
         if self.filter is None:
             return True

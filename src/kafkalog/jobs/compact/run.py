@@ -132,8 +132,8 @@ def compact_into(
     """Copy a log directory to `target`, which must be new or empty, and compact the copy as `compact` does. Return the
     result for the copy. Directories that cannot be read, or have links or special files in them, are not copied.
 
-    Raises `UsageError` unless there is exactly one path, for a partition directory, an unsuitable `target` or an
-    impossible setting. Raises `UnknownName` if no partition is selected (`UsageError` if all are excluded). Raises
+    Raises `UsageError` if `paths` is not exactly one log directory, for an unsuitable `target` or an impossible
+    setting. Raises `UnknownName` if no partition is selected (`UsageError` if all are excluded). Raises
     `RecoveryRefused` as `compact` does, and if the source directly contains special files or links or is nested too
     deep. Raises `StorageError` if a file cannot be copied, read or written. After an error the copy is removed, unless
     an execution on it was interrupted.

@@ -35,9 +35,9 @@ def deleted(
     Searches the directory itself and what its finished and superseded executions keep. `on_unreadable` is called with
     the path of each directory that cannot be read and the error; the others are still examined. Raises `UsageError` for
     a path that does not exist, or has no executions and is not a log directory or a partition directory in one. Raises
-    `RecoveryRefused` for a pointer file that kafkalog did not write. Raises `StorageError` if the log directory or a
-    quarantine cannot be listed, or the log-start checkpoint cannot be read. Without `on_unreadable` it is raised also
-    if one directory cannot be read.
+    `RecoveryRefused` for a pointer file that kafkalog did not write. Raises `StorageError` if a log directory (also
+    one of `beside`) or a quarantine cannot be listed, or the log-start checkpoint cannot be read. Without
+    `on_unreadable` it is raised also if another directory cannot be read.
 
     * `path`: the log directory, or a partition directory in it, which stands for it
     * `topic`: name of the deleted topic; None: all
