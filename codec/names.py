@@ -284,9 +284,9 @@ def segment_file(base_offset: int, kind: FileKind) -> str:
 
 @lru_cache(maxsize=_NAMES_KEPT)
 def parse_segment_file(name: str) -> SegmentFileName | None:
-    """Parse the name of a segment's file to its base offset, its kind (from the extension) and its suffix `.deleted`,
-    `.cleaned` or `.swap` (empty if there is none). Return None for any other name, or if the name does not begin with
-    an offset. Results are cached.
+    """Parse the name of a segment's file to its base offset (`parse_offset`; may be negative), its kind (from the
+    extension) and its suffix `.deleted`, `.cleaned` or `.swap` (empty if there is none). Return None for any other
+    name, also for that of a KRaft snapshot. Results are cached.
     """
     digits, ordinary = name[:_OFFSET_DIGITS], _BEHIND_DIGITS.get(name[_OFFSET_DIGITS:])
     if ordinary is not None and digits.isdigit() and digits.isascii() and int(digits) < 1 << 63:

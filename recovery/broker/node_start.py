@@ -1217,7 +1217,8 @@ class _Start:
         directories: list[PartitionDirectory],
     ) -> tuple[list[StartConsequence], list[Fault]]:
         """Compare the partition directories of the log directories `online` with the metadata; return consequences and
-        faults. The node id must be known. Raises `StartEndsError` if the start ends.
+        faults (`partition_consequences`). If `image` is None, only the directories themselves are judged, such as those
+        without a topic id. The node id must be known. Raises `StartEndsError` if the start ends.
         """
         self.context.best()
         return partition_consequences(

@@ -216,8 +216,9 @@ def _ask(
 
 def hanging_transactions(report: PartitionReport, coordinators: Coordinators, facts: TopicFacts) -> Iterator[Finding]:
     """Yield a TRANSACTION_HANGING finding about each transaction that is open at the end of a log and that its
-    coordinator will not end. Yield one also if the coordinator will end it differently than it was decided. The
-    coordinator's log is read in the broker's directories. `facts` come from the broker's metadata log.
+    coordinator will not end, or will end differently than it was decided. The coordinator's log is read in the broker's
+    directories. Nothing is yielded if that log is missing, unreadable or too large (256 MiB), or about a transaction of
+    which another broker may know more. `facts` come from the broker's metadata log.
     """
     directory = os.path.basename(report.path)
     name = parse_partition_directory(directory)

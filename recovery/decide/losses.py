@@ -158,15 +158,15 @@ def lost_beside(
 
     * partitions that lose something by the start of these nodes;
     * partitions of a lost log directory;
-    * partitions that the start makes again, empty, if log directories of the nodes were not given;
+    * partitions that the start makes again, empty, unless all log directories of the nodes were certainly given;
     * metadata that is lost already;
     * the metadata if the start treats it as empty, else its end if the start returns to an earlier offset;
     * partitions whose logs are older than the metadata, except `counted_already` (names of partition directories);
     * partitions with a PARTITION_MISSING finding that the start does not mention.
 
-    If log directories of the nodes were not given, the third and the last phrase say that these may have the
-    partitions. `renamed` are paths of directories that look like missing partitions, each with the path of the
-    partition; the first and the last phrase mention them.
+    If there are no nodes, or it is not certain that all their log directories were given, the third and the last phrase
+    say that others may have the partitions. `renamed` are paths of directories that look like missing partitions, each
+    with the path of the partition; the first and the last phrase mention them.
     """
     starts = list(dict.fromkeys(nodes))
     of_start = [consequence for start in starts for answer in start.answers for consequence in answer.consequences]

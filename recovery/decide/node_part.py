@@ -253,8 +253,9 @@ def _of_metadata_log(root: str, rules: Rules) -> list[Finding]:
 def start_now(root: str, rules: Rules, before: NodeStart | None) -> NodeStart | None:
     """Predict the node's start on the directory as it is now, after a recovery. `before` is the plan's prediction, if
     any. The logs, which the recovery has verified, are not loaded again if the start changes nothing according to
-    `before`. Return None if the metadata log cannot be read; if another file cannot be read, the answers are UNKNOWN.
-    Raises `UsageError` if the release asked about is not known.
+    `before`. Return None if the metadata log, a snapshot of it or `quorum-state` cannot be read, or a
+    `partition.metadata` of a node without a known role. If another file cannot be read, the answers are UNKNOWN. Raises
+    `UsageError` if the release asked about is not known.
     """
     try:
         return node_start(

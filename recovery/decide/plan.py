@@ -496,9 +496,11 @@ def _helped(choice: RecoveryChoice) -> list[str]:
 
 
 def with_findings_of_segments(plan: Plan, forecasts: Forecasts, rules: Rules) -> Plan:
-    """Return the plan with the findings about whole segments (`_of_segments`) before its other findings. It also gets
-    the consequences of overlapping segments and wrong indexes that it does not change. `forecasts` and `rules` are
-    those that the plan was made from. Raises `StorageError` if a log cannot be read, `UsageError` as `plan_of` does.
+    """Return the plan with the findings about whole segments (`_of_segments`) that it lacks, followed by its own
+    findings. Consequences of overlapping segments and wrong indexes are added, except for files that the plan changes.
+    A time index that was perhaps made of another segment counts even if the plan changes it. `forecasts` and `rules`
+    are those from which the plan was made. Raises `StorageError` if a log cannot be read, `UsageError` as `plan_of`
+    does.
     """
     known = list(plan.findings)
     findings = [*(finding for finding in _of_segments(plan) if finding not in known), *known]

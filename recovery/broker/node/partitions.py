@@ -596,22 +596,22 @@ def _of_lost_id(
     are_all_known: bool,
     is_only_voter: bool,
 ) -> list[StartConsequence]:
-    """Return consequences for partitions assigned to a registered directory id that no log directory has any more.
-    There is one for the partitions that other brokers hold completely, at most two for the rest in `nowhere`, and one
-    for the rest in `directories`.
+    """Return consequences for partitions assigned to a directory id that the broker registered, and that no log
+    directory has any more. There is one for the partitions that other brokers hold completely, at most two for the rest
+    in `nowhere`, and one for the rest in `directories`.
 
     Empty if there are no such partitions or the broker is not registered, and before `metadata.version` 3.7-IV2 or
     release 3.7.0. Empty also if the broker has registered another number of directories than are online, unless
     `are_all_known`.
 
     Other brokers can lead the partitions that they hold completely. For the rest, controllers elect this replica only
-    after the broker has assigned it to another directory. Up to 3.9 it never does this, later not always. For a
-    partition in `nowhere` it does not in this start: 4.1.1 leads such partitions, empty, from its second start on.
+    after the broker has assigned it to another directory. Up to 3.9 it never does this, later not always. It does not
+    assign a partition in `nowhere` in this start: 4.1.1 leads such partitions, empty, from its second start on.
 
-    If the node was not stopped in order, `image` may still have it as leader of a partition in `nowhere`. The only
-    controller stays the leader, and makes the log again, empty, at this start. Another node does so if it is back
-    before the controllers fence it (3.9.1 and 4.1.1 did); else the partition has no leader. In the same way it stays
-    the leader of a partition in `directories`, with its records.
+    If the node was not stopped in order, `image` may still have it as leader. The only voter (`is_only_voter`) then
+    stays the leader. Another node does so (3.9.1 and 4.1.1 did) if it is back before the controllers fence it; else the
+    partition has no leader. The leader creates the log of a partition in `nowhere` again, empty, at this start; a
+    partition in `directories` keeps its records.
 
     * `known`: ids of the online log directories
     * `nowhere`: partitions that the metadata places here and no directory has

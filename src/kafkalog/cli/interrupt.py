@@ -55,8 +55,9 @@ class Happened:
         unfinished and partly purged executions, and executions that were completed, undone or deleted since this object
         was created. They include the commands that continue or reverse an execution, if that is possible.
 
-        A log directory is left out if its executions cannot be read. With `only_new`, executions that have not changed
-        since are omitted. Reads the directories of the executions.
+        A log directory is left out if its executions cannot be read. If they could not be read when this object was
+        created, all count as new. With `only_new`, an execution that was unfinished before is omitted unless it has
+        changed since. Reads the directories of the executions.
         """
         return [
             text

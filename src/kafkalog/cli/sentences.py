@@ -24,8 +24,8 @@ class SentenceWriter(LineWriter):
 
 
 def print_screen(screen: FirstScreen) -> None:
-    """Write the first screen, which has at most 24 lines unless its first command is long. If it leaves commands out,
-    an empty line and all commands follow.
+    """Write the first screen, which has at most 24 lines unless its first command or its list of deleted partitions and
+    segments is long. If it leaves commands out, an empty line and all commands follow.
     """
     width = text_width()
     with LineWriter() as writer:

@@ -38,7 +38,7 @@ class Room:
     def take(self, size: int, *, may_wait: bool) -> bool:
         """Reserve room for one record of at most `size` bytes; return whether it had to wait. It waits for up to
         `max_block_ms` if there are too many bytes, and for up to `queue_enqueue_timeout_ms` (negative: forever) if
-        there are too many records.
+        there are too many records. If others take the room meanwhile, it waits again.
 
         Raises `QueueFullError` if there is no room in time, or at once if `may_wait` is False; nothing is reserved
         then. Raises `UsageError` if `size` exceeds `buffer_memory`.
@@ -46,7 +46,9 @@ class Room:
         config = self._config
         if size > config.buffer_memory:
             raise UsageError(f"a record of up to {size} bytes; buffer_memory is {config.buffer_memory}")
-        waited = self._await_records(may_wait) | self._await_bytes(size, may_wait)
+        waited = False
+        while self._await_records(may_wait) | self._await_bytes(size, may_wait):
+            waited = True  # while it waited for one, other senders may have taken the room of the other
         self._bytes += size
         self._records += 1
         return waited

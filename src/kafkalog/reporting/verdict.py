@@ -168,7 +168,8 @@ def _start(facts: ReportFacts) -> str:
 
 def _refusing(forecasts: Sequence[BrokerForecast]) -> Sequence[str]:
     """Return the names of the groups of Kafka releases that do not start on one of the directories, each once, in the
-    order of `forecasts`. A forecast in which no group fails adds the release that kafkalog models.
+    order of `forecasts`. All `forecasts` are of starts that fail; if none of the groups of a forecast fails, the
+    release that kafkalog models is named for it.
     """
     named: dict[str, None] = {}
     for forecast in forecasts:

@@ -347,8 +347,8 @@ class Processor(threading.Thread):
     def _tick(self) -> None:
         """Close connections that made no progress within their time limit, and report why; an idle one is closed
         without a report. For the TLS handshake and authentication, the time counts from the start of the connection. A
-        connection that waits for a promise has no time limit. If the selector does not watch it, it is closed once the
-        client has left.
+        connection that waits for a promise has no time limit; if the selector does not watch that connection, it is
+        closed once its client has left.
         """
         now = time.monotonic()
         self._next_tick = now + _TICK_S

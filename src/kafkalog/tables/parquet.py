@@ -175,8 +175,9 @@ class ParquetTable:
         self._write({**self._as_written(), "begun": round_id}, self._manifest.get("positions", {}))
 
     def _as_written(self) -> dict[str, Any]:
-        """Return settings, schema and committed files as in the manifest. Raises `UsageError` if the table was neither
-        prepared nor loaded with a committed round.
+        """Return settings, schema and committed files in the form of the manifest. The schema has the columns that
+        `prepare` added, also before a commit. Raises `UsageError` if the table was neither prepared nor loaded with a
+        committed round.
         """
         if self._schema is None or self._settings is None:
             raise UsageError("a table is prepared before it is written")

@@ -25,10 +25,11 @@ __all__ = ["first_base", "lost_start"]
 def lost_start(names: Iterable[str], epochs: Sequence[int], *, is_remote: bool) -> tuple[int, int] | None:
     """Return first and last offset (both inclusive) of the range that is missing before a directory's first segment.
     Return None if nothing is missing, or if there is no segment. Two signs show a lost segment: an index whose log is
-    not among `names`, the directory's files, and a leader epoch that begins below the first segment.
+    not among `names`, the directory's files, and a leader epoch that begins below the first segment. A log with the
+    suffix `.deleted` or `.swap` counts as present; indexes with a suffix are ignored.
 
-    `epochs` are the first offsets of the leader epochs. They are ignored if the log may begin in a remote tier
-    (`is_remote`), or if a file waits for deletion (`.deleted`).
+    `epochs` are the first offsets of the leader epochs. Negative ones are ignored. All are ignored if the log may begin
+    in a remote tier (`is_remote`), or if a file waits for deletion (`.deleted`).
     """
     parsed = {name: segment_file_name for name in names if (segment_file_name := parse_segment_file(name)) is not None}
     begins = first_base(parsed)

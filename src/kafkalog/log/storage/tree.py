@@ -297,9 +297,9 @@ class Tree:
         return ContentSource(content, self._origin)
 
     def headers(self, path: str) -> HeaderTable | None:
-        """Return the header table of a log (headers of its valid batches) if its content is a whole original file or
-        the beginning of one. Return None for another content, and for any path if headers are not available. Otherwise
-        raises `KeyError` if the file does not exist.
+        """Return the header table of a log (headers of its valid batches) if its content is the beginning of an
+        original file, or all of it. Return None for other or empty content, and without compiled code. Raises
+        `KeyError` if the file does not exist; a tree that was made without `headers` returns None instead.
         """
         if self._headers is None:
             return None

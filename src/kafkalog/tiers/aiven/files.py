@@ -127,8 +127,8 @@ def part_of(file: RemoteFile, position: int, size: int, cipher: SegmentCipher | 
     indexes of a segment. If `cipher` is None or `size` is 0, the index is read from `file` on demand, and closing the
     result closes `file`. Otherwise it is decrypted into memory, and `file` is closed, also after an error.
 
-    Raises `StorageError` if the index cannot be read or decrypted, or is too large; `path` names the object in the
-    message.
+    Raises `StorageError` if an encrypted index cannot be read or decrypted, or has more than `_LARGEST_CHUNK` bytes;
+    `path` names the object in the message.
     """
     if cipher is None or not size:
         return _Part(file, position, size)

@@ -111,9 +111,7 @@ class KcatFormat(Struct, frozen=True, kw_only=True):
     @classmethod
     def parse(cls, text: str, *, null: bool = False, key_serdes: str | None = None, value_serdes: str | None = None,
               for_people: bool = False) -> KcatFormat:  # fmt: skip
-        """Parse the format string and the other options of the command line. Raises `UsageError` if the format is
-        invalid.
-        """
+        """Parse a format string; the other options are kept unchecked. Raises `UsageError` if the format is invalid."""
         return cls(
             parts=tuple(_parts(text)),
             null=null,

@@ -150,9 +150,10 @@ class _Keys:
 
     def put(self) -> bool:
         """Put the keys into the offset map and return True; the caller then advances the map's `latest_offset` over the
-        run. Return False if the map became full first. The keys put in before stay. `latest_offset` is then the last
-        offset that was put in from the present batch; if there is none, the last offset of the batch before. Raises
-        `FormatError` for records that cannot be read.
+        run. Return False if the map became full first; the keys put in before stay. `latest_offset` is then the last
+        offset that was put in from the batch that did not fit. If there is none, it is the last offset of the batch
+        before; it is unchanged if the run has no such batch or this ends below `start`. Raises `FormatError` for
+        records that cannot be read.
         """
         done = 0
         for opened in opened_batches(self._counting, DEFAULT_LIMITS, _AT_ONCE):
