@@ -490,11 +490,13 @@ def _found_otherwise(run: KeptRun, later: KeptRun) -> str | None:
 
 def refuse_others_files(run: KeptRun) -> None:
     """Raise `RecoveryRefused` if the quarantine is on another file system, this process is not root, and a file that
-    the execution removed, replaced, truncated or renamed belonged to another user. From there, only root can give files
-    back to another user.
+    the execution removed, replaced or truncated belonged to another user. From there, only root can give files back to
+    another user. Renamed files stay where they are and are only renamed back.
     """
     user = os.geteuid()
     for step in run.journal.steps if user and not run.journal.same_mount else ():
+        if step.kind in (ActionKind.RENAME, ActionKind.RENAME_DIRECTORY):
+            continue
         inside = {f"{step.path}/{name}": state for name, (_kind, state) in (step.entries or {}).items()}
         for path, state in {step.path: step.before, **inside}.items():
             if state is not None and state.attributes.uid != user:

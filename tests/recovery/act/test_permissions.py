@@ -193,5 +193,8 @@ def test_undo_by_another_user_is_refused_for_a_file_inside_a_removed_directory(
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     with pytest.raises(RecoveryRefused, match=r"t-0/b\.log belonged to user 4711"):
         runner.refuse_others_files(run)
+    renamed = Step(kind=ActionKind.RENAME, path="t-0/b.log", target="t-0/c.log", before=state(4711))
+    of_renamed: Any = SimpleNamespace(journal=SimpleNamespace(same_mount=False, steps=[renamed]))
+    runner.refuse_others_files(of_renamed)
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     runner.refuse_others_files(run)
