@@ -90,8 +90,8 @@ def command(
 ) -> int:
     """Show what fills a log directory: records and bytes by topic, partition, key, producer or time.
 
-    Whole topics and partitions are sorted by the size of their log files.  The bytes of keys, producers and times
-    are those of keys and values before compression.  The rate is the average between the first and the last record
+    The bytes of whole topics and partitions are the sizes of their log files.  Those of keys, producers and times
+    are the bytes of keys and values before compression.  The rate is the average between the first and the last record
     of a group.  A record of magic 0 has no time, and one without a producer id has -1.
 
     Exit code 0, 1 if damage ended the reading of a partition or a recovery was cut short, 4 if something could not
