@@ -85,20 +85,20 @@ class LossConsequence(Struct, frozen=True, kw_only=True):
                   "transaction_stays_open", "aborted_records", "deleted_records_return", "records_skipped",
                   "wrong_times", "wrong_log_start", "copy_has_more", "later_marker", "from_copies",
                   "commits_expire"]  # fmt: skip
-    """`groups_beyond_end`: groups have offsets beyond the log's end; `marker_lost`: the marker of a transaction
-    that has ended is lost; `later_marker`: so it is, and the marker of a later transaction will end it, which may
-    commit aborted records or hide committed ones; `older_values_return`: a compacted topic has lost records;
-    `retention`: retention deletes segments soon after the start, by a known limit; `end_goes_back`: a log without
-    records will end below the offset at which it began; `transaction_stays_open`: the coordinator of an open
-    transaction has lost its log, or its record of the transaction; `aborted_records`: readers of committed data get
-    aborted records from an overlapping segment, or by a transaction index that differs from the log, which may also
-    hide committed ones; `deleted_records_return`: consumers get deleted records again, because the log start offset
-    was not in its checkpoint before a kill; `records_skipped`: consumers may skip records, by an offset index that
-    differs from the log; `wrong_times`: look-ups and retention by time go wrong, by a time index that differs from
-    the log; `wrong_log_start`: the log start offset in its checkpoint is beyond the log's end, and other files
-    contradict it; `copy_has_more`: another copy has offsets beyond the end of this one, and no recommended way
-    merges them; `from_copies`: records of the merged log come from other copies; `commits_expire`: a start removes
-    commits of groups without members, by their age"""
+    """`groups_beyond_end`: groups have offsets beyond the log's end; `marker_lost`: the marker of a transaction that
+    has ended is lost; `later_marker`: so it is, and the marker of a later transaction will end it, which may commit
+    aborted records or hide committed ones, or its coordinator has lost its decision and will abort it;
+    `older_values_return`: a compacted topic has lost records; `retention`: retention deletes segments soon after the
+    start, by a known limit; `end_goes_back`: a log without records will end below the offset at which it began;
+    `transaction_stays_open`: the coordinator of an open transaction has lost its log, or its record of the transaction;
+    `aborted_records`: readers of committed data get aborted records from an overlapping segment, or by a transaction
+    index that differs from the log, which may also hide committed ones; `deleted_records_return`: consumers get deleted
+    records again, because the log start offset was not in its checkpoint before a kill; `records_skipped`: consumers
+    may skip records, by an offset index that differs from the log; `wrong_times`: look-ups and retention by time go
+    wrong, by a time index that differs from the log; `wrong_log_start`: the log start offset in its checkpoint is
+    beyond the log's end, and other files contradict it; `copy_has_more`: another copy has offsets beyond the end of
+    this one, and no recommended way merges them; `from_copies`: records of the merged log come from other copies;
+    `commits_expire`: a start removes commits of groups without members, by their age"""
     partition: str
     """the partition directory"""
     detail: str
@@ -604,6 +604,8 @@ class _Stop(Struct, frozen=True, kw_only=True):
     """whether it was committed, else aborted; None if that is unknown"""
     later_state: int | None = None
     """state of a later transaction whose marker will end this one; None if there is none, so that consumers stop"""
+    forgotten_by: str = ""
+    """where the marker is that shows the decision of a transaction that its coordinator has as ongoing; else empty"""
 
 
 def _of_transactions(
@@ -646,6 +648,12 @@ def _ended_by_later(stop: _Stop, state: int, directory: str, where: str) -> str:
     `TransactionState` of the later one. `where` is "lost" or "missing": what happened to the transaction's own marker.
     """
     whose, from_on = f"producer {stop.producer_id}{stop.whose}", f"from offset {stop.offset} of {directory} on"
+    if stop.forgotten_by:
+        return (
+            f"soon after a start the coordinator aborts the transaction of {whose} {from_on}, which was committed "
+            f"({stop.forgotten_by}): its log has lost that; read_committed consumers never get these records, so copy "
+            "them first (runbook: lost-marker)"
+        )
     marker = f"its end marker is {where}, and its coordinator"
     if state == _ONGOING:
         own = {True: "committed", False: "aborted", None: "committed or aborted"}[stop.is_committed]
@@ -797,6 +805,7 @@ def _decided(
             ended=f"was {how}, but its" if how else "was committed or aborted, which nothing here tells, and its",
             is_committed=None if how is None else how == "committed",
             later_state=None if owner is None or hanging is not False else owner.status,
+            forgotten_by=decision.source if decision.is_forgotten else "",
         )
 
 

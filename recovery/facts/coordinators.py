@@ -169,10 +169,20 @@ class Coordinators:
             names = [directory] if is_directory(os.path.join(root, directory)) else ()
             for partition in open_live(name.topic, root, names):
                 try:
-                    self._endings.setdefault(key, Endings(self.transactions).of(partition, firsts))
+                    endings = Endings(self.transactions, open_place=self._at)
+                    self._endings.setdefault(key, endings.of(partition, firsts))
                 except KafkaLogError:
                     continue
         return self._endings.get(key, {})
+
+    def _at(self, place: tuple[str, int]) -> Iterator[Partition]:
+        """Live partitions with this topic and number."""
+        from kafkalog.log.directories.partition import open_live
+
+        topic, number = place
+        for root in self._roots:
+            directory = f"{topic}-{number}"
+            yield from open_live(topic, root, [directory] if is_directory(os.path.join(root, directory)) else ())
 
     def id_without_transaction(
         self, number: int, epoch: int | None, partition: PartitionName, facts: TopicFacts, *, resumes: bool = False

@@ -199,6 +199,42 @@ def test_a_start_that_ends_it_by_the_marker_of_a_later_transaction(
     assert producer_id not in decided.open_first_offsets
 
 
+@pytest.mark.parametrize(
+    ("version", "name", "producer_id", "number", "is_commit"),
+    [("4.1.1", "sensors-0-1", 0, 6, True), ("2.8.2", "ledger-21-0", 0, 6, True), ("2.8.2", "ledger-21-0", 3, 2, True),
+     ("4.1.1", "sensors-0-1", 1, 6, False), ("2.8.2", "ledger-21-0", 1, 6, False)],
+)  # fmt: skip
+@pytest.mark.parametrize("is_known_cut", [False, True])
+def test_a_coordinator_that_has_lost_the_decision_aborts_what_was_committed(
+    version: str, name: str, producer_id: int, number: int, is_commit: bool, is_known_cut: bool, tmp_path: Path
+) -> None:
+    """4.1.1 did, a minute after the start: `__transaction_state` ended with the ongoing transaction, another partition
+    had its COMMIT marker, and consumers of committed data never got the records of this one.
+    """
+    root = own_copy(brokers(f"{version}/txn")[0], tmp_path / "broker")
+    assert without_marker(root, name, producer_id, number) == is_commit
+    cut_coordinator(root, producer_id, TransactionState.ONGOING)
+    if is_known_cut:
+        ends = [f"{directory.name.replace('-', ' ')} 99999" for directory in root.glob("__transaction_state-*")]
+        (root / "replication-offset-checkpoint").write_text("\n".join(["0", str(len(ends)), *ends, ""]))
+    partitions = open_all(root).readable()
+    opened, _findings = open_transactions(read_producers(partitions), read_transactions(partitions))
+    (lost,) = [each for each in opened if f"{each.topic}-{each.partition}" == name
+               and each.producer.producer_id == producer_id]  # fmt: skip
+    assert (lost.decision is not None and lost.decision.is_forgotten) == is_commit
+    assert not lost.may_be_aborted
+    told = [each.detail for each in plan(root)[0].consequences if each.kind == "later_marker"]
+    assert any(f"aborts the transaction of producer {producer_id} (" in detail for detail in told) == is_commit
+    assert ("transaction_hanging" in kafkalog("verify", root).err) >= is_commit
+
+
+@pytest.mark.parametrize("version", ["2.8.2", "3.9.1", "4.1.1"])
+def test_a_transaction_that_is_ongoing_is_not_taken_for_a_committed_one(version: str) -> None:
+    partitions = open_all(brokers(f"{version}/txn")[0]).readable()
+    opened, _findings = open_transactions(read_producers(partitions), read_transactions(partitions))
+    assert not [each for each in opened if each.decision is not None and each.decision.is_forgotten]
+
+
 def listed(status: TransactionState, at: int, epoch: int = 3, version: int = 0, **fields: object) -> Listed:
     raised = epoch + (version == 2 and status is not TransactionState.ONGOING)
     transaction = Listed(

@@ -33,13 +33,16 @@ _WORDS = {True: "hanging", False: "ongoing", None: "coordinator not seen"}
 def _state_of(opened: OpenTransaction) -> str:
     """Return the state of an open transaction for the table. If its marker is lost, the text says so, and how the
     transaction was decided if that is known. If a later transaction of its producer will end it, the text adds how, or
-    that the later one is ongoing. If no marker is lost, the state is what the coordinator will write at its next start;
-    if that is nothing, it is `hanging`, `ongoing` or `coordinator not seen`.
+    that the later one is ongoing, or that its coordinator, which has lost the decision, aborts it. If no marker is
+    lost, the state is what the coordinator will write at its next start; if that is nothing, it is `hanging`, `ongoing`
+    or `coordinator not seen`.
     """
     will = None if opened.hanging is not False else _AT_START.get(opened.coordinator_state or "")
     if opened.decision is not None:
         decided = opened.decision.decided
         lost = "marker lost" if decided is None else f"{decided} marker lost"
+        if opened.decision.is_forgotten:
+            return f"{lost}; its coordinator aborts it"
         later = f"a start counts it as {will}" if will else "a later one is ongoing"
         return lost if opened.hanging else f"{lost}; {later}"
     return f"{will}; its coordinator writes the marker when it starts" if will else _WORDS[opened.hanging]

@@ -24,13 +24,14 @@ from kafkalog.log.reading.transactions import marker_of
 from kafkalog.log.walk.on_damage import SKIP
 
 __all__ = [
-    "UNKNOWN_HISTORY", "Decided", "Decision", "EndMarker", "History", "Listed", "Opened", "by_markers",
-    "decided_by", "decision_of", "read_opened",
+    "ONGOING", "UNKNOWN_HISTORY", "Decided", "Decision", "EndMarker", "History", "Listed", "Opened", "by_markers",
+    "decided_by", "decision_of", "ended_elsewhere", "read_opened",
 ]  # fmt: skip
 
 TopicPartition = tuple[str, int]
 
-_UNDECIDED = (1, 2, 3)
+ONGOING = 1
+_UNDECIDED = (ONGOING, 2, 3)
 """numbers of the states in which a coordinator has yet to write markers (`TransactionState`)"""
 SOURCE = "the coordinator's log, which lists the partition"
 _MOST_SKEW = 10_000
@@ -68,6 +69,8 @@ class Decision(Struct, frozen=True):
     source: str
     is_pending: bool = False
     """whether it may be the one that the coordinator has not yet ended, and will end"""
+    is_forgotten: bool = False
+    """whether the coordinator has it as ongoing, because its log has lost the decision, and will abort it"""
 
 
 class Listed(Struct, frozen=True, kw_only=True):
@@ -116,6 +119,8 @@ class EndMarker(Struct, frozen=True, kw_only=True):
     epoch: int
     of_epoch: int
     """epoch of the batches that it ended"""
+    of_timestamp: int = -1
+    """largest timestamp of these batches, ms since 1970 by the producer's clock"""
 
     @property
     def decided(self) -> Decided:
@@ -150,7 +155,7 @@ def read_opened(
     """
     opened = {producer_id: Opened(is_from_start=True) for producer_id in firsts}
     since_gap = set(firsts)  # only these can have anything that the next gap makes doubtful
-    epochs: dict[int, int] = {}
+    epochs: dict[int, tuple[int, int]] = {}
     reader = partition.batches(start_offset=start_offset, on_damage=SKIP, limits=limits)
     end, passed = 0, 0
     for batch in reader:
@@ -172,9 +177,10 @@ def read_opened(
                 epoch, timestamp = header.producer_epoch, header.max_timestamp
                 opened[header.producer_id] = replace(known, epoch=epoch, timestamp=timestamp)
         elif not header.is_control:
-            epochs[header.producer_id] = header.producer_epoch
+            newest = max(epochs.get(header.producer_id, (0, -1))[1], header.max_timestamp)
+            epochs[header.producer_id] = header.producer_epoch, newest
         else:
-            of_epoch = epochs.pop(header.producer_id, None)
+            of_epoch, newest = epochs.pop(header.producer_id, (None, -1))
             try:
                 marker = marker_of(batch, limits)
             except FormatError:
@@ -191,6 +197,7 @@ def read_opened(
                         timestamp=header.max_timestamp,
                         epoch=header.producer_epoch,
                         of_epoch=of_epoch,
+                        of_timestamp=newest,
                     )
                 )
     return {producer_id: Opened() if known.epoch is None and firsts[producer_id] is not None else known
@@ -213,6 +220,27 @@ def decision_of(history: History, place: TopicPartition, opened: Opened) -> Deci
     may_be_last = bool(ours) and len(ours) - 1 in fitting and ours[-1] is history.transactions[-1]
     is_pending = may_be_last and ours[-1].status in _UNDECIDED
     return Decision(decided.pop() if len(decided) == 1 else None, SOURCE, is_pending)
+
+
+def ended_elsewhere(history: History, place: TopicPartition, there: Opened, opened: Opened) -> Decided | None:
+    """Return how the last transaction of `history`, which is ongoing by that log, was ended in the partition `place`;
+    None if that is not certain. `there` has the producer's markers in that partition. `opened` is the transaction in
+    another partition, where it is still open.
+
+    The last marker in `place` is that of the transaction if it ended records that the producer wrote later than the
+    first ones in `opened`, or if by the order, the epochs and the times of the markers it can be no earlier one.
+    """
+    last = history.transactions[-1]
+    if last.status != ONGOING or not there.markers or last.partitions is None or place not in last.partitions:
+        return None
+    marker = there.markers[-1]
+    if marker.of_epoch not in last.epochs:
+        return None
+    if opened.timestamp >= 0 and marker.of_timestamp >= opened.timestamp:
+        return marker.decided
+    ours = [each for each in history.transactions if each.partitions is None or place in each.partitions]
+    unknown = replace(there, epoch=None)
+    return None if any(_fits(number, ours, history, unknown) for number in range(-1, len(ours))) else marker.decided
 
 
 def _fits(number: int, ours: Sequence[Listed], history: History, opened: Opened) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import enum
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -20,6 +20,7 @@ from kafkalog.cluster.records.coordinator_records import TRANSACTION_STATE_TOPIC
 from kafkalog.cluster.records.replay import Entry, Until, partitions_of, replay
 from kafkalog.cluster.rules.java import coordinator_partition, hash_order, topic_partition_hash
 from kafkalog.cluster.transactions.lost_markers import (
+    ONGOING,
     UNKNOWN_HISTORY,
     Decided,
     Decision,
@@ -28,6 +29,7 @@ from kafkalog.cluster.transactions.lost_markers import (
     Opened,
     by_markers,
     decision_of,
+    ended_elsewhere,
     read_opened,
 )
 from kafkalog.cluster.transactions.producers import PartitionProducer, PartitionProducers
@@ -366,6 +368,8 @@ def sentence_about(
     else:
         name = "COMMIT" if decided is Decided.COMMIT else "ABORT"
         text = f"{text}, but it was {decided.word} ({decision.source}): its {name} marker is lost"
+    if decision.is_forgotten:
+        return f"{text}; its coordinator has lost that too, and aborts it soon after a start (runbook: lost-marker)"
     if hanging is False:
         later = "the marker of a later transaction, which is ongoing, ends it too"
         return f"{text}; {_LATER.get(state or '', later)} (runbook: lost-marker)"
@@ -390,26 +394,35 @@ class Ending(NamedTuple):
     """whether the coordinator will not end it; None if unknown"""
     decision: Decision | None
     """its own decision, if it hangs, or if the coordinator will end it with the marker of a later transaction that was,
-    or may have been, decided differently; else None. If it may as well be that later one, it is pending"""
+    or may have been, decided differently; else None. If it may as well be that later one, it is pending. If the
+    coordinator has it as ongoing although it was committed, it is forgotten"""
 
 
 class Endings:
-    """How open transactions ended, by `__transaction_state`, and by markers in the partitions `others`. These are read
-    only if necessary, once for all `producers`, which are the ids of the producers that are asked about if there are
-    `others`. Each question raises `StorageError` if files cannot be read.
+    """How open transactions ended, by `__transaction_state`, and by markers in other partitions. These are read only if
+    necessary. Each question raises `StorageError` if files cannot be read.
+
+    * `others`: partitions that are read as a whole, once for all `producers`
+    * `producers`: ids of the producers that are asked about, if there are `others`
+    * `open_place`: opens the partitions of a transaction that is ongoing; by default they are looked for in `others`
     """
 
     def __init__(
-        self, coordinator: TransactionalIds, others: Iterable[Partition] = (), producers: Iterable[int] = ()
+        self,
+        coordinator: TransactionalIds,
+        others: Iterable[Partition] = (),
+        producers: Iterable[int] = (),
+        open_place: Callable[[TopicPartition], Iterable[Partition]] | None = None,
     ) -> None:
         self._coordinator = coordinator
+        self._open_place = self._among_others if open_place is None else open_place
         self._others = tuple(others)
         self._producers = tuple(producers)
 
     def of(self, partition: Partition, firsts: Mapping[int, int]) -> dict[int, Ending]:
         """Return, by producer id, how the transactions that are open in `partition` ended; `firsts` has their first
         offsets. If the part of `__transaction_state` with a producer's transactions was not read completely, both
-        fields of its `Ending` are None.
+        fields of its `Ending` are None, unless the decision is forgotten.
         """
         place, logs = (partition.topic or "", partition.partition or 0), self._coordinator.logs
         owners = {producer_id: self._coordinator.by_producer.get(producer_id) for producer_id in firsts}
@@ -428,6 +441,14 @@ class Endings:
                        and decision.decided is None}  # fmt: skip
             asked = {producer_id: first for producer_id, first in asked.items() if start and producer_id in unknown}
             start = 0
+        for producer_id, owner in owners.items():
+            history = self._coordinator.histories.get(producer_id)
+            if owner is None or history is None or logs.is_whole(owner.log_partition) or not owner.is_undecided:
+                continue
+            first = firsts[producer_id]
+            (opened,) = read_opened(partition, {producer_id: first}, max(first - _TAIL, 0)).values()
+            decision = self._forgotten(producer_id, history, place, opened)
+            endings[producer_id] = endings[producer_id] if decision is None else Ending(False, decision)
         return endings
 
     @cached_property
@@ -449,13 +470,34 @@ class Endings:
         if not is_hanging:  # the coordinator will write the marker of its last transaction
             last = None if history is None else history.transactions[-1].decided
             if decision is None or (decision.is_pending and last is None):
-                return None
+                return None if history is None else self._forgotten(producer_id, history, place, opened)
             return None if decision.decided is not None and decision.decided is last else decision
         if history is not None and (decision is None or decision.decided is not None):
             return decision
         elsewhere = ((other, opened[producer_id]) for other, opened in self._elsewhere if other != place)
         has_own_epoch = history is not None and any(each.has_own_epoch for each in history.transactions)
         return by_markers(decision, opened, elsewhere, has_own_epoch=has_own_epoch)
+
+
+    def _forgotten(
+        self, producer_id: int, history: History, place: TopicPartition, opened: Opened
+    ) -> Decision | None:
+        """Return the decision that the last transaction of `history`, which is ongoing there, was committed, if its
+        marker is in another partition than `place`; else None. At most `_TAIL` offsets of a partition are read.
+        """
+        last = history.transactions[-1]
+        if last.status != ONGOING or opened.epoch not in last.epochs or place not in (last.partitions or ()):
+            return None
+        for other in sorted((last.partitions or frozenset()) - {place}):
+            for partition in self._open_place(other):
+                start = max(partition.log_end_offset() - _TAIL, 0)
+                (there,) = read_opened(partition, {producer_id: None}, start).values()
+                if ended_elsewhere(history, other, there, opened) is Decided.COMMIT:
+                    return Decision(Decided.COMMIT, f"the marker in {other[0]}-{other[1]}", is_forgotten=True)
+        return None
+
+    def _among_others(self, place: TopicPartition) -> Iterable[Partition]:
+        return (other for other in self._others if (other.topic, other.partition) == place)
 
 
 def open_transactions(
