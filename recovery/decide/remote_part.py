@@ -49,8 +49,8 @@ def held_remotely(tree: Tree, directory: str, key: tuple[str, int], tiering: Tie
 
 
 def _to_go(tree: Tree, directory: str, name: PartitionName, tiering: Tiering) -> set[int]:
-    """Return the base offsets of the segments to remove; empty if there are none. They end with the last damaged
-    segment up to whose end the remote tier has all offsets of the log; all segments before it are included. The last
+    """Return the base offsets of the segments to remove: a damaged segment and all segments before it, if the remote
+    tier has all their offsets. The last damaged segment for which this is true counts. Empty if there is none. The last
     segment of the log is never removed. Raises `StorageError` if a log cannot be read.
     """
     held = held_remotely(tree, directory, (name.topic, name.partition), tiering)
