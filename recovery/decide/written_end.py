@@ -57,8 +57,9 @@ def written(
     last segment becomes `closed_at`, and leader epochs above it do not count. Invalid epoch checkpoints count as empty.
 
     If there are several directories, the highest end and the highest first segment count. The lost offsets are those of
-    all, the local start is that of the last directory with a log. A directory without a log gives only its first leader
-    epoch. If no directory has a log, the end is 0. Raises `StorageError` if a file cannot be read.
+    all, the local start is that of the last directory with a log. If the logs of a directory are missing or empty, its
+    first leader epoch counts like a first segment. A directory without a log gives nothing else; if none has a log, the
+    end is 0. Raises `StorageError` if a file cannot be read.
     """
     result = Written()
     for directory in directories:

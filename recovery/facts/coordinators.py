@@ -99,8 +99,8 @@ class Coordinators:
 
     def commits_in(self, number: int) -> list[tuple[int, str, int]]:
         """Return (offset, group, timestamp in ms) of the commits in this partition of `__consumer_offsets`, including
-        those behind damage, up to a place that cannot be read. Empty if the topic is too large (256 MiB). Read once and
-        cached.
+        those behind damage, up to a place that cannot be read. Empty if the topic is missing or too large (256 MiB).
+        Read once and cached.
         """
         if number not in self._commits_in:
             self._commits_in[number] = [
@@ -113,7 +113,7 @@ class Coordinators:
     def epochs_in(self, number: int) -> list[tuple[int, str, tuple[int, int]]]:
         """Return (offset, transactional id, (producer id, epoch)) of the records in this partition of
         `__transaction_state` in offset order, without tombstones. Records behind damage are included, up to a place
-        that cannot be read. Empty if the topic is too large (256 MiB). Read once and cached.
+        that cannot be read. Empty if the topic is missing or too large (256 MiB). Read once and cached.
         """
         if number not in self._epochs_in:
             self._epochs_in[number] = [
