@@ -21,7 +21,9 @@ _IN_MEMORY = 64 * MIB
 
 
 class Scratch:
-    """File of computed bytes, appended one piece after another, in the directory for temporary files (`TMPDIR`)."""
+    """File of computed bytes, appended one piece after another, in the directory for temporary files (`TMPDIR`). Up to
+    64 MiB stay in memory until `divide` is called.
+    """
 
     def __init__(self) -> None:
         self._file: IO[bytes] | None = None
