@@ -44,8 +44,8 @@ def states_behind(
 ) -> Iterator[KnownState]:
     """Yield states from which the log can be recovered without leaving ended transactions open. The tree of each is a
     copy of `rebuilt` with an original producer snapshot after lost batches, and the original transaction indexes up to
-    it. At most three are yielded, first those that prove more. Nothing is yielded if these files show no more than the
-    batches do, or do not prove how the transactions ended.
+    it. At most three are yielded, first those that prove more. Nothing is yielded if nothing is lost, or if these files
+    show no more than the batches do or do not prove how the transactions ended.
 
     `rebuilt` has the logs that are kept of `original`, with all other files rebuilt. `lost` has the offset ranges
     (first, last) that this recovery leaves out. If it is empty, the first gap between the log's batches counts as lost.
