@@ -289,7 +289,7 @@ def _with_rest(
     The way is for a partition if its loss there is known, and that of the other recovery is unknown or worse
     (`Measured.sort_key`). If it is better nowhere, it is for all that it can be applied to. The recovery is the one of
     `recoveries` that is best together with the way. Refused ones are compared only if all are refused. If no loss is
-    known, the first of `recoveries` is chosen. `recoveries` must not be empty.
+    known, the first of those compared is chosen. `recoveries` must not be empty.
 
     `of_partition` has the counts of the way for the partitions to which it can be applied.
     """
@@ -314,14 +314,14 @@ def _with_rest(
     results = [combined(rest) for rest in recoveries]
     described = [describer.whole(result, facts) for result in results]
     allowed = [each for each in described if each.rest is None or each.rest.refusal is None]
-    best = recommended(allowed or described)
-    return results[0] if best is None else results[described.index(best)]
+    compared = allowed or described
+    return results[described.index(recommended(compared) or compared[0])]
 
 
 def _note_held_back(way: WayResult, names: Collection[str], directory: SurveyedDirectory, before: Tree) -> None:
-    """Set `held_back` in the counts of a way for the partitions `names`: the offsets that `read_committed` consumers do
-    not get. Partitions in which consumers are not held back keep their counts. Does nothing if the way has no tree.
-    Raises `StorageError` if a file cannot be read.
+    """Set `held_back` in the counts of a way for the partitions `names`: the number of offsets that `read_committed`
+    consumers do not get. Partitions in which consumers are not held back keep their counts. Does nothing if the way has
+    no tree. Raises `StorageError` if a file cannot be read.
     """
     if way.tree is None:
         return
@@ -356,7 +356,7 @@ def _of_recommended(
 
 def _loses_metadata(partition: CountedPartition, ways: Sequence[RecoveryWay]) -> bool:
     """Whether the partition is the cluster metadata log, with damage worse than a torn tail or with missing segments,
-    and no recommended way keeps all its records. False if its logs were not read.
+    and `recommended` returns no way, or one that may not keep all its records. False if its logs were not read.
     """
     original = partition.census
     if partition.facts.topic != CLUSTER_METADATA_TOPIC or original is None:

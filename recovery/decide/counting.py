@@ -285,9 +285,9 @@ class Comparer:
 
     def counted(self, facts: PartitionFacts, original: Census | None, *, is_untouched: bool) -> CountedPartition:
         """Return the counts of one partition, for the requested recovery and for a broker's start. If the broker does
-        not start, all counts for its start are unknown. `original` is the census, None if the logs were not read. Then
-        nothing counts as lost unless all is unknown. `is_untouched` means that neither of the two changes the
-        partition's logs. Raises `StorageError` if a file cannot be read.
+        not start, all counts for its start are unknown. Otherwise, if `original` (the census) is None because the logs
+        were not read, nothing counts as lost. `is_untouched` means that neither of the two changes the partition's
+        logs. Raises `StorageError` if a file cannot be read.
         """
         is_same = is_untouched and original is not None and not original.hidden and (
             min(self.kafka.log_end(facts), self.own.log_end(facts)) >= original.end_offset

@@ -796,7 +796,7 @@ def _unnamed(damaged: Sequence[Finding], named: Sequence[Finding]) -> list[Findi
 
 
 def _lost_logs(survey: Survey) -> list[Finding]:
-    """Return an error for each dangling symbolic link in place of a segment's log in a partition directory, sorted by
+    """Return an error for each dangling symbolic link in a partition directory whose name ends in `.log`, sorted by
     path: a broker ignores such links.
     """
     detail = "a dangling symbolic link: the log's content is not here, and no count includes it"

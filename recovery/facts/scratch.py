@@ -39,7 +39,7 @@ class Scratch:
 
     def keep(self, data: bytes) -> Slice:
         """Append bytes to the file, which is created if needed; return the slice (position and length) that holds them.
-        After `divide`, each process appends to its own part of the file instead. Raises `StorageError` if the file
+        After `stay_in`, they go into the part of the file that this process has. Raises `StorageError` if the file
         cannot be created or written, for example because the disk or that part is full.
         """
         try:
