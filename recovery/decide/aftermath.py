@@ -14,12 +14,10 @@ from typing import Literal, NamedTuple
 from msgspec import Struct
 
 from kafkalog.cluster.groups.group_types import DEFAULT_OFFSETS_RETENTION, OFFSETS_RETENTION, RESET_SHARE_OFFSETS
-from kafkalog.codec.common.errors import FormatError
 from kafkalog.codec.common.findings import Finding, FindingCode, Severity
 from kafkalog.codec.common.shell import shell_word
 from kafkalog.codec.common.source import Source
 from kafkalog.codec.common.wording import counted, first_of, moment_text
-from kafkalog.codec.files.text import LeaderEpoch, decode_leader_epochs
 from kafkalog.codec.model import ProducerEntry
 from kafkalog.codec.names import (
     CLUSTER_METADATA_TOPIC,
@@ -37,7 +35,7 @@ from kafkalog.codec.names import (
 )
 from kafkalog.log.directories.returning_records import records_are_back, returning_records
 from kafkalog.log.storage import retention
-from kafkalog.log.storage.java import JavaError, TooLargeError
+from kafkalog.log.storage.java import JavaError
 from kafkalog.log.storage.log_file import LogFile
 from kafkalog.log.storage.producers.snapshots import snapshot_entries, snapshot_offsets
 from kafkalog.log.storage.tree import Tree
@@ -46,7 +44,7 @@ from kafkalog.recovery.broker.manager import LoadedPartition
 from kafkalog.recovery.broker.node.older_copies import epochs_lost
 from kafkalog.recovery.damage.other_segment import OTHER_SEGMENT
 from kafkalog.recovery.decide.ways import LostRange, Measured
-from kafkalog.recovery.decide.written_end import start_of_empty_log
+from kafkalog.recovery.decide.written_end import epochs_of, start_of_empty_log
 from kafkalog.recovery.facts.cleaner_settings import known_settings
 from kafkalog.recovery.facts.coordinators import Coordinators
 from kafkalog.recovery.facts.recovery_request import Rules
@@ -202,7 +200,7 @@ def _of_deleted_records(before: Tree, result: LoadedPartition) -> Iterator[LossC
         index_source = before.source(index) if index in before.files else None
         return log, start_position(log, index_source, base_offset=base, target=offset)
 
-    back = returning_records(_epochs(before, result.name), result.log_start_offset, logs, log_at)
+    back = returning_records(epochs_of(before, result.name), result.log_start_offset, logs, log_at)
     if back is not None:
         yield LossConsequence(
             kind="deleted_records_return", partition=result.name, detail=f"{result.name}: {records_are_back(*back)}"
@@ -333,7 +331,7 @@ def of_log_starts(root: str, before: Tree, results: Iterable[LoadedPartition]) -
         start, watermark, end = starts.get(key, 0), high_watermarks.get(key), result.log_end_offset
         if start <= max(end, watermark or 0):
             continue
-        entries = _epochs(before, result.name)
+        entries = epochs_of(before, result.name)
         if not entries or entries[0].start_offset >= start:
             continue
         path = shell_word(os.path.join(root, LOG_START_OFFSET_CHECKPOINT))
@@ -344,17 +342,6 @@ def of_log_starts(root: str, before: Tree, results: Iterable[LoadedPartition]) -
             f"`{name.topic} {name.partition} {start}` of {path} and lower the number in its second line by 1"
         )
         yield LossConsequence(kind="wrong_log_start", partition=result.name, detail=detail)
-
-
-def _epochs(tree: Tree, directory: str) -> Sequence[LeaderEpoch]:
-    """Return the entries of a partition's `leader-epoch-checkpoint`; empty if it is missing or invalid. Raises
-    `StorageError` if it cannot be read.
-    """
-    path = f"{directory}/{LEADER_EPOCH_CHECKPOINT}"
-    try:
-        return decode_leader_epochs(tree.read(path)) if path in tree.files else []
-    except (FormatError, TooLargeError):
-        return []
 
 
 def ends_going_back(

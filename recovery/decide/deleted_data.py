@@ -207,11 +207,11 @@ def _holds(tree: Tree, path: str, lost: _LostOffsets) -> bool:
 def note_of_deleted(
     surveyed: Survey, facts: TopicFacts, lost: Mapping[str, Sequence[str]], gone: DeletedPartitions | None
 ) -> str | None:
-    """Return one or two sentences, None if there is nothing to tell. The first is about the deleted partitions `gone`
-    and about deleted segments that nothing else holds. The second is about `-delete` directories whose logs are in log
-    directories that were not given. The metadata log is ignored. Each sentence names at most three directories. `lost`
-    is the result of `lost_in_deleted`, `gone` that of `deleted_partitions`. Raises `StorageError` if a file cannot be
-    read.
+    """Return text about deleted data that is still on disk, None if there is none. It has one or two parts. One is
+    about the deleted partitions `gone` and about deleted segments that nothing else holds. The other is about `-delete`
+    directories whose logs are in log directories that were not given. The metadata log is ignored. Each part names at
+    most three directories. `lost` is the result of `lost_in_deleted`, `gone` that of `deleted_partitions`. Raises
+    `StorageError` if a file cannot be read.
     """
     tree = surveyed.tree()
     places = [] if gone is None else [*gone.directories]

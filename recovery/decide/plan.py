@@ -796,8 +796,8 @@ def _unnamed(damaged: Sequence[Finding], named: Sequence[Finding]) -> list[Findi
 
 
 def _lost_logs(survey: Survey) -> list[Finding]:
-    """Return an error for each dangling symbolic link in a partition directory whose name ends in `.log`, sorted by
-    path: a broker ignores such links.
+    """Return an error for each dangling symbolic link `*.log` in a partition directory, sorted by path: a broker
+    ignores such links.
     """
     detail = "a dangling symbolic link: the log's content is not here, and no count includes it"
     return [

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kafkalog.codec.files.text import LeaderEpoch
-from kafkalog.codec.names import CLUSTER_METADATA_TOPIC, LEADER_EPOCH_CHECKPOINT, DirectoryState, PartitionName
-from kafkalog.log.storage.java import JavaError
-from kafkalog.log.storage.leader_epochs import LeaderEpochCheckpointFile
+from kafkalog.codec.names import CLUSTER_METADATA_TOPIC, DirectoryState, PartitionName
 from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.damage.offset_ranges import OffsetRanges
 from kafkalog.recovery.damage.soundness import sound_prefix
+from kafkalog.recovery.decide.written_end import epochs_of
 from kafkalog.recovery.safe.log_contents import parse_base, remove_segments
 from kafkalog.recovery.safe.normalize import partitions_of
 from kafkalog.tiers.lineage import lineage
@@ -43,7 +41,7 @@ def held_remotely(tree: Tree, directory: str, key: tuple[str, int], tiering: Tie
     """
     held = OffsetRanges()
     segments = tiering.remote.of(*key)
-    for stretch in lineage(segments, _epochs(tree, directory)) if segments else ():
+    for stretch in lineage(segments, epochs_of(tree, directory)) if segments else ():
         held.add(stretch.first, stretch.last)
     return held
 
@@ -76,13 +74,3 @@ def _damaged(tree: Tree, directory: str, bases: list[int]) -> Iterator[int]:
         number = bases.index(parse_base(cut.path))
         yield number
         remove_segments(left, directory, set(bases[: number + 1]))
-
-
-def _epochs(tree: Tree, directory: str) -> list[LeaderEpoch]:
-    if f"{directory}/{LEADER_EPOCH_CHECKPOINT}" not in tree.files:  # else reading makes it
-        return []
-    try:
-        epochs = LeaderEpochCheckpointFile(tree, directory).read()
-    except JavaError:
-        return []
-    return [LeaderEpoch(entry.epoch, entry.start_offset) for entry in epochs]
