@@ -97,9 +97,10 @@ def start_of_empty_log(tree: Tree, directory: str) -> int:
 
 
 def indexed_end(tree: Tree, directories: Iterable[str], *, ends_in_damage: bool) -> int:
-    """Offset after the highest one in the offset index of the last segment of these directories; 0 if these indexes are
-    missing or empty. Only a log that `ends_in_damage`, or whose last segment has 0 bytes, counts. Entries count up to
-    the first that does not increase; of an emptied segment none counts if that is not an unused slot.
+    """Return the offset after the highest one in the offset index of the last segment of these directories; 0 if no
+    such index counts. An index counts if `ends_in_damage` is True or the segment has 0 bytes. Its entries count up to
+    the first that does not increase. In a log that does not end in damage, none counts if that entry is not an unused
+    slot (zeros). Raises `StorageError` if an index cannot be read.
 
     A broker adds an entry after it has appended the batch with that offset (`LogSegment.append`), and the system writes
     indexes to disk independently. So after a power failure they often reach further than the log.
