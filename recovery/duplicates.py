@@ -57,8 +57,9 @@ def _duplicates(roots: Sequence[str]) -> Iterator[_Duplicate]:
 
 def holding(plan: Plan, name: str) -> Holding | None:
     """Return what a plan keeps of the partition directory `name`: its path, log end offset and number of records (None
-    if unknown), and whether its topic id contradicts the metadata. Return None if the plan has no counts of it,
-    declines it, or does not contain it. Raises `StorageError` if `partition.metadata` cannot be read.
+    if unknown), whether its topic id contradicts the metadata, and whether the metadata places the partition in this
+    log directory. Return None if the plan has no counts of it, declines it, or has no log end offset for it. Raises
+    `StorageError` if `partition.metadata` cannot be read.
     """
     kept = plan.choice.own_by_partition.get(name)
     end = next((partition.log_end_offset for partition in plan.partitions if partition.name == name), None)
@@ -130,12 +131,17 @@ def refuse_duplicates(roots: Sequence[str]) -> None:
 
 
 def tell_duplicates(plans: Sequence[Plan]) -> list[Plan]:
-    """Return the plans, in order. If two plans that may be of one broker have a live partition in common, `recover`
-    declines both directories. Both plans then get a refusal, which compares the two copies of the first such partition.
-    Their ways that need no other copies get it too, and their forecasts of a broker's start change from LOADED to
-    START_FAILS. If one copy of a partition holds more, both plans say how to keep it; also if they hold as much, and
-    their log directories have different ids. Copies that differ come first. A refusal that a plan or way
-    already has stays. The plans passed in are not changed. Raises `StorageError` if a directory cannot be listed.
+    """Return the plans, in order. Two plans that may be of one broker are changed if they have a live partition in
+    common:
+
+    * Both get a refusal, which compares the two copies of the first such partition. Their ways that need no other
+      copies get it too. A refusal that a plan or way already has stays.
+    * Their forecasts of a broker's start change from LOADED to START_FAILS.
+    * If one copy of a partition holds more, both plans say how to keep it. They also do if the copies hold as much and
+      their log directories have different ids. Copies that differ come first.
+
+    The plans passed in are not changed. Raises `StorageError` if a directory cannot be listed or a `partition.metadata`
+    cannot be read.
     """
     by_root = {plan.root: plan for plan in plans}
     refused = dict(by_root)

@@ -41,9 +41,9 @@ def plan_survey(found: Survey, workers: Workers, rules: Rules, *, compare: bool 
     read are left out and named in the plan's `declined`. `choice.better_copies` names directories that hold more of a
     topic-partition than the kept one. `mark_clean` in the rules implies `full`.
 
-    A recovery removes the clean-shutdown marker, which proves that partitions were closed cleanly. So such a partition
-    is left unchanged only if the whole plan changes nothing. If there are changes, problems that remain after them are
-    added as findings. Neither applies in mode set-aside.
+    A partition that was closed cleanly is trusted only if the whole plan changes nothing, because a recovery removes
+    the proof, the clean-shutdown marker. If there are changes, problems that remain after them are added as findings.
+    Neither applies in mode set-aside.
 
     With `compare=False`, other ways of recovering are not simulated, records are not counted, and neither remaining
     problems nor better copies are added. Raises `StorageError` if something outside the unreadable directories cannot

@@ -204,9 +204,10 @@ def recover_into(
     them. With `remote_logs` in the request, missing and damaged segments of tiered logs are first copied from the
     remote tier. After an error the copy is removed, unless an execution on it was interrupted.
 
-    Raises `UsageError` unless there is exactly one path, and for a partition directory or a `target` that is refused.
-    Raises `RecoveryRefused` if the original is in use, has an interrupted execution, directly contains links or special
-    files, or is nested too deep. Raises `StorageError` if a file cannot be read or copied, and the errors of `recover`.
+    Raises `UsageError` unless exactly one log directory is given, and for a partition directory or a `target` that is
+    refused. Raises `RecoveryRefused` if the original is in use, has an interrupted execution, directly contains links
+    or special files, or is nested too deep. Raises `StorageError` if a file cannot be read or copied, and the errors of
+    `recover`.
 
     * `request`: how to recover; may be left out for the defaults
     * `paths`: one log directory; beside it, the metadata log in another log directory of the broker, which is only read

@@ -186,9 +186,9 @@ class _Walk:
 
     def _batch(self, path: str, position: int, header: AnyHeader, base: int) -> bool:
         """Add one batch of the segment with base offset `base`: update highest offset, front, rest and repeats. Return
-        whether the walk continues. It ends if the batch is not sound, or is the one at which the walk was to end: the
-        cut in the result is then this batch. It also ends, without a cut, if the indexes of the front's segment cannot
-        hold the front's offset and this batch lies below it: `misplaced` is then the front.
+        whether the walk continues. It ends at a batch that is not sound, and at the batch of `until`: the cut in the
+        result is then this batch. It also ends, without a cut, at a batch below the front if the indexes of the front's
+        segment cannot hold the front's offset. `misplaced` is then the front.
         """
         if self._ends_at(path, position):
             return False

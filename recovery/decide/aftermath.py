@@ -14,12 +14,10 @@ from typing import Literal, NamedTuple
 from msgspec import Struct
 
 from kafkalog.cluster.groups.group_types import DEFAULT_OFFSETS_RETENTION, OFFSETS_RETENTION, RESET_SHARE_OFFSETS
-from kafkalog.codec.common.errors import FormatError
 from kafkalog.codec.common.findings import Finding, FindingCode, Severity
 from kafkalog.codec.common.shell import shell_word
 from kafkalog.codec.common.source import Source
 from kafkalog.codec.common.wording import counted, first_of, moment_text
-from kafkalog.codec.files.text import LeaderEpoch, decode_leader_epochs
 from kafkalog.codec.model import ProducerEntry
 from kafkalog.codec.names import (
     CLUSTER_METADATA_TOPIC,
@@ -37,7 +35,7 @@ from kafkalog.codec.names import (
 )
 from kafkalog.log.directories.returning_records import records_are_back, returning_records
 from kafkalog.log.storage import retention
-from kafkalog.log.storage.java import JavaError, TooLargeError
+from kafkalog.log.storage.java import JavaError
 from kafkalog.log.storage.log_file import LogFile
 from kafkalog.log.storage.producers.snapshots import snapshot_entries, snapshot_offsets
 from kafkalog.log.storage.tree import Tree
@@ -46,7 +44,7 @@ from kafkalog.recovery.broker.manager import LoadedPartition
 from kafkalog.recovery.broker.node.older_copies import epochs_lost
 from kafkalog.recovery.damage.other_segment import OTHER_SEGMENT
 from kafkalog.recovery.decide.ways import LostRange, Measured
-from kafkalog.recovery.decide.written_end import start_of_empty_log
+from kafkalog.recovery.decide.written_end import epochs_of, start_of_empty_log
 from kafkalog.recovery.facts.cleaner_settings import known_settings
 from kafkalog.recovery.facts.coordinators import Coordinators
 from kafkalog.recovery.facts.recovery_request import Rules
@@ -190,9 +188,9 @@ def _older_values(
 
 
 def _of_deleted_records(before: Tree, result: LoadedPartition) -> Iterator[LossConsequence]:
-    """Yield a `deleted_records_return` consequence if records of the log were deleted and are in it again after the
-    start. Yields nothing if `leader-epoch-checkpoint` is missing or invalid. Raises `StorageError` if a file cannot be
-    read.
+    """Yield a `deleted_records_return` consequence if deleted records are in the log again after the start
+    (`returning_records`). Yields nothing if `leader-epoch-checkpoint` is missing or invalid. Raises `StorageError` if a
+    file cannot be read.
     """
     logs = dict(before.logs(result.name))
 
@@ -202,7 +200,7 @@ def _of_deleted_records(before: Tree, result: LoadedPartition) -> Iterator[LossC
         index_source = before.source(index) if index in before.files else None
         return log, start_position(log, index_source, base_offset=base, target=offset)
 
-    back = returning_records(_epochs(before, result.name), result.log_start_offset, logs, log_at)
+    back = returning_records(epochs_of(before, result.name), result.log_start_offset, logs, log_at)
     if back is not None:
         yield LossConsequence(
             kind="deleted_records_return", partition=result.name, detail=f"{result.name}: {records_are_back(*back)}"
@@ -223,8 +221,8 @@ def of_overlaps(findings: Iterable[Finding], changed: Container[str]) -> Iterato
 
 
 def of_transaction_indexes(findings: Iterable[Finding], changed: Container[str]) -> Iterator[LossConsequence]:
-    """Yield one `aborted_records` consequence for each partition with a TXN_INDEX_MISMATCH finding whose index is not
-    in `changed`. A finding about a missing index has the log's path. Paths are relative to the log directory.
+    """Yield one `aborted_records` consequence for each partition with a TXN_INDEX_MISMATCH finding about an index that
+    is not in `changed`. The file of a finding is the index or its log. Paths are relative to the log directory.
     """
     wrong: dict[str, list[str]] = {}
     for finding in findings:
@@ -247,10 +245,11 @@ def of_look_ups(
     results: Mapping[str, LoadedPartition],
     rules: Rules,
 ) -> Iterator[LossConsequence]:
-    """Yield a `records_skipped` consequence for each offset index with an entry that leads to the wrong place. Then
-    yield one `wrong_times` consequence for each partition with time indexes that are wrong. It also says if retention
-    deletes another number of segments once they are rebuilt. Indexes in `changed` are left out. Each finding of
-    `other_segment` gives a `wrong_times` consequence of its own, also for an index in `changed`.
+    """Yield the consequences of INDEX_ENTRY_MISMATCH findings with severity error. First, in the order of `findings`:
+    `records_skipped` for each finding about an offset index, and `wrong_times` for each one of `other_segment`. Then
+    one `wrong_times` for each partition with findings about time indexes; it says if retention deletes another number
+    of segments once they are rebuilt. Findings without offset or about an index in `changed` are left out, except those
+    of `other_segment`.
 
     Paths are relative to the log directory. `tree` are its files after the plan, `results` its partitions then, by
     directory. Raises `StorageError` if a file cannot be read, `UsageError` for a setting of retention or of the cleaner
@@ -288,10 +287,10 @@ def of_look_ups(
 
 
 def _deleted_after_full(tree: Tree, result: LoadedPartition | None, names: Sequence[str], rules: Rules) -> str:
-    """Return the end of the sentence about the wrong time indexes `names` of a partition directory. It has the numbers
-    of segments that retention deletes before and after they are rebuilt. Empty if both are equal, or if `result` or the
-    result of `_limits` is None. Empty also if the log of one of these indexes cannot be read to its end. Raises
-    `StorageError` if a file cannot be read, `UsageError` as `_limits` does.
+    """Return the end of the sentence about the wrong time indexes `names` (file names) of a partition: how many
+    segments retention deletes before and after they are rebuilt. Empty if both numbers are equal, if `result` or the
+    result of `_limits` is None, or if the log of one of these indexes is damaged before its end. Raises `StorageError`
+    if a file cannot be read, `UsageError` as `_limits` does.
     """
     name = None if result is None else parse_partition_directory(result.name)
     limits = None if name is None else _limits(name.topic, rules)
@@ -332,7 +331,7 @@ def of_log_starts(root: str, before: Tree, results: Iterable[LoadedPartition]) -
         start, watermark, end = starts.get(key, 0), high_watermarks.get(key), result.log_end_offset
         if start <= max(end, watermark or 0):
             continue
-        entries = _epochs(before, result.name)
+        entries = epochs_of(before, result.name)
         if not entries or entries[0].start_offset >= start:
             continue
         path = shell_word(os.path.join(root, LOG_START_OFFSET_CHECKPOINT))
@@ -345,23 +344,12 @@ def of_log_starts(root: str, before: Tree, results: Iterable[LoadedPartition]) -
         yield LossConsequence(kind="wrong_log_start", partition=result.name, detail=detail)
 
 
-def _epochs(tree: Tree, directory: str) -> Sequence[LeaderEpoch]:
-    """Return the entries of a partition's `leader-epoch-checkpoint`; empty if it is missing or invalid. Raises
-    `StorageError` if it cannot be read.
-    """
-    path = f"{directory}/{LEADER_EPOCH_CHECKPOINT}"
-    try:
-        return decode_leader_epochs(tree.read(path)) if path in tree.files else []
-    except (FormatError, TooLargeError):
-        return []
-
-
 def ends_going_back(
     root: str, before: Tree, results: Iterable[LoadedPartition], measured: Mapping[str, Measured]
 ) -> Iterator[LossConsequence]:
-    """Yield an `end_goes_back` consequence for each live partition without records whose log will end below the start
-    of its first leader epoch: its empty segment file is missing, and offsets would be given to records again.
-    Partitions that lose records, or that the start makes stray, are skipped.
+    """Yield an `end_goes_back` consequence for each live partition whose logs are missing or empty, and whose log will
+    end below the start of its first leader epoch. A broker would give the offsets in between again. Partitions that
+    lose records, or that the start makes stray, are skipped.
 
     `root` is the log directory, and `before` its tree now. `results` and `measured` are as in `consequences`. Raises
     `StorageError` while iterating if a file cannot be read.
@@ -425,8 +413,8 @@ class _Limits(NamedTuple):
 
 
 def _limits(topic: str, rules: Rules) -> _Limits | None:
-    """Return the limits of a topic that are known, as `_of_retention` describes; None if no segment is deleted by them.
-    Raises `UsageError` for a setting that Kafka would refuse.
+    """Return the limits of a topic that are known, as `_of_retention` describes; None if none is known and set, or if
+    the topic is not deleted by retention. Raises `UsageError` for a setting that Kafka would refuse.
     """
     known = known_settings({**rules.server, **rules.config})
     is_set = {*known, *rules.facts.cleaner_broker_configs, *rules.facts.cleaner_configs.get(topic, {})}
@@ -443,8 +431,8 @@ def _limits(topic: str, rules: Rules) -> _Limits | None:
 def _of_retention(after: Tree, result: LoadedPartition, name: PartitionName, rules: Rules) -> Iterator[LossConsequence]:
     """Yield one `retention` consequence if a broker deletes segments soon after its start. It deletes segments below
     the log start offset, and segments beyond the limits for size or age. A limit is known if it is set explicitly, or
-    is the default of a broker whose properties are given. Yields nothing for the metadata log, if no limit is known, if
-    the topic is not deleted by retention, or if all segments to delete are empty.
+    is the default of a broker whose properties are given. Yields nothing for the metadata log, if no limit is known and
+    set (-1 is none), if the topic is not deleted by retention, or if all segments to delete are empty.
 
     A broker takes the time of the newest record from the last entry of the time index, and without one the modification
     time of the log (`LogSegment.largestTimestamp`). Age is counted up to `rules.now_ms`. Raises `StorageError` if a
@@ -618,13 +606,13 @@ def _of_transactions(
     *,
     is_hurt: bool,
 ) -> Iterator[LossConsequence]:
-    """Yield a `marker_lost` or `later_marker` consequence for each open transaction whose end marker is lost; `_stops`
-    finds them and describes the arguments. Then yield a `transaction_stays_open` consequence for each other open
-    transaction that its coordinator does not know (`Coordinators.id_without_transaction`). Raises `StorageError` if a
-    file cannot be read.
+    """Yield a `marker_lost` or `later_marker` consequence for each transaction that `_stops` finds. The arguments are
+    as in `consequences` and `_stops`. Then yield a `transaction_stays_open` consequence for each other open transaction
+    that its coordinator does not know (`Coordinators.id_without_transaction`). Raises `StorageError` if a file cannot
+    be read.
     """
     ended = set()
-    for stop in _stops(before, after, result, name, coordinators, is_hurt=is_hurt):
+    for stop in _stops(before, after, result, coordinators, is_hurt=is_hurt):
         ended.add(stop.producer_id)
         where = "lost" if is_hurt else "missing"
         if stop.later_state is not None:
@@ -714,8 +702,9 @@ def held_back(
     coordinators: Coordinators,
 ) -> dict[str, int]:
     """Return, by partition directory, the number of offsets that `read_committed` consumers do not get because they
-    stop at a transaction whose end marker is lost. Partitions in which they do not stop are omitted. The arguments are
-    as in `consequences`; only partitions in `measured` are examined. Raises `StorageError` if a file cannot be read.
+    stop at a transaction whose end marker is lost. A transaction that a later marker ends (`later_marker`) does not
+    count. Partitions in which they do not stop are omitted. The arguments are as in `consequences`; only live
+    partitions in `measured` that do not become stray are examined. Raises `StorageError` if a file cannot be read.
     """
     counts = {}
     for result in results:
@@ -725,7 +714,7 @@ def held_back(
         if name.state is not DirectoryState.LIVE or result.stray is not None:
             continue
         is_hurt = bool(counts_of_partition.lost or counts_of_partition.markers_out_of_reach)
-        stops = [stop.offset for stop in _stops(before, after, result, name, coordinators, is_hurt=is_hurt)
+        stops = [stop.offset for stop in _stops(before, after, result, coordinators, is_hurt=is_hurt)
                  if stop.later_state is None]  # fmt: skip
         if stops:
             counts[result.name] = max(result.log_end_offset - min(stops), 0)
@@ -736,15 +725,15 @@ def _stops(
     before: Tree,
     after: Tree,
     result: LoadedPartition,
-    name: PartitionName,
     coordinators: Coordinators,
     *,
     is_hurt: bool,
 ) -> Iterator[_Stop]:
-    """Yield transactions that are open in the producer snapshot at the log end offset, although they have or may have
-    ended. First those that their coordinator has or may have ended (`_decided`). Then, if the log here loses something
-    (`is_hurt`), each other one that begins below the last producer snapshot of `before` and is not open in it. Yields
-    nothing if there is no snapshot at the log end offset. Raises `StorageError` if a file cannot be read.
+    """Yield transactions that are open in the producer snapshot of `after` at the log end offset, although they have or
+    may have ended. First those that their coordinator has or may have ended (`_decided`). Then, if the log loses
+    something (`is_hurt`), each other one that begins below the last producer snapshot of `before` and is not open in
+    it. Yields nothing if the snapshot at the log end offset is missing or cannot be parsed. Raises `StorageError` if a
+    file cannot be read.
     """
     path = f"{result.name}/{segment_file(result.log_end_offset, FileKind.PRODUCER_SNAPSHOT)}"
     opened = _open_at_end(after, path)

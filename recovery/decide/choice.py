@@ -81,10 +81,10 @@ class RecoveryChoice(Struct, frozen=True, kw_only=True):
 
 
 def sentence_of_loss(choice: RecoveryChoice) -> str:
-    """Return a sentence about the sound records and transaction markers that the plan drops, for which recovery asks
-    for consent. It names the partition that loses most, with its offsets, and the number of others. If other nodes may
-    have copies of a metadata log, or another directory holds more, it says so. At least one partition must drop
-    something, else `ValueError` is raised.
+    """Return a sentence about the records and transaction markers of batches with a right checksum that the plan drops,
+    for which recovery asks for consent. It names the partition that loses most, with its lost offsets if they are
+    known, and the number of others. If other nodes may have copies of a metadata log, or another directory holds more,
+    it says so. At least one partition must drop something, else `ValueError` is raised.
     """
     own = choice.own
     hurt = {name: measured for name, measured in choice.own_by_partition.items() if measured.drops_sound}
@@ -105,8 +105,9 @@ def sentence_of_loss(choice: RecoveryChoice) -> str:
 
 
 def advice_on_loss(choice: RecoveryChoice) -> Iterator[Advice]:
-    """Yield advice about the recommended way if it loses fewer records than the plan (hidden ones count as lost), or as
-    many and fewer transaction markers. Then yield advice about how to consent to the loss, in any case.
+    """Yield advice about the recommended way if it loses fewer records than the plan (`Measured.out_of_reach`, an
+    unknown number counts as 0), or as many records and fewer transaction markers. Then always yield advice about how to
+    consent to the loss.
     """
     best = choice.recommended
     if best is not None and _lost(best.measured) < _lost(choice.own):

@@ -189,9 +189,10 @@ def _compared(
     ways: Sequence[WayResult],
     with_help: Sequence[WayResult],
 ) -> RecoveryChoice:
-    """Make a `RecoveryChoice` from the simulated ways: describe and order them, in total and for each partition. Each
-    way is counted for each partition, and the counts are stored in the elements of `ways`; for partitions that are not
-    in `hurt`, a simulated way gets the counts of the requested recovery. `held_back` is set in all counts.
+    """Make a `RecoveryChoice` from the simulated ways and the ways that take other brokers' copies: describe and order
+    them, in total and for each partition in `hurt`. Each way is counted for each partition, and the counts are stored
+    in the elements of `ways`; for partitions that are not in `hurt`, a simulated way gets the counts of the requested
+    recovery. `held_back` is set in the counts of the simulated ways for partitions in `hurt`.
 
     `counted` are all partitions, `hurt` those that lose something or have fewer records than mode merge leaves.
     `with_help` are ways that use other copies or the remote tier; they have counts only for the partitions that they
@@ -287,8 +288,8 @@ def _with_rest(
 
     The way is for a partition if its loss there is known, and that of the other recovery is unknown or worse
     (`Measured.sort_key`). If it is better nowhere, it is for all that it can be applied to. The recovery is the one of
-    `recoveries` that is best together with the way. One that is refused is chosen only if all are; if no loss is known,
-    the first is chosen. `recoveries` must not be empty.
+    `recoveries` that is best together with the way. Refused ones are compared only if all are refused. If no loss is
+    known, the first of those compared is chosen. `recoveries` must not be empty.
 
     `of_partition` has the counts of the way for the partitions to which it can be applied.
     """
@@ -313,14 +314,14 @@ def _with_rest(
     results = [combined(rest) for rest in recoveries]
     described = [describer.whole(result, facts) for result in results]
     allowed = [each for each in described if each.rest is None or each.rest.refusal is None]
-    best = recommended(allowed or described)
-    return results[0] if best is None else results[described.index(best)]
+    compared = allowed or described
+    return results[described.index(recommended(compared) or compared[0])]
 
 
 def _note_held_back(way: WayResult, names: Collection[str], directory: SurveyedDirectory, before: Tree) -> None:
-    """Set `held_back` in the counts of a way for the partitions `names`: the offsets that `read_committed` consumers do
-    not get. Partitions in which consumers are not held back keep their counts. Does nothing if the way has no tree.
-    Raises `StorageError` if a file cannot be read.
+    """Set `held_back` in the counts of a way for the partitions `names`: the number of offsets that `read_committed`
+    consumers do not get. Partitions in which consumers are not held back keep their counts. Does nothing if the way has
+    no tree. Raises `StorageError` if a file cannot be read.
     """
     if way.tree is None:
         return
@@ -332,9 +333,9 @@ def _note_held_back(way: WayResult, names: Collection[str], directory: SurveyedD
 def _of_recommended(
     directory: SurveyedDirectory, comparer: Comparer, ways: Sequence[tuple[RecoveryWay, WayResult]]
 ) -> Iterator[LossConsequence]:
-    """Yield the `marker_lost` consequences of the recommended way and of its `rest`. Nothing for the recovery that the
-    plan carries out, if no recovery carries the way out (`how`), or if no way is recommended. Raises the errors of
-    `consequences` while iterating.
+    """Yield the `marker_lost` consequences of the recommended way and of its `rest`. One of the two that the plan
+    itself carries out is skipped. Yields nothing if no way is recommended, or if no recovery carries it out (`how` is
+    None). Raises the errors of `consequences` while iterating.
     """
     best = recommended([way for way, _result in ways])
     for way, result in ways:
@@ -355,7 +356,7 @@ def _of_recommended(
 
 def _loses_metadata(partition: CountedPartition, ways: Sequence[RecoveryWay]) -> bool:
     """Whether the partition is the cluster metadata log, with damage worse than a torn tail or with missing segments,
-    and no recommended way keeps all its records. False if its logs were not read.
+    and `recommended` returns no way, or one that may not keep all its records. False if its logs were not read.
     """
     original = partition.census
     if partition.facts.topic != CLUSTER_METADATA_TOPIC or original is None:
@@ -403,10 +404,10 @@ class _WayDescriber:
         return f"broker {' or '.join(map(str, self._others))}"
 
     def way(self, result: WayResult, found: Measured, partitions: Sequence[PartitionFacts]) -> RecoveryWay:
-        """Describe one way of recovering for these partitions, which lose something; `found` are its counts for them.
-        `how` is None if no recovery carries the way out, or if it is the broker's start and the logs do not load. The
-        refusal is that of `refusal_of`, and the consequence then says that nothing is done; but a way that is applied
-        to one partition at a time is never refused.
+        """Describe one way of recovering for `partitions`; `found` are its counts for them. `how` is None if no
+        recovery carries the way out, or if it is the broker's start and the logs do not load. A way that is applied to
+        one partition at a time is never refused. For others, `refusal_of` returns the refusal; if there is one, the
+        consequence says that nothing is done.
 
         A way with `how` needs consent if its mode takes whole partitions away. It also needs consent if it drops sound
         records or markers, or makes a partition stray, unless it is the broker's start.
@@ -438,7 +439,7 @@ class _WayDescriber:
 
     def whole(self, result: WayResult, partitions: Sequence[PartitionFacts]) -> RecoveryWay:
         """Describe one way of recovering for the whole log directory, with the recovery of the rest if it is applied to
-        one partition at a time. `partitions` are those that lose something.
+        one partition at a time. `partitions` are those for which the ways are compared.
         """
         counts = total(result.measured.values())
         if result.rest is None:

@@ -116,13 +116,15 @@ def _worse_than_info(findings: Iterable[Finding]) -> Iterator[Finding]:
 
 
 def checks_of(survey: Survey, tiering: Tiering) -> tuple[InOrder, Look | None]:
-    """Return two functions that run the checks on partition directories of the survey.
+    """Return two functions that run the checks on partition directories of the survey:
 
-    The first takes a directory and a base offset. It returns True if the checks find no warnings and errors, or only
-    those with codes in `_BELIEVED`. It checks all segments, or those from the base offset on if there are more logs
-    than a plan counts (1 GiB). It returns False if the checks cannot be run or there is no clean-shutdown marker. The
-    second (`Look`) returns the warnings and errors of a directory. It is None if there is no marker, or if there are
-    more logs than a plan counts. Raises `StorageError` if a checkpoint cannot be read.
+    * The first takes a directory and a base offset. It returns whether the checks find no warnings and errors except
+      those with codes in `_BELIEVED`. If there are more logs than a plan counts (1 GiB), segments below the base offset
+      are not checked. It returns False if the directory cannot be read, and always without a clean-shutdown marker.
+    * The second (`Look`) returns the warnings and errors of a directory, None if it cannot be read. There is no second
+      function (None) without a clean-shutdown marker, or if there are more logs than a plan counts.
+
+    Raises `StorageError` if a checkpoint cannot be read.
     """
     if CLEAN_SHUTDOWN_FILE not in survey.files:
         return no_checks, None
@@ -139,8 +141,8 @@ def findings_of_checks(survey: Survey, tiering: Tiering, checked: Checked = _NOT
     """Yield the warnings and errors of the checks about the log directory and its partitions, with relative file paths;
     nothing if there are more logs than a plan counts. A partition that cannot be read is left out. So is the log
     directory itself if it cannot be read or only a part of it was surveyed. `checked` are findings that are already
-    known, by partition directory: these directories are not checked again. Raises `StorageError` while iterating if a
-    checkpoint cannot be read.
+    known, by partition directory; they are yielded, and these directories are not checked again. Raises `StorageError`
+    while iterating if a checkpoint cannot be read.
     """
     checks = _Checks(survey, tiering)
     if not checks.reads_all:

@@ -106,8 +106,8 @@ class WayResult(Struct, kw_only=True):
         return list(WAYS).index(self.way.name), *((True, True) if self.request is None else self.request.order)
 
     def refusal_of(self, partitions: Iterable[PartitionFacts]) -> str | None:
-        """Return the reason why the first of these topic-partitions is left unchanged, if all of them are; None if
-        something is done for at least one of them, or if there are none.
+        """Return the reason why the first of these topic-partitions is refused, if all of them are; None if at least
+        one is not, or if there are none. One is refused if a directory of it is.
         """
         refusals = [
             next((self.refusals[directory] for directory in partition.directories if directory in self.refusals), None)
@@ -226,7 +226,8 @@ class Comparer:
     def note_ends_of_copies(self, partition: CountedPartition, copies: Iterable[str]) -> None:
         """Note the brokers whose own copy of the partition, in `copies` (partition directories), ends below the high
         watermark. If the watermark is 0 or unknown, this log's end takes its place. Such a copy cannot replace what
-        this log loses (`others`). Copies of unknown brokers, and copies that cannot be read, are ignored.
+        this log loses (`others`). Copies of unknown brokers, and copies that cannot be read, are ignored; nothing is
+        raised for them.
         """
         facts, original = partition.facts, partition.census
         needed = facts.high_watermark or (0 if original is None else original.end_offset)
@@ -284,8 +285,8 @@ class Comparer:
 
     def counted(self, facts: PartitionFacts, original: Census | None, *, is_untouched: bool) -> CountedPartition:
         """Return the counts of one partition, for the requested recovery and for a broker's start. If the broker does
-        not start, all counts for its start are unknown. `original` is the census; if it is None, because the logs were
-        not read, nothing else counts as lost. `is_untouched` means that neither of the two changes the partition's
+        not start, all counts for its start are unknown. Otherwise, if `original` (the census) is None because the logs
+        were not read, nothing counts as lost. `is_untouched` means that neither of the two changes the partition's
         logs. Raises `StorageError` if a file cannot be read.
         """
         is_same = is_untouched and original is not None and not original.hidden and (

@@ -55,8 +55,8 @@ _SHOWN = 3
 
 
 class DeletedPartitions(Struct, frozen=True, kw_only=True):
-    """The `-delete` directories of one log directory that have records which no live log of the broker has. A broker
-    removes such directories `file.delete.delay.ms` (a minute) after its start.
+    """The `-delete` directories of one log directory that have records, and of which no live log of the broker has all
+    batches. A broker removes such directories `file.delete.delay.ms` (a minute) after its start.
     """
 
     directories: tuple[str, ...]
@@ -73,9 +73,10 @@ class DeletedPartitions(Struct, frozen=True, kw_only=True):
 
 
 def deleted_partitions(surveyed: Survey, facts: TopicFacts) -> DeletedPartitions | None:
-    """Return the deleted partitions of a surveyed log directory whose records no live log of the broker has; None if
-    there are none. The metadata log is left out, and so are the partitions of `_elsewhere`. Reads the batch headers of
-    their logs, and all batches of live logs of these partitions; raises `StorageError` if it cannot.
+    """Return the deleted partitions of a surveyed log directory that have records, and of which no live log of the
+    broker has all batches; None if there are none. The metadata log is left out, and so are the partitions of
+    `_elsewhere`. Reads the deleted logs and live logs of the same partitions. Raises `StorageError` if a deleted log or
+    its topic id cannot be read; a live log that cannot be read counts as missing.
     """
     tree = surveyed.tree()
     moved, roots = _elsewhere(surveyed, facts), _roots_of(surveyed, facts)
@@ -206,10 +207,11 @@ def _holds(tree: Tree, path: str, lost: _LostOffsets) -> bool:
 def note_of_deleted(
     surveyed: Survey, facts: TopicFacts, lost: Mapping[str, Sequence[str]], gone: DeletedPartitions | None
 ) -> str | None:
-    """Return text about deleted partitions and deleted segments that are still on disk, if no other file there holds
-    their records, and about `-delete` directories whose logs are in log directories that were not given. Return None if
-    there are none; the metadata log is ignored. Each sentence names at most three directories. `lost` is the result of
-    `lost_in_deleted`, `gone` that of `deleted_partitions`. Raises `StorageError` if a file cannot be read.
+    """Return text about deleted data that is still on disk, None if there is none. It has one or two parts. One is
+    about the deleted partitions `gone` and about deleted segments that nothing else holds. The other is about `-delete`
+    directories whose logs are in log directories that were not given. The metadata log is ignored. Each part names at
+    most three directories. `lost` is the result of `lost_in_deleted`, `gone` that of `deleted_partitions`. Raises
+    `StorageError` if a file cannot be read.
     """
     tree = surveyed.tree()
     places = [] if gone is None else [*gone.directories]

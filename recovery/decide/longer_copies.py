@@ -41,12 +41,12 @@ class _Longer(NamedTuple):
 def longer_copies(
     root: str, copies: Sequence[str], results: Iterable[LoadedPartition], merged: Collection[str]
 ) -> Iterator[LossConsequence]:
-    """Yield a `copy_has_more` consequence for each topic and each log directory among `copies` that has more of the
-    topic. There, partitions have offsets at or beyond the end of the log in `root`. `results` are the partitions as the
-    plan leaves them; those that are not live or become stray are skipped. Also skipped are the metadata log, and copies
-    that have another topic id or cannot be read. So are partitions in `merged`, which the recommended way merges with
-    the copies. Reads the last segments of the copies. Raises `StorageError` if this partition's own topic id cannot be
-    read.
+    """Yield `copy_has_more` consequences: one for each topic and each log directory with copies in which a partition of
+    the topic ends above its end after the plan. `copies` are log directories or partition directories. `results` are
+    the partitions in the log directory `root` as the plan leaves them; those that are not live or become stray are
+    skipped. Also skipped are the metadata log, and copies that have another topic id or cannot be read. So are
+    partitions in `merged`, which the recommended way merges with the copies. Reads the last segments of the copies.
+    Raises `StorageError` if a topic id in `root` cannot be read.
     """
     if not copies:
         return

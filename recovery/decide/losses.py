@@ -25,8 +25,9 @@ UNLESS_ELSEWHERE = "unless another of its log.dirs, which was not given, has the
 def lost_text(found: Measured, number: Callable[[int], str] = str) -> str:
     """Return the number of lost records as text for a table, formatted by `number`: "7"; "about 7" if it is not exact;
     "7 at most" if only offsets are counted or another replica may have all; "3 to 7" if it may have some. If some
-    damaged places could not be counted, it is "7 or more", "about 7+" or "7+ offsets", without what another replica may
-    have. "unknown" if the number is None, or 0 but not exact.
+    damaged places could not be counted, it is "7 or more", or "about 7+" if the number is partly derived from offsets,
+    both without the records that another replica may have; or "7+ offsets" if only offsets are counted. "unknown" if
+    the number is None, or 0 but not exact.
     """
     if found.records_lost is None or (found.records_lost == 0 and not found.is_exact):
         return "unknown"
@@ -52,15 +53,17 @@ def _is_of_offsets(found: Measured) -> bool:
 
 
 def records_text(found: Measured) -> str:
-    """Return the number of lost records as text, such as `7 records` or `no record`. It is `about 7 records` if the
-    number is not exact, and `7 offsets, at most as many records` if only offsets are counted. It is `an unknown number
-    of records` if the number is None, or 0 but not exact. `, perhaps none` follows if only zeros are not counted. It is
-    `at most 7 records, perhaps none` if another replica may have all, and `3 to 7 records` if it may have some.
+    """Return the number of lost records as text:
 
-    If some damaged places could not be counted, the text is `at least 7 records`, without those that another replica
-    may have. If nothing else is known, it is `an unknown number of records, perhaps none`. Offsets belong to
-    transaction markers too. If the number is also derived from offsets, it is `about 7 records and an unknown number
-    more`. If only offsets are counted, it is `7 offsets or more, an unknown number of records`.
+    * `no record` or `7 records`; `about 7 records` if the number is not exact
+    * `7 offsets, at most as many records` if only offsets are counted; transaction markers have offsets too
+    * `an unknown number of records` if the number is None, or 0 but not exact; with `, perhaps none` if it is 0 and
+      only zeros are not counted
+    * `at most 7 records, perhaps none` if another replica may have all, `3 to 7 records` if it may have some
+    * if some damaged places could not be counted: `at least 7 records`, `about 7 records and an unknown number more` if
+      the number is partly derived from offsets, `7 offsets or more, an unknown number of records` if only offsets are
+      counted; without the records that another replica may have, and `an unknown number of records, perhaps none` if
+      none remain
     """
     if found.records_lost is None or (found.records_lost == 0 and not found.is_exact):
         is_zeros = found.records_lost == 0 and 0 < found.uncounted == found.uncounted_zeros
@@ -133,9 +136,9 @@ def from_copies_text(found: Measured) -> str:
 
 
 def skipped_text(ways: Iterable[Measured]) -> str:
-    """Return text to follow "skipped: " about the hidden records of these ways; at least one way must have some. The
-    text says that consumers may get such records in part or not at all. If a way also leaves a batch that its segment
-    cuts short (`damage_passed`), it says instead that a consumer may reach them from there.
+    """Return text to follow "skipped: ". It says which records are hidden, and that consumers get them in part, in
+    place of others, or not at all. If one of `ways` has hidden records and a batch that its segment cuts short
+    (`damage_passed`), it says instead that a consumer may reach them from such a batch.
 
     A fetch at such a batch continues in the next segment, whatever its offsets. A fetch at an offset that two segments
     hold gets the records of the later segment, also above the log's end.

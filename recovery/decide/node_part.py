@@ -38,15 +38,15 @@ __all__ = ["start_now", "with_nodes"]
 
 def with_nodes(plans: Sequence[Plan], rules: Mapping[str, Rules]) -> list[Plan]:
     """Return the plans, in order, with two forecasts of their node's start: on the directories as they are, and after
-    the plans. They also get the consequences of the start. `rules` are by log directory. Plans that were made without
-    comparing ways, or whose broker's start could not be predicted, are returned unchanged. Each node is predicted once,
-    from the results of loading the logs of all its directories. If only some partitions were examined, no further
-    segments are read for it.
+    the plans. `rules` are by log directory. Plans that were made without comparing ways, or whose broker's start could
+    not be predicted, are returned unchanged. Each node is predicted once, from the results of loading the logs of all
+    its directories. If only some partitions were examined, no further segments are read for it.
 
-    If the logs of a directory load, its plan also gets findings about the start and the metadata log. A
-    `bootstrap.checkpoint` that prevents the start is removed by it too (`_without_bootstrap`). The plan is refused if a
-    later release than those asked about has written the files, so that none of them starts. If the node starts with no
-    release, the outcome becomes START_FAILS.
+    If the logs of a directory load, or the start after the plans is known, its plan also gets the consequences of the
+    start. If the logs load, it also gets findings about the start and the metadata log. A `bootstrap.checkpoint` that
+    prevents the start is removed by it too (`_without_bootstrap`). The plan is refused if a later release than those
+    asked about has written the files, so that none of them starts. If the node starts with no release, the outcome
+    becomes START_FAILS.
 
     Raises `StorageError` if a file that a start reads cannot be read, `UsageError` if the release asked about is not
     known.

@@ -364,11 +364,11 @@ def plan_of(
     directory: SurveyedDirectory, forecasts: Forecasts, choice: RecoveryChoice | None, *, mark_clean: bool = False
 ) -> Plan:
     """Make a plan from forecasts and the compared ways of recovering; nothing on disk is changed. If `choice` is None,
-    the plan has no ways, and no findings and consequences that depend on them.
+    the plan has no ways, consequences or deleted data, and only the findings of the recovery and of unreadable files.
 
-    With `mark_clean` a clean-shutdown marker is written as the last file; mode kafka writes none and gets a refusal.
-    If there is a choice, no `mark_clean` and nothing to change, the checks of `verify` are run. Their findings are
-    added; if the plan has problems already (`is_hurt`), only new findings that a full recovery repairs are added.
+    With `mark_clean` a clean-shutdown marker is written as the last file; mode kafka writes none and gets a refusal. If
+    there is a choice, no `mark_clean` and nothing to change, the checks of `verify` are run. Their findings are added;
+    if the plan has problems already (`is_hurt`), only new findings that a full recovery repairs are added.
 
     Raises `StorageError` if a file cannot be read, and with a choice `UsageError` for a setting of retention or of the
     cleaner that Kafka would refuse.
@@ -537,7 +537,7 @@ def _named_in(survey: Survey, rules: Rules, findings: Sequence[Finding]) -> tupl
 def _actions(forecasts: Forecasts, survey: Survey) -> list[RecoveryAction]:
     """Return the actions that change the directory into the tree that the mode leaves. In mode kafka they are empty if
     the logs do not load. In other modes they are empty if Kafka starts on the directory, can read its checkpoints, and
-    only files that it writes itself would differ. If no partition is changed, the clean-shutdown marker stays. May read
+    only files that it writes itself would differ; if no partition is changed, the clean-shutdown marker stays. May read
     files to compare them; raises `StorageError` if this fails.
     """
     kafka, own = forecasts.kafka, forecasts.own
@@ -610,8 +610,8 @@ def _why_not_predicted(survey: Survey, kafka: BrokerResult) -> str | None:
 
 
 def _with_copy(finding: Finding, copied: Mapping[str, tuple[str, bool]]) -> Finding:
-    """Return a PARTITION_MISSING finding with the path of the partition's copy added to its detail. Unchanged if
-    `copied` has no copy of the partition, or if it is another finding.
+    """Return a PARTITION_MISSING finding with the path of the partition's copy added to its detail, which also says if
+    the copy may be of another topic. Unchanged if `copied` has no copy of the partition, or if it is another finding.
     """
     name = os.path.basename(finding.file or "")
     if finding.code is not FindingCode.PARTITION_MISSING or name not in copied:
@@ -686,9 +686,10 @@ def _unfinished_moves(survey: Survey, topics: TopicFacts) -> list[Finding]:
 
 
 def _outside(survey: Survey, ends: Mapping[str, int]) -> list[Finding]:
-    """Return the findings about batches in files that belong to no partition, with paths relative to the root. `ends`
-    are log end offsets by partition directory. Empty if there is no `lost+found` and no `.log` file with an unusual
-    name, or if the root is not a log directory. Raises `StorageError` if the directory cannot be listed.
+    """Return the findings about batches in files that are not part of a log (`batches_outside`), with paths relative to
+    the root. `ends` are log end offsets by partition directory. Empty if there is no `lost+found` and every file with
+    `.log` in its name has a segment's name, or if the root is not a log directory. Raises `StorageError` if the
+    directory cannot be listed.
     """
     names = (os.path.basename(path) for path in survey.files if FileKind.LOG.value in path)
     if not lost_places(survey.root) and all(map(_is_segments_name, names)):
@@ -795,8 +796,8 @@ def _unnamed(damaged: Sequence[Finding], named: Sequence[Finding]) -> list[Findi
 
 
 def _lost_logs(survey: Survey) -> list[Finding]:
-    """Return an error for each dangling symbolic link in place of a segment's log in a partition directory, sorted by
-    path: a broker ignores such links.
+    """Return an error for each dangling symbolic link `*.log` in a partition directory, sorted by path: a broker
+    ignores such links.
     """
     detail = "a dangling symbolic link: the log's content is not here, and no count includes it"
     return [
@@ -818,9 +819,9 @@ def _moved_away(
 
 
 def _missing_partitions(survey: Survey, topics: TopicFacts) -> list[Finding]:
-    """Return the findings about partitions that checkpoints or metadata name and that have no directory, with relative
-    paths. Empty if only a part of the log directory was surveyed. Raises `StorageError` if a checkpoint cannot be read
-    or a log directory cannot be listed.
+    """Return the findings about missing partitions that checkpoints or metadata name (`missing_partitions`), with
+    relative paths. Empty if only a part of the log directory was surveyed. Raises `StorageError` as
+    `missing_partitions` does, or if a checkpoint cannot be read.
     """
     if survey.is_partial:
         return []

@@ -189,7 +189,7 @@ def refusal_of(decision: Decision) -> tuple[str, str] | None:
 
 def refusal_in_every_mode(survey: Survey, actions: Sequence[RecoveryAction], facts: TopicFacts) -> str | None:
     """Return the sentence with which recovery is declined in every mode; None if there is no reason for that. `actions`
-    are the actions that every mode has. Reasons that depend on the mode, and dangling links through which a broker
+    are those of the plan, whatever its mode. Reasons that depend on the mode, and dangling links through which a broker
     would write, are not considered.
     """
     return (
@@ -259,8 +259,9 @@ def _changed_links(survey: Survey, actions: Sequence[RecoveryAction]) -> tuple[s
 
 
 def _linked_by_a_run(survey: Survey, actions: Sequence[RecoveryAction]) -> str | None:
-    """Return a sentence if an execution is unfinished and the actions would change a file with several hard links,
-    which it may have made: it has to be completed or undone first. None if there is no such file or execution.
+    """Return a sentence if the actions would truncate or write a file with several hard links, and an execution is
+    unfinished that may have made the links. It says that the execution has to be completed or undone first. None if
+    there is no such file or execution.
     """
     changed = _changed_links(survey, actions)
     unfinished = () if changed is None else half_done(survey.root)

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kafkalog.codec.files.text import LeaderEpoch
-from kafkalog.codec.names import CLUSTER_METADATA_TOPIC, LEADER_EPOCH_CHECKPOINT, DirectoryState, PartitionName
-from kafkalog.log.storage.java import JavaError
-from kafkalog.log.storage.leader_epochs import LeaderEpochCheckpointFile
+from kafkalog.codec.names import CLUSTER_METADATA_TOPIC, DirectoryState, PartitionName
 from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.damage.offset_ranges import OffsetRanges
 from kafkalog.recovery.damage.soundness import sound_prefix
+from kafkalog.recovery.decide.written_end import epochs_of
 from kafkalog.recovery.safe.log_contents import parse_base, remove_segments
 from kafkalog.recovery.safe.normalize import partitions_of
 from kafkalog.tiers.lineage import lineage
@@ -43,14 +41,14 @@ def held_remotely(tree: Tree, directory: str, key: tuple[str, int], tiering: Tie
     """
     held = OffsetRanges()
     segments = tiering.remote.of(*key)
-    for stretch in lineage(segments, _epochs(tree, directory)) if segments else ():
+    for stretch in lineage(segments, epochs_of(tree, directory)) if segments else ():
         held.add(stretch.first, stretch.last)
     return held
 
 
 def _to_go(tree: Tree, directory: str, name: PartitionName, tiering: Tiering) -> set[int]:
-    """Return the base offsets of the segments to remove; empty if there are none. They end with the last damaged
-    segment up to whose end the remote tier has all offsets of the log; all segments before it are included. The last
+    """Return the base offsets of the segments to remove: a damaged segment and all segments before it, if the remote
+    tier has all their offsets. The last damaged segment for which this is true counts. Empty if there is none. The last
     segment of the log is never removed. Raises `StorageError` if a log cannot be read.
     """
     held = held_remotely(tree, directory, (name.topic, name.partition), tiering)
@@ -76,13 +74,3 @@ def _damaged(tree: Tree, directory: str, bases: list[int]) -> Iterator[int]:
         number = bases.index(parse_base(cut.path))
         yield number
         remove_segments(left, directory, set(bases[: number + 1]))
-
-
-def _epochs(tree: Tree, directory: str) -> list[LeaderEpoch]:
-    if f"{directory}/{LEADER_EPOCH_CHECKPOINT}" not in tree.files:  # else reading makes it
-        return []
-    try:
-        epochs = LeaderEpochCheckpointFile(tree, directory).read()
-    except JavaError:
-        return []
-    return [LeaderEpoch(entry.epoch, entry.start_offset) for entry in epochs]

@@ -193,9 +193,9 @@ class Measured(Struct, kw_only=True):
     """
 
     def held_below(self, local: Measured) -> Measured:
-        """Return the counts if another tier still serves the records that are lost below the local log: these records
-        count as kept. `local` has the counts of the local log alone. `records_kept` stays None if it is None. Neither
-        object is changed.
+        """Return the counts for the case that the remote tier serves the records that are lost below the local log:
+        these count as kept. `local` has the counts of the local log alone. `records_kept` stays None if it is None.
+        Neither object is changed.
         """
         kept = self.records_kept
         if kept is not None:
@@ -501,8 +501,9 @@ class _Measurement:
     def _count_sound(self) -> None:
         """Count the sound batches that are removed without a remaining copy: their records are added to the lost ones
         and to `sound_lost` or `unopened_lost`, their transaction markers to `markers_lost`. Their offsets become lost
-        offsets, unless the result has them. Reads the removed parts of the original logs; raises `StorageError` if that
-        fails.
+        offsets, unless the result has them. Batches with offsets that the result has, or that are lost already, count
+        only as `sound_lost`, and their markers not at all. Reads the removed parts of the original logs; raises
+        `StorageError` if that fails.
         """
         facts, original, left, measured = self._facts, self._original, self._left, self.measured
         dropped: set[Identity] = set()
@@ -549,10 +550,11 @@ class _Measurement:
                         yield batch, first, last, behind
 
     def _count_damaged(self) -> int | None:
-        """Add the records in damaged places to the lost ones. Places below the log start offset, without a known first
-        offset, with offsets that the result has, or of zeros after a clean stop are skipped. Return the offset from
-        which on the loss is unknown; None if all places that are not skipped have a known end. Damaged markers and
-        places that cannot be counted are counted too. The counts become estimates if numbers are derived from offsets.
+        """Add the records in damaged places to the lost ones. Also count the damaged markers, and the places whose
+        number of records is unknown. Displaced batches are counted by `_count_misplaced`. Places are skipped if they
+        lie below the log start offset, have no known first offset, are zeros after a clean stop, or if the result has
+        all their offsets. Offsets that are lost already add nothing. The counts become estimates if numbers are derived
+        from offsets. Return the offset from which on the loss is unknown; None if all counted places have a known end.
         """
         facts, left, gone, measured = self._facts, self._left, self._gone, self.measured
         unknown_from: int | None = None
@@ -604,9 +606,9 @@ class _Measurement:
         return is_behind and damage.code is FindingCode.ZERO_TAIL
 
     def _count_misplaced(self, damage: Damage, checksum: int) -> None:
-        """Count the records of a displaced batch (`damage`) that is removed, if no batch with its checksum and size is
-        left. Add them to the lost ones, and to `sound_lost`, because they can be read now. Its offsets become lost
-        offsets, unless the result has them. Raises `StorageError` if a log cannot be read.
+        """Count the records of a displaced batch (`damage`) that is removed, if its offsets are known and no batch with
+        its checksum and size is left. Add them to the lost ones, and to `sound_lost`, because they can be read now. Its
+        offsets become lost offsets, unless the result has them. Raises `StorageError` if a log cannot be read.
         """
         if damage.first_offset is None or damage.last_offset is None or self._stays(damage):
             return
@@ -628,9 +630,8 @@ class _Measurement:
 
         * at missing segments;
         * beyond the end of an undamaged log of a topic that is never compacted, before records that copies put in;
-        * after the end of the result, or after the last range that already counts as lost. This range ends at the high
-          watermark or at the end that other files show, whichever is higher. If the log ends in damage, or its last
-          segment is empty, the end that its indexes name counts too.
+        * after both the end of the result and the last offset that already counts as lost, up to the highest end that
+          files beside the log show (`_end_known_beside`).
         """
         facts, original, left = self._facts, self._original, self._left
         for first, last in (*original.missing, *facts.written.lost_start):
@@ -645,7 +646,9 @@ class _Measurement:
             yield behind, reached - 1
 
     def _end_known_beside(self) -> int:
-        """Return the highest end of the log that the files beside it show; 0 if they show none."""
+        """Return the highest end of the log that the files beside it show, among them the high watermark; 0 if they
+        show none. Indexes count as `indexed_end` says.
+        """
         facts = self._facts
         indexed = indexed_end(self._before, facts.directories, ends_in_damage=self._original.ends_in_damage)
         return max(facts.high_watermark or 0, facts.written.end, indexed)

@@ -107,7 +107,8 @@ class WayJson(WayFields, frozen=True, kw_only=True):
 
 def way_json(way: RecoveryWay) -> WayJson:
     """Return the JSON structure of one way of recovering. `offsets_lost` is None if the number of lost records is
-    unknown; `how` is None if no recovery carries the way out, `rest` if it has none that a recovery carries out.
+    unknown; `how` is None if no recovery carries the way out. `rest` is None if the way has none, or if no recovery
+    carries it out.
     """
     measured = way.measured
     return WayJson(

@@ -57,8 +57,9 @@ def written(
     last segment becomes `closed_at`, and leader epochs above it do not count. Invalid epoch checkpoints count as empty.
 
     If there are several directories, the highest end and the highest first segment count. The lost offsets are those of
-    all, the local start is that of the last directory with a log. A directory without a log gives only its first leader
-    epoch. If no directory has a log, the end is 0. Raises `StorageError` if a file cannot be read.
+    all, the local start is that of the last directory with a log. If the logs of a directory are missing or empty, its
+    first leader epoch counts like a first segment. A directory without a log gives nothing else; if none has a log, the
+    end is 0. Raises `StorageError` if a file cannot be read.
     """
     result = Written()
     for directory in directories:
@@ -96,9 +97,10 @@ def start_of_empty_log(tree: Tree, directory: str) -> int:
 
 
 def indexed_end(tree: Tree, directories: Iterable[str], *, ends_in_damage: bool) -> int:
-    """Offset after the highest one in the offset index of the last segment of these directories; 0 if these indexes are
-    missing or empty. Only a log that `ends_in_damage`, or whose last segment has 0 bytes, counts. Entries count up to
-    the first that does not increase; of an emptied segment none counts if that is not an unused slot.
+    """Return the offset after the highest one in the offset index of the last segment of these directories; 0 if no
+    such index counts. An index counts if `ends_in_damage` is True or the segment has 0 bytes. Its entries count up to
+    the first that does not increase. In a log that does not end in damage, none counts if that entry is not an unused
+    slot (zeros). Raises `StorageError` if an index cannot be read.
 
     A broker adds an entry after it has appended the batch with that offset (`LogSegment.append`), and the system writes
     indexes to disk independently. So after a power failure they often reach further than the log.

@@ -47,8 +47,9 @@ def explain_index(
     source: Source, path: str, kind: FileKind, base_offset: int, position: int | None, *, most: int
 ) -> tuple[ExplainedPart, ...]:
     """Explain entries of an index (offset, time or transaction index) of the segment with `base_offset`; return a tuple
-    of one part. The part begins with the entry that contains byte `position`. Without a position, it begins with the
-    third entry before the first wrong one, or with the first entry of a sound index. About `most` fields are shown.
+    of one part. The part begins with the entry that contains byte `position`, which must be in the file. Without a
+    position, it begins three entries before the first wrong one, but not before the first entry; in a sound index, with
+    the first entry. About `most` fields are shown.
 
     Each entry is compared with the one before it, and with the log beside `path` if it can be read (not for a
     transaction index). The part's role is DAMAGED if a shown entry is wrong, else ASKED. Its remarks are the number of
@@ -157,9 +158,9 @@ class _Log:
 
 def _holding(source: Source, wanted: list[int], positions: set[int]) -> Iterator[_Batch]:
     """Yield the batches of a log, in order, that contain one of the offsets in `wanted` (sorted) or begin at one of the
-    byte `positions`. Batches after the first damaged frame are not yielded. Checksums are not verified. The header of a
-    message of magic 0 or 1 does not give its first offset. The offset after the entry before is used in its place.
-    Raises `StorageError` if the log cannot be read.
+    byte `positions`. Batches after the first damaged frame are not yielded. Checksums are not verified. For a message
+    of magic 0 or 1, whose header does not give its first offset, the offset after the entry before is used, or its last
+    offset if that is lower. Raises `StorageError` if the log cannot be read.
     """
     behind = 0
     for batch in Scanner(source, check_crc=False):

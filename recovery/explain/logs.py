@@ -129,8 +129,9 @@ def explain_log(
 
 def with_records(source: Source, part: ExplainedPart, limits: Limits) -> ExplainedPart:
     """Return a copy of `part` whose `records` are the records of its batch that can be decoded: all, or those before
-    the damage. A neighbor of damage (role BEFORE or AFTER) is returned unchanged. At most `limits.batch_bytes` bytes
-    are read. Raises `StorageError` if the file cannot be read.
+    the damage (`records_before_damage`); none of a message of magic 0 or 1. A neighbor of damage (role BEFORE or AFTER)
+    is returned unchanged. At most `limits.batch_bytes` bytes are read. Raises `StorageError` if the file cannot be
+    read.
     """
     if part.role not in (PartRole.ASKED, PartRole.DAMAGED):
         return part

@@ -99,8 +99,8 @@ class Coordinators:
 
     def commits_in(self, number: int) -> list[tuple[int, str, int]]:
         """Return (offset, group, timestamp in ms) of the commits in this partition of `__consumer_offsets`, including
-        those behind damage, up to a place that cannot be read. Empty if the topic is too large (256 MiB). Read once and
-        cached.
+        those behind damage, up to a place that cannot be read. Empty if the topic is missing or too large (256 MiB).
+        Read once and cached.
         """
         if number not in self._commits_in:
             self._commits_in[number] = [
@@ -112,8 +112,9 @@ class Coordinators:
 
     def epochs_in(self, number: int) -> list[tuple[int, str, tuple[int, int]]]:
         """Return (offset, transactional id, (producer id, epoch)) of the records in this partition of
-        `__transaction_state` in offset order, without tombstones. Records behind damage are included, up to a place
-        that cannot be read. Empty if the topic is too large (256 MiB). Read once and cached.
+        `__transaction_state` that can be decoded, in offset order, without tombstones. Records behind damage are
+        included, up to a place that cannot be read. Empty if the topic is missing or too large (256 MiB). Read once and
+        cached.
         """
         if number not in self._epochs_in:
             self._epochs_in[number] = [
@@ -126,7 +127,7 @@ class Coordinators:
 
     def _records(self, topic: str, number: int) -> Iterator[tuple[Record, CoordinatorRecord]]:
         """Yield the records of one partition of a coordinator's topic, without tombstones. A directory is read up to a
-        place that cannot be read.
+        place that cannot be read; none is read if the topic is too large.
         """
         from kafkalog.cluster.records.coordinator_records import decode_record
 

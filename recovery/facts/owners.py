@@ -156,9 +156,9 @@ def _user(roots: Iterable[str]) -> User | None:
 
 
 def _entries(root: str) -> Iterator[tuple[str, os.stat_result]]:
-    """Yield (path, lstat) of everything that a broker opens: the log directory, its own files, and partition
-    directories with their direct content. A lock file that kafkalog itself created is left out. Raises `OSError` or
-    `StorageError` while iterating if a directory cannot be listed or an entry cannot be examined.
+    """Yield (path, lstat) of everything that a broker opens: the log directory, its own files (`_OWN_FILES`), and
+    partition directories with their direct content. A lock file that kafkalog itself created is left out. Raises
+    `OSError` or `StorageError` while iterating if a directory cannot be listed or an entry cannot be examined.
     """
     yield root, os.lstat(root)
     for entry in scan_directory(root):

@@ -150,9 +150,8 @@ def chosen_directories(paths: Sequence[PathLike], select: Selection) -> tuple[st
     There must be at least one path, and all must lead to one log directory; neither is checked. If every path is a
     partition directory, only these can be selected.
 
-    Raises `UsageError` and `RecoveryRefused` as `root_of` does. Raises `UsageError` also if everything that was
-    selected is excluded, and `UnknownName` if no directory is selected. Raises `StorageError` if the log directory
-    cannot be listed.
+    Raises the errors of `root_of`. Raises `UsageError` also if everything that was selected is excluded, and
+    `UnknownName` if no directory is selected.
     """
     places = [root_of(path) for path in paths]
     root = places[0][0]

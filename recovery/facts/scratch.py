@@ -21,7 +21,9 @@ _IN_MEMORY = 64 * MIB
 
 
 class Scratch:
-    """File of computed bytes, appended one piece after another, in the directory for temporary files (`TMPDIR`)."""
+    """File of computed bytes, appended one piece after another, in the directory for temporary files (`TMPDIR`). Up to
+    64 MiB stay in memory until `divide` is called.
+    """
 
     def __init__(self) -> None:
         self._file: IO[bytes] | None = None
@@ -37,7 +39,7 @@ class Scratch:
 
     def keep(self, data: bytes) -> Slice:
         """Append bytes to the file, which is created if needed; return the slice (position and length) that holds them.
-        After `divide`, each process appends to its own part of the file instead. Raises `StorageError` if the file
+        After `stay_in`, they go into the part of the file that this process has. Raises `StorageError` if the file
         cannot be created or written, for example because the disk or that part is full.
         """
         try:

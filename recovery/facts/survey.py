@@ -108,7 +108,7 @@ class Survey:
 
     def only(self, directories: Iterable[str]) -> Survey:
         """Return a new survey with the root's own files and, among its directories, only those named in `directories`.
-        Open files are shared with the original.
+        `unreadable` and `is_partial` stay as they are. Open files are shared with the original.
         """
         wanted = frozenset(directories)
 
@@ -312,7 +312,7 @@ def survey(
     follows: bool = False,
 ) -> Survey:
     """List a log directory and the directories in it, but nothing deeper; no file is opened. Symbolic links are listed
-    as such.
+    as such. Entries that disappear meanwhile are left out.
 
     Raises `UsageError` if `root` is missing or not a directory. Raises `StorageError` if it cannot be listed or has an
     entry that cannot be examined; without `tolerant` also for a directory in it.

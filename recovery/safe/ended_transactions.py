@@ -42,10 +42,10 @@ class KnownState(NamedTuple):
 def states_behind(
     original: Tree, rebuilt: Tree, directory: str, lost: Sequence[Span] = ()
 ) -> Iterator[KnownState]:
-    """Yield copies of `rebuilt` from which the log can be recovered without leaving ended transactions open. Each has
-    an original producer snapshot after lost batches, and the original transaction indexes up to it. At most three are
-    yielded, first those that prove more. Nothing is yielded if these files show no more than the batches do, or do not
-    prove how the transactions ended.
+    """Yield states from which the log can be recovered without leaving ended transactions open. The tree of each is a
+    copy of `rebuilt` with an original producer snapshot after lost batches, and the original transaction indexes up to
+    it. At most three are yielded, first those that prove more. Nothing is yielded if nothing is lost, or if these files
+    show no more than the batches do or do not prove how the transactions ended.
 
     `rebuilt` has the logs that are kept of `original`, with all other files rebuilt. `lost` has the offset ranges
     (first, last) that this recovery leaves out. If it is empty, the first gap between the log's batches counts as lost.
@@ -93,9 +93,9 @@ def are_known_to_have_ended(known: Tree, scanned: Tree, directory: str, end: int
 
 def _that_tell_more(original: Tree, rebuilt: Tree, directory: str, spans: Sequence[Span]) -> list[int]:
     """Return the ends of segments at which the original files prove more than the rebuilt ones, as ascending offsets.
-    The original producer snapshot at such an offset can show that a transaction has ended which is open in the rebuilt
-    one. An original transaction index up to there can also list more. `spans` are base offset and next base offset of
-    each segment but the last. Raises `StorageError` if a file cannot be read.
+    Each has an original producer snapshot. Either it shows that a transaction has ended which is open in the rebuilt
+    one, or an original transaction index up to there lists more. `spans` are base offset and next base offset of each
+    segment but the last. Raises `StorageError` if a file cannot be read.
     """
     offsets = []
     is_another_list = False
@@ -113,12 +113,15 @@ def _with_indexes(
     original: Tree, rebuilt: Tree, directory: str, concerned: Sequence[Span], lost: Sequence[Span]
 ) -> Tree | None:
     """Return a copy of `rebuilt` with the original transaction indexes of the segments `concerned` (base offset and
-    next base offset). Return None if an index is damaged. Return None too if the batches do not confirm these indexes
-    and the original snapshot after the last segment.
+    next base offset; at least one). Return None in these cases:
 
-    Also return None if the last batches of one of the segments are among `lost`. The same holds if `lost` is empty and
-    a segment ends below the next one: another segment, with its own index, may have been between them. Reads the
-    batches before the end of the last segment in `concerned`; raises `StorageError` if this fails.
+    * An index is damaged, or an original one lacks a transaction of the rebuilt one.
+    * The batches do not confirm these indexes and the original snapshot after the last segment.
+    * The last offsets of one of the segments are in `lost`.
+    * `lost` is empty and a segment ends below the next one: another segment, with its own index, may have been between
+      them.
+
+    Reads the batches before the end of the last segment in `concerned`; raises `StorageError` if this fails.
     """
     tree, end = rebuilt.copy(), concerned[-1][1]
     claims: list[Claim] = []

@@ -6,11 +6,12 @@ import re
 import struct
 from pathlib import Path
 from types import SimpleNamespace
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
 import kafkalog as library
+from kafkalog.recovery.broker.manager import StartResult
 from kafkalog.recovery.broker.node.answer import (
     ConsequenceKind,
     NodeAnswer,
@@ -21,7 +22,7 @@ from kafkalog.recovery.broker.node.answer import (
 )
 from kafkalog.recovery.broker.node.releases import release_of
 from kafkalog.recovery.decide.choice import ranges_text
-from kafkalog.recovery.decide.choosing import _WayDescriber
+from kafkalog.recovery.decide.choosing import _WayDescriber, _with_rest
 from kafkalog.recovery.decide.counting import Comparer, WayResult
 from kafkalog.recovery.decide.losses import (
     lost_beside,
@@ -31,7 +32,8 @@ from kafkalog.recovery.decide.losses import (
     repeats_text,
     sentence_of_lost,
 )
-from kafkalog.recovery.decide.ways import LostRange, Measured, total
+from kafkalog.recovery.decide.ways import LostRange, Measured, PartitionFacts, RecoveryRequest, total
+from kafkalog.recovery.modes.table import Mode
 from testkit.judging.trees import stamps
 from testkit.made.batches import batch, record
 from testkit.made.tens import log_of_tens, ten
@@ -305,6 +307,26 @@ def test_a_way_that_leaves_no_offsets_to_the_remote_tier_names_none() -> None:
     describer = _WayDescriber(cast(Comparer, before), [])
     text = describer.left_to_remote(WayResult(request=None, tree=None), [])
     assert text.startswith("what is lost here is in the remote tier, by ")
+
+
+def test_if_no_loss_is_known_the_rest_is_recovered_in_the_first_way_that_is_not_refused() -> None:
+    before = SimpleNamespace(start=SimpleNamespace(outcome=StartResult.LOADED, is_loaded=True), before=None)
+    names = ("t-0", "t-1")
+    hurt = [
+        SimpleNamespace(name=name, facts=PartitionFacts(
+            topic="t", partition=number, directories=(name,), log_start=0, high_watermark=None))
+        for number, name in enumerate(names)
+    ]  # fmt: skip
+    refused, allowed = (
+        WayResult(request=RecoveryRequest(mode=mode), tree=None, refusals=refusals,
+                  measured={name: Measured() for name in names})
+        for mode, refusals in ((Mode.SAFE, {"t-1": "it is declined"}), (Mode.SALVAGE, {}))
+    )  # fmt: skip
+    describer = _WayDescriber(cast(Comparer, before), [])
+    way = WayResult(request=None, tree=None)
+    chosen = _with_rest(way, {"t-0": Measured()}, [refused, allowed], describer, cast(Any, hurt))
+    assert chosen.rest is not None
+    assert chosen.rest.request == allowed.request
 
 
 @pytest.mark.parametrize(("not_given", "is_sure"), [(0, True), (None, False), (1, False)])
