@@ -74,7 +74,7 @@ class _Builder:
 
         Raises `UsageError` for records that cannot be written, and for a partition that existed before if `append` is
         False. Raises `FormatError` for a damaged log, and `StorageError` for I/O errors. Raises `RecoveryRefused` if a
-        recovery of the directory has not ended.
+        recovery of the directory has not ended. Batches that were written before an error stay.
         """
         built = self.built.get((topic, partition))
         if built is None:
@@ -159,7 +159,8 @@ def build_partitions(
 
     `path` may be several directories, all log directories of one broker, or the directory that contains them. Records
     of an existing partition are appended to it in its directory. A new partition is created in the directory with the
-    fewest. `topic` and `partition` replace the columns of that name, which may then be missing.
+    fewest. A single directory that does not exist is created. All directories are locked meanwhile. `topic` and
+    `partition` replace the columns of that name, which may then be missing.
 
     With `num_partitions` each topic has that many partitions; `option` is the name of this parameter in messages. A
     record without a partition number then gets one by its key. `partitioner` is `murmur2`, `hash`, or a function of a

@@ -65,8 +65,8 @@ class Claim(Struct, frozen=True, kw_only=True):
 def claims_of(derived: Iterable[AbortedTransaction], listed: Iterable[AbortedTransaction]) -> list[Claim] | None:
     """Compare the aborted transactions that transaction indexes list (`listed`) with those that follow from the batches
     (`derived`). Two transactions are the same if producer, first offset and marker offset are equal. Return a `Claim`
-    for each listed transaction that was not derived or is listed again, in the order of `listed`. Return None if
-    `listed` lacks the marker of a derived transaction.
+    for each listed transaction that was not derived, or whose marker is listed before it, in the order of `listed`.
+    Return None if `listed` lacks the marker of a derived transaction.
     """
     firsts = {(entry.producer_id, entry.last_offset): entry.first_offset for entry in derived}
     claims: list[Claim] = []
