@@ -110,7 +110,8 @@ class Producer:
 
         With `producer_type` `async` a background thread is started. Raises `UsageError` for impossible arguments or if
         a broker or another writer, even of this process, has the lock. Raises `RecoveryRefused` if a recovery of a
-        directory has not ended. Raises `StorageError` for I/O. Raises `FormatError` if a log that is opened is damaged.
+        directory has not ended. Raises `StorageError` for I/O. Raises `FormatError` if a log that is opened is damaged,
+        or if one of several directories has a malformed `meta.properties`.
         """
         self.config = config or ProducerConfig()
         self._log_config = log_config or LogConfig()
@@ -178,8 +179,8 @@ class Producer:
         future of a record that the hook `before_enqueue` drops is cancelled.
 
         With `producer_type` `sync`, the records of a partition are written as one batch if they fit. All are tried, and
-        then the first error is raised. With `async` errors are in the futures. Raises `UsageError` for an invalid
-        record and `QueueFullError` if there is no room; records before it stay queued.
+        then the first error is raised. With `async` errors are in the futures. Raises `UsageError` and `QueueFullError`
+        as `send` does; records before the refused one stay queued.
         """
         futures = []
         for record in records:

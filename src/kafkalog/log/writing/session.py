@@ -32,8 +32,8 @@ def _vouched(held: HeldDirectory) -> bool:
 def leave(held: HeldDirectory, name: str) -> None:
     """Release a partition's share of the directory lock. Before the last share is released, the clean shutdown marker
     is written. This needs that a log was opened, no log failed, and all partitions are known to be in order. Does
-    nothing in a forked child. Raises `StorageError` if the marker cannot be written; the share is released
-    nevertheless.
+    nothing in a forked child. Raises `StorageError` if the directory cannot be listed or the marker cannot be written;
+    the share is released nevertheless.
     """
     if not held.process.is_here:
         return
