@@ -103,13 +103,13 @@ class Producer:
         Scala producer; text is hashed before it is encoded), `sticky` (ignores keys), or a function of key and number
         of partitions. `key_encoder` and `value_encoder` convert the arguments of `send` to bytes.
 
-        With a `producer_id` the producer is idempotent. A transactional one aborts transactions left open by an earlier
-        producer with its id, in all partitions of the directory. `event_handler` writes batches instead of the
-        producer; `callback_handler` has hooks for each record. `clock` returns ms since 1970, `random` numbers from 0
-        to 2^31 - 1.
+        With a `producer_id` and `producer_epoch` the producer is idempotent. A transactional one aborts transactions
+        left open by an earlier producer with its id, in all partitions of the directory. `event_handler` writes batches
+        instead of the producer; `callback_handler` has hooks for each record. `clock` returns ms since 1970, `random`
+        numbers from 0 to 2^31 - 1.
 
-        With `producer_type` `async` a background thread is started. Raises `UsageError` for impossible arguments or if
-        a broker or another writer, even of this process, has the lock. Raises `RecoveryRefused` if a recovery of a
+        With `producer_type` `async` a background thread is started. Raises `UsageError` for impossible arguments, or if
+        another process or another producer of this process has the lock. Raises `RecoveryRefused` if a recovery of a
         directory has not ended. Raises `StorageError` for I/O. Raises `FormatError` if a log that is opened is damaged,
         or if one of several directories has a malformed `meta.properties`.
         """

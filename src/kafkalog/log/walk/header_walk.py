@@ -1,4 +1,4 @@
-"""Scan the batches of a segment by their headers alone, and make spans (byte ranges) of neighboring batches. Nothing is
+"""Scan the batches of a segment by their headers, and make spans (byte ranges) of neighboring batches. Nothing is
 guessed: bytes that are not a batch stay in the span before them.
 """
 

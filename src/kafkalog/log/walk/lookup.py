@@ -92,8 +92,9 @@ def _is_confirmed(log: Source, batch: RecordBatch, last_offset: int) -> bool:
 def start_position(
     log: Source, index: Source | None, *, base_offset: int, target: int, limits: Limits = DEFAULT_LIMITS
 ) -> int:
-    """Return a byte position of `log`. If the log's offsets increase, all batches before that position end below
-    `target`. Return 0 if there is no index, if `target` is at or below `base_offset`, or if no entry can be used.
+    """Return a byte position from which to scan `log` for offsets at or above `target`: if the log's offsets increase,
+    all batches before it end below `target`. Return 0 if there is no index, if `target` is at or below `base_offset`,
+    or if no entry can be used.
 
     The last four entries of `index` at or below `target` are tried, from the highest to the lowest. The first one at
     which a confirmed batch begins is used. If none is confirmed, and there are more than four such entries, a fitting

@@ -88,9 +88,10 @@ class Segment(Struct, frozen=True, kw_only=True):
             return max(ends, default=self.base_offset)
 
     def position_of(self, offset: int, source: FileSource, *, limits: Limits = DEFAULT_LIMITS) -> int:
-        """Return a byte position of `source`, the opened log. If the log's offsets increase, all batches before it end
-        below `offset`. It comes from the offset index and was verified against the log. It is 0 if there is no index,
-        it does not help, or `offset` is at or below the base offset. Raises `StorageError` if a file cannot be read.
+        """Return a byte position from which to scan `source`, the opened log, for offsets at or above `offset`: if the
+        log's offsets increase, all batches before it end below `offset`. It comes from the offset index and was
+        verified against the log. It is 0 if there is no index, it does not help, or `offset` is at or below the base
+        offset. Raises `StorageError` if a file cannot be read.
         """
         index = self._index() if offset > self.base_offset else None
         if index is None:

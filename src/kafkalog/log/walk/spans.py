@@ -101,10 +101,11 @@ def likely_spans(
 def _likely_cuts(
     source: FileSource, segment: Segment, position: int, end: int, step: int, rows: int, next_base: int | None
 ) -> Iterator[tuple[int, int]]:
-    """Yield byte positions before `end` at which batches probably begin, each with the offset expected there. They are
-    about `step` bytes apart, or less if that would be more than `rows` offsets. Stops when at most `step` bytes are
-    left, at the end of the offset index, or at an entry that does not fit the log. Yields nothing if the index is
-    missing or cannot be read. Raises `StorageError` while iterating if the log cannot be read.
+    """Yield byte positions between `position` and `end` (both exclusive) at which batches probably begin, each with the
+    offset expected there. They are about `step` bytes apart, or less if that would be more than `rows` offsets. Stops
+    when at most `step` bytes are left, at the end of the offset index, or at an entry that does not fit the log. Yields
+    nothing if the index is missing or cannot be read. `next_base` is the base offset of the next segment; None for the
+    last one. Raises `StorageError` while iterating if the log cannot be read.
     """
     path = segment.files.get(FileKind.OFFSET_INDEX)
     if path is None:
@@ -138,7 +139,7 @@ def _likely_cut(
     """Return the byte position of index entry `entry`, and the offset expected there after the batches before it.
     Return None unless `before`, the earlier entry, has a lower position, and v2 headers are at both positions. The
     batch at `entry` must also end with the entry's offset. `relative_offset` of both entries has absolute offsets here.
-    Raises `StorageError` if the log cannot be read.
+    `next_base` is the base offset of the next segment. Raises `StorageError` if the log cannot be read.
     """
     if not 0 <= before.position < entry.position:
         return None

@@ -271,7 +271,7 @@ def _check(
 ) -> None:
     """Raise `UsageError`, with the place of the record, for the first record whose partition number is negative or not
     below the number of partitions. `counts` has the number of partitions for each record; None: any number that is not
-    negative is valid. `taken` is the number of records before this batch, for the place.
+    negative is valid. `topics` and `taken`, the number of records before this batch, are for the message.
     """
     wrong = numbers < 0
     if counts is not None:

@@ -61,8 +61,9 @@ def locked_directories(paths: Iterable[PathLike]) -> Iterator[None]:
 def locked_directory(path: PathLike) -> Iterator[None]:
     """Context manager that holds the lock of a log directory. Logs can be opened and closed in it while no other
     process can lock it. Leaving writes the clean shutdown marker if a log was opened and all are in order. Raises
-    `UsageError` if a broker or another writer has the lock. Raises `RecoveryRefused` if a recovery of the directory has
-    not ended. Raises `StorageError` for I/O errors.
+    `UsageError` if another process has the lock, or if this process is in such a context already or is recovering the
+    directory. Raises `RecoveryRefused` if a recovery of the directory has not ended. Raises `StorageError` for I/O
+    errors.
     """
     held = hold(os.path.abspath(os.fspath(path)), SEVERAL)
     try:
