@@ -132,8 +132,8 @@ class _Builder:
     def _open(self, topic: str, partition: int, records: pa.RecordBatch) -> Built:
         self._check_new(self.logs.directories.path_of(topic, partition))
         log = self.logs.log(topic, partition)
-        if self.keep_offsets and log.end_offset == 0 and records["offset"][0].as_py():
-            log.truncate_fully_and_start_at(max(records["offset"][0].as_py(), 0))
+        if self.keep_offsets and log.end_offset == 0 and (first := _column(records, "offset", None)[0].as_py()):
+            log.truncate_fully_and_start_at(max(first, 0))
         built = self.built[topic, partition] = self._built(topic, partition, log)
         return built
 
