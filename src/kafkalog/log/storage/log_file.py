@@ -146,14 +146,16 @@ class LogBatch:
     def ensure_valid(self) -> None:
         """Verify size and checksum of the batch (`RecordBatch.ensureValid`). Raises `CorruptRecordError` if one is
         wrong. Raises `IndexOutOfBoundsError` for a v1 message that has a correct checksum but is shorter than its
-        header. Raises `KafkaError` if the file ends within a v2 header.
+        header. Raises `KafkaError` if the file has become shorter than the batch.
         """
+        data = self.data
+        if len(data) < self.size:
+            raise KafkaError(f"Failed to load record batch at position {self.position}")
         if self.magic >= _FIRST_V2_MAGIC:
             if self.size < BATCH.size:
                 raise CorruptRecordError(f"Record batch of {self.size} bytes is smaller than its header")
-            valid = crc32c(self.data[BATCH_CRC_START:]) == self.header.crc
+            valid = crc32c(data[BATCH_CRC_START:]) == self.header.crc
         else:
-            data = self.data
             valid = zlib.crc32(data[LEGACY_CRC_START:]) == _stored_crc(data, 0)
             if valid and self.magic != 0 and self.size < MESSAGE_V1.size:
                 raise IndexOutOfBoundsError(f"a message of {self.size} bytes")

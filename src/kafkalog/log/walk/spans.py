@@ -51,9 +51,10 @@ def spans(
     end: int = NO_END,
     limits: Limits = DEFAULT_LIMITS,
 ) -> list[Span]:
-    """Return consecutive spans that cover the whole segment. They are of about equal size and at most about `every`
-    bytes each. If the segment has at most `every` bytes, the list has one span, or with `end` perhaps two; if it is
-    empty, none. Raises `StorageError` if the log or its offset index cannot be read.
+    """Return consecutive spans that cover the whole segment. They are of about equal size, and with `start` and `end`
+    at their defaults at most about `every` bytes each. If the segment has at most `every` bytes, the list has one span,
+    or with `end` perhaps two; if it is empty, none. Raises `StorageError` if the log or its offset index cannot be
+    read.
 
     Only the part with offsets from `start` to `end` (exclusive) is cut, as far as the offset index shows it. The bytes
     before that part belong to the first span, and the bytes after it are the last span. Without a usable index the
