@@ -227,7 +227,8 @@ def follow(
     Kafka's own topics are read only if `topics` names them. A live broker may be writing the directories. They are
     listed before the function returns. Raises `UsageError` for impossible arguments, a path without Kafka data, or a
     partition in several directories, and `StorageError` if a directory or log cannot be read. Iterating raises both
-    too, and `FormatError` at damage.
+    too, and `FormatError` at damage if valid batches follow it; damage at the end of a log is taken for a batch that is
+    still being written.
 
     * `path`: a log directory, or several
     * `topics`: names of topics; excludes both filters
