@@ -39,7 +39,7 @@ def scan(
     `findings` is extended then; directories are opened, and `UsageError` raised, at once. Opening raises `StorageError`
     if a file cannot be read; collecting raises that too, and `FormatError` at damage.
 
-    Comparisons of `topic`, `partition`, `offset` and `timestamp` decide what is read; every filter is applied.
+    Comparisons of `topic`, `partition`, `offset` and `timestamp` can reduce what is read; every filter is applied.
     """
     table = KafkaTable(request, *paths, findings=findings, limits=limits)
 

@@ -56,8 +56,8 @@ class Consumer:
         * `consumer_timeout_ms`: with `follow`, also end a stream after this time without a record; None: never
         * `limits`: what a batch or file may hold at most (`Limits`)
 
-        Logs are read when streams are created. Raises `UsageError` for impossible arguments, and the errors of the
-        store, such as `FormatError` or `StorageError`.
+        Directories are listed when streams are created, and logs are read when streams are iterated. Raises
+        `UsageError` for impossible arguments, and the errors of the store, such as `FormatError` or `StorageError`.
         """
         check_isolation_level(isolation_level)
         if not 1 <= poll_ms < 2**31 or (consumer_timeout_ms is not None and consumer_timeout_ms < 0):
@@ -112,10 +112,11 @@ class Consumer:
 
         `whitelist` must match the whole name of a topic, or `blacklist` must not; a comma means "or". Without both all
         topics are read. `exclude_internal` leaves out Kafka's own topics (`__consumer_offsets` and so on) even if they
-        match. Each stream gets about the same number of bytes, perhaps nothing; later partitions go to the streams with
-        the fewest partitions. Raises `UsageError` for both filters, an invalid expression, a number below 1, if the
-        consumer already has streams, or after `shutdown`; for directories and committed offsets the errors of
-        `create_message_streams`: `UsageError`, `OffsetOutOfRangeError` and `StorageError`.
+        match. Each stream gets about the same number of bytes, perhaps nothing. If the consumer follows, partitions
+        that are found later go to the streams with the fewest partitions. Raises `UsageError` for both filters, an
+        invalid expression, a number below 1, if the consumer already has streams, or after `shutdown`; for directories
+        and committed offsets the errors of `create_message_streams`: `UsageError`, `OffsetOutOfRangeError` and
+        `StorageError`.
         """
         _check_count(num_streams, "by filter")
         lets_through = topic_chooser(None, whitelist, blacklist)
@@ -225,15 +226,16 @@ def follow(
     without a record (None: never). Topics are selected by name or by one regular expression; by default all are read.
     Kafka's own topics are read only if `topics` names them. A live broker may be writing the directories. They are
     listed before the function returns. Raises `UsageError` for impossible arguments, a path without Kafka data, or a
-    partition in several directories. Raises `StorageError` if a directory or log cannot be read. Iterating raises
-    `FormatError` at damage, and `StorageError`.
+    partition in several directories, and `StorageError` if a directory or log cannot be read. Iterating raises both
+    too, and `FormatError` at damage if valid batches follow it; damage at the end of a log is taken for a batch that is
+    still being written.
 
     * `path`: a log directory, or several
     * `topics`: names of topics; excludes both filters
     * `whitelist`: regular expression for topics to read
     * `blacklist`: regular expression for topics not to read
-    * `reset`: where each partition begins: `earliest`, or `latest` for its end when first seen; None raises
-      `UsageError` for each partition
+    * `reset`: where each partition begins: `earliest`, or `latest` for its end when first seen; None: `UsageError` is
+      raised if there is a partition
     * `isolation_level`: `read_committed` or `read_uncommitted`
     * `consumer_timeout_ms`: end after this time without a record, in ms
     * `poll_ms`: how often to look for more, in ms

@@ -103,14 +103,15 @@ class Producer:
         Scala producer; text is hashed before it is encoded), `sticky` (ignores keys), or a function of key and number
         of partitions. `key_encoder` and `value_encoder` convert the arguments of `send` to bytes.
 
-        With a `producer_id` the producer is idempotent. A transactional one aborts transactions left open by an earlier
-        producer with its id, in all partitions of the directory. `event_handler` writes batches instead of the
-        producer; `callback_handler` has hooks for each record. `clock` returns ms since 1970, `random` numbers from 0
-        to 2^31 - 1.
+        With a `producer_id` and `producer_epoch` the producer is idempotent. A transactional one aborts transactions
+        left open by an earlier producer with its id, in all partitions of the directory. `event_handler` writes batches
+        instead of the producer; `callback_handler` has hooks for each record. `clock` returns ms since 1970, `random`
+        numbers from 0 to 2^31 - 1.
 
-        With `producer_type` `async` a background thread is started. Raises `UsageError` for impossible arguments or if
-        a broker or another writer, even of this process, has the lock. Raises `RecoveryRefused` if a recovery of a
-        directory has not ended. Raises `StorageError` for I/O. Raises `FormatError` if a log that is opened is damaged.
+        With `producer_type` `async` a background thread is started. Raises `UsageError` for impossible arguments, or if
+        another process or another producer of this process has the lock. Raises `RecoveryRefused` if a recovery of a
+        directory has not ended. Raises `StorageError` for I/O. Raises `FormatError` if a log that is opened is damaged,
+        or if one of several directories has a malformed `meta.properties`.
         """
         self.config = config or ProducerConfig()
         self._log_config = log_config or LogConfig()
@@ -178,8 +179,8 @@ class Producer:
         future of a record that the hook `before_enqueue` drops is cancelled.
 
         With `producer_type` `sync`, the records of a partition are written as one batch if they fit. All are tried, and
-        then the first error is raised. With `async` errors are in the futures. Raises `UsageError` for an invalid
-        record and `QueueFullError` if there is no room; records before it stay queued.
+        then the first error is raised. With `async` errors are in the futures. Raises `UsageError` and `QueueFullError`
+        as `send` does; records before the refused one stay queued.
         """
         futures = []
         for record in records:

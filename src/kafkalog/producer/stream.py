@@ -25,7 +25,7 @@ class ConsumerStream:
     """Iterates over the records of its partitions, each in offset order, from the consumer's position.
 
     Only one thread may iterate at a time. A new iteration continues after the last record returned. At damage it raises
-    `FormatError`.
+    `FormatError`; if the consumer follows, only if valid batches come after the damage.
     """
 
     def __init__(self, positions: Positions) -> None:

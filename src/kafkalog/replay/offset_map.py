@@ -103,7 +103,7 @@ def read_parquet(path: str, wanted: Collection[tuple[str, int]]) -> dict[tuple[s
 
     maps = {key: OffsetMap() for key in wanted}
     try:
-        with pq.ParquetFile(path) as file:
+        with open(path, "rb"), pq.ParquetFile(path) as file:  # the first for its error about a directory
             for name in _NUMBERS:
                 if not pa.types.is_integer(file.schema_arrow.field(name).type):
                     raise TypeError(f"its column {name} has no integers")

@@ -229,9 +229,9 @@ class _Replay:
         )
 
     def _groups_left_out(self) -> list[Moved]:
-        """Commit the offset of each group for each replayed partition for which the group has none in the target;
-        return the committed offsets. They are translated with the map file of the finished replay. If the target has
-        them all, no file is read, nothing is changed, and the list is empty.
+        """Commit the group offsets of replayed partitions that the target does not have yet; return them. They are
+        translated with the map file of the finished replay. If the target has them all, no file is read, nothing is
+        changed, and the list is empty.
 
         Raises `ClusterError` if the cluster fails. Raises `UsageError` if the file is not a map of a replay. Raises
         `StorageError` if it cannot be read.

@@ -16,6 +16,7 @@ from kafkalog import open as open_log_dir
 from kafkalog.codec.common.findings import FindingCode, Severity
 from kafkalog.codec.model import Codec
 from kafkalog.log import open_all
+from kafkalog.log.writing.building import build_partitions
 from testkit.recorded.broker_dirs import brokers
 from testkit.running.command import kafkalog
 
@@ -181,17 +182,19 @@ def test_a_record_that_cannot_be_placed_is_named_with_its_position(
 
 
 def test_rows_without_a_file_are_counted(tmp_path: Path) -> None:
-    from kafkalog.log.writing.building import build_partitions
-
     batch = pa.record_batch({"value": [b"1", b"2"], "partition": pa.array([0, 1], pa.int32())})
     stays = "t-0: what was written before stays, offsets 0 to 1"
     with pytest.raises(UsageError, match=rf"^record 4: partition 1 of t is not between 0 and 0\n{stays}$"):
         build_partitions([batch.slice(0, 1), batch.slice(0, 1), batch], tmp_path / "d", topic="t", num_partitions=1)
 
 
-def test_a_function_of_the_callers_chooses(tmp_path: Path) -> None:
-    from kafkalog.log.writing.building import build_partitions
+def test_offsets_that_are_no_numbers_are_not_kept(tmp_path: Path) -> None:
+    batch = pa.record_batch({"value": pa.array([b"a"]), "offset": pa.array(["x"])})
+    with pytest.raises(UsageError, match="column offset is string, not int64"):
+        build_partitions([batch], tmp_path / "new", topic="t", keep_offsets=True)
 
+
+def test_a_function_of_the_callers_chooses(tmp_path: Path) -> None:
     columns = pa.record_batch({"key": [b"a", b"bb", b"ccc"], "value": [b"1", b"2", b"3"]})
     built = build_partitions(
         [columns], tmp_path / "d", topic="t", num_partitions=4, partitioner=lambda key, n: len(key) % n

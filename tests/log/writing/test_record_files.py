@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from kafkalog.codec.common.errors import FormatError, UsageError
+from kafkalog.codec.common.errors import FormatError, StorageError, UsageError
 from kafkalog.log.writing.record_files import read_record_file
 from kafkalog.replay.offset_map import read_parquet
 
@@ -26,6 +26,16 @@ def test_damage_inside_a_parquet_file_is_an_error_of_its_format(tmp_path: Path) 
     with pytest.raises(FormatError, match="not what its name says"):
         list(read_record_file(path))
     with pytest.raises(UsageError, match="is not the map of a replay"):
+        read_parquet(str(path), [("t", 0)])
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".arrow", ".arrows", ".jsonl"])
+def test_a_directory_in_place_of_a_file_is_an_error_of_the_disk(suffix: str, tmp_path: Path) -> None:
+    path = tmp_path / f"records{suffix}"
+    path.mkdir()
+    with pytest.raises(StorageError, match="directory"):
+        list(read_record_file(path))
+    with pytest.raises(StorageError, match="directory"):
         read_parquet(str(path), [("t", 0)])
 
 

@@ -200,6 +200,12 @@ def test_after_a_failed_flush_nothing_more_is_written(path: Path, monkeypatch: p
         assert values(again.partition()) == [b"a"]
 
 
+def test_a_file_with_the_name_of_a_partition_has_no_topic_id(tmp_path: Path) -> None:
+    (tmp_path / "t-0").write_bytes(b"")
+    with kafkalog.Log.open(tmp_path / "t-1") as log:
+        assert log.topic_id
+
+
 def test_a_partition_without_metadata_gets_the_id_of_its_topic(tmp_path: Path) -> None:
     for number in (0, 1):
         with kafkalog.Log.open(tmp_path / f"t-{number}") as log:

@@ -145,15 +145,17 @@ class LogBatch:
 
     def ensure_valid(self) -> None:
         """Verify size and checksum of the batch (`RecordBatch.ensureValid`). Raises `CorruptRecordError` if one is
-        wrong. Raises `IndexOutOfBoundsError` for a v1 message shorter than its header. Raises `KafkaError` if the file
-        ends within a header.
+        wrong. Raises `IndexOutOfBoundsError` for a v1 message that has a correct checksum but is shorter than its
+        header. Raises `KafkaError` if the file has become shorter than the batch.
         """
+        data = self.data
+        if len(data) < self.size:
+            raise KafkaError(f"Failed to load record batch at position {self.position}")
         if self.magic >= _FIRST_V2_MAGIC:
             if self.size < BATCH.size:
                 raise CorruptRecordError(f"Record batch of {self.size} bytes is smaller than its header")
-            valid = crc32c(self.data[BATCH_CRC_START:]) == self.header.crc
+            valid = crc32c(data[BATCH_CRC_START:]) == self.header.crc
         else:
-            data = self.data
             valid = zlib.crc32(data[LEGACY_CRC_START:]) == _stored_crc(data, 0)
             if valid and self.magic != 0 and self.size < MESSAGE_V1.size:
                 raise IndexOutOfBoundsError(f"a message of {self.size} bytes")
@@ -163,11 +165,11 @@ class LogBatch:
     def first_record(self) -> tuple[RawRecord, int] | None:
         """Return the first record and its timestamp in ms. If the batch has LogAppendTime, that is the batch's largest
         timestamp. Return None for a v2 batch without records and for any v0 or v1 entry. A compressed batch is
-        decompressed, and all its records are parsed; of an uncompressed one only the first is.
+        decompressed, and all its records are parsed; of an uncompressed one only the first record is.
 
-        Raises `InvalidRecordError` if the number of records is negative or a parsed record is malformed. Raises
-        `KafkaError` if the file ends within the header or decompression fails. Raises `IllegalArgumentError` for an
-        unknown codec.
+        Raises `InvalidRecordError` if the number of records is negative, a parsed record is malformed, or bytes follow
+        the last record of a batch whose records are all parsed. Raises `KafkaError` if the file ends within the header
+        or decompression fails. Raises `IllegalArgumentError` for an unknown codec.
         """
         header = self.header
         if not isinstance(header, BatchHeader) or header.records_count == 0:
@@ -241,7 +243,7 @@ class LogFile:
         """Yield, in order, runs of batches that the header table knows to be valid, from byte position `start` to
         position `end` (exclusive; None: end of file). Each run is paired with the number, within it, of the first batch
         at or after `start`. Yield nothing without a table, or if no known batch begins at `start`. The caller must read
-        the batches after the last run with `batches`.
+        the batches after the last run with `batches`. Raises `StorageError` if the file cannot be read.
         """
         if self._headers is None:
             return
@@ -267,7 +269,7 @@ class LogFile:
         """Yield the batches from position `start`, which must be the start of a batch, to position `end` (exclusive;
         None: end of file). Checksums are not verified. Iteration stops without an error at a batch that goes beyond
         `end`. Raises `IllegalArgumentError` for a negative `start`. Raises `CorruptRecordError` for a size field that
-        is too small. Raises `StorageError` if the file has become shorter.
+        is too small. Raises `StorageError` if the file cannot be read or has become shorter.
         """
         if start < 0:
             raise IllegalArgumentError(f"The file channel position cannot be negative, but it is {start}")

@@ -27,9 +27,9 @@ def rebuild_producer_state(
     advanced since the last one.
 
     No batches are read if the state already ends at `end`, or if it is empty and ends above `end`. With
-    `reload_from_clean`, a log without any snapshot is not read: the state stays empty, and empty snapshots are
-    written. Raises the broker's `JavaError` for a batch that cannot be read or that violates the producer rules. Raises
-    `StorageError` if a file cannot be read, written or deleted.
+    `reload_from_clean`, if there is no snapshot file, the log is not read either: the unchanged state is written as
+    snapshot at the last two segment base offsets and `end`. Raises the broker's `JavaError` for a batch that cannot be
+    read or that violates the producer rules. Raises `StorageError` if a file cannot be read, written or deleted.
     """
     snapshots_at = [*segments.bases[-2:], end]
     if not producers.has_snapshots and reload_from_clean:

@@ -393,8 +393,8 @@ class LogSegment:
         were added since the last entries. The batches are not checked, and nothing is flushed. If an index is full, the
         remaining batches get no entries; a broker would throw after writing the batches.
 
-        Raises `StorageError` if writing fails, `InvalidOffsetError` if offsets do not increase, and
-        `IndexOffsetOverflowError` if an offset does not fit the indexes.
+        Raises `StorageError` if writing fails, and the `InvalidOffsetError` and `IndexOffsetOverflowError` of
+        `index_batch`.
         """
         position = self._store.size
         self._store.append(b"".join(bytes(batch.data) for batch in batches))
@@ -404,10 +404,11 @@ class LogSegment:
 
     def index_batch(self, batch: AnyBatch, position: int, *, while_there_is_room: bool = False) -> None:
         """Update the largest timestamp with a batch at byte position `position` of the log. If more than
-        `index.interval.bytes` were added since the last index entries, append an entry for the batch to offset and time
-        index. If an index is full, raise `FullIndexError`; with `while_there_is_room`, append no entries instead.
-        Raises `InvalidOffsetError` if offsets do not increase. Raises `IndexOffsetOverflowError` if an offset does not
-        fit the index. Raises `StorageError` if an index cannot be opened or written.
+        `index.interval.bytes` were added since the last index entries, append the batch to the offset index, and the
+        largest timestamp to the time index if it has grown. If an index is then full, raise `FullIndexError`; with
+        `while_there_is_room`, append no entries instead. Raises `InvalidOffsetError` if an entry would not be above the
+        last one. Raises `IndexOffsetOverflowError` if its offset does not fit the index. Raises `StorageError` if an
+        index cannot be opened or written.
         """
         largest = self._max or self._max_timestamp()
         if batch.header.max_timestamp > largest.timestamp:

@@ -24,9 +24,9 @@ class _Facts(Struct, frozen=True):
 
 
 def delete_old_segments(log: CleanableLog, now_ms: int) -> list[int]:
-    """Delete the oldest segments of a log. These are the segments that end at or below the log start offset. If
-    `cleanup.policy` includes `delete`, those beyond the limits of size and age are deleted too. Segments that end above
-    the high watermark are kept. Return the base offsets in the order of deletion; empty if none is deleted.
+    """Delete the oldest segments of a log: those that end at or below the log start offset and, if `cleanup.policy`
+    includes `delete`, those beyond the limits of size and age. Segments that end above the high watermark are kept.
+    Return the base offsets in the order of deletion; empty if none is deleted.
 
     The log start offset moves up to the first remaining segment. Older leader epochs and the producer snapshots of the
     deleted segments are dropped. If all segments are to be deleted, a new empty one is created first. Raises

@@ -170,8 +170,7 @@ class _Files(MutableMapping[str, Content]):
 
     def of(self, *directories: str) -> _Files:
         """Return an independent map with only the files directly in these directories; unknown directories are skipped.
-        Both maps share the dictionaries until one of the maps changes them. The lists of names of the directories are
-        cached in both.
+        Both maps share the dictionaries until one of the maps changes them.
         """
         other = _Files({
             directory: self._directories[directory] for directory in directories if directory in self._directories

@@ -95,8 +95,8 @@ class VirtualSlots:
         return bytes(self._source.read(start, end - start)).ljust(end - start, b"\0")
 
     def append(self, data: bytes) -> None:
-        """Append whole entries after the last one, in memory; `store` writes them to the tree. Raises `StorageError` if
-        kept entries cannot be read.
+        """Append whole entries after the last one, in memory; `store` writes them to the tree. The caller must check
+        that there is room. Raises `StorageError` if kept entries cannot be read.
         """
         position = self.entries * self._entry_size
         if len(self._written) < position:  # old entries that were kept come before the new ones
@@ -129,8 +129,8 @@ class VirtualSlots:
 
     def resize(self, size: int) -> bool:
         """Set the length of the file to `size` bytes, rounded down to whole entries, and write it to the tree with
-        pending entries. Return whether the length changed. Entries are kept; a longer file is filled with zeros. Raises
-        `FullIndexError` if the entries do not fit.
+        pending entries. Return True. If it has this length already, do nothing and return False. Entries are kept; a
+        longer file is filled with zeros. Raises `FullIndexError` if the entries do not fit.
         """
         size = size // self._entry_size * self._entry_size
         if size == self._length:

@@ -198,7 +198,7 @@ class BatchReader:
         """Append the findings about the next run to `findings`, except gaps in the offsets. Return True if the scan
         ends at this run; `stop` and `damaged_at` are then set, and the decisive finding is the last one. Return False
         if a consumer can pass it, or if the scan continues through damage. A batch that a consumer cannot pass is also
-        added to `passed`.
+        added to `passed`. Sets `is_displaced`.
         """
         self.is_displaced = run.verdict is BatchVerdict.DISPLACED
         if not run.findings:

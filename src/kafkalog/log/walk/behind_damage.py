@@ -115,7 +115,8 @@ class _Count:
 
     def take(self, run: AnyRun, segment: Segment, *, is_behind: bool) -> None:
         """Process the next run of batches. If `is_behind` is True, because the run is after the first damage, its
-        batches and its data records with new offsets are counted.
+        batches and its data records with new offsets are counted. A batch whose offsets do not fit the segment is
+        ignored, because no consumer reads it. Records of an unknown codec are not counted.
         """
         at_the_end = run.next_offset > NO_OFFSET_LIMIT  # of all offsets, where nobody reads a batch
         if len(run) == 1 or run.first_offset < self._next_offset or not run.are_codecs_known or at_the_end:
@@ -128,9 +129,7 @@ class _Count:
             self._add(segment, len(run), run.data_records())
 
     def _one(self, batch: RecordBatch, segment: Segment, *, is_behind: bool) -> None:
-        """Process one batch in the same way as `take`. A batch whose offsets do not fit the segment is ignored, because
-        no consumer reads it.
-        """
+        """Process the next batch, as `take` does."""
         header = batch.header
         last = header.last_offset
         first = header.first_offset

@@ -79,7 +79,7 @@ def end_of_walk(
     In any segment but the last, an unfinished tail is damage. In the last segment, it is damage if valid batches
     follow. A batch with a wrong checksum in the last segment is a zero tail if it ends in zeros up to the end of the
     file. Such blocks were never written. The position is searched if `through_damage` is True, or if the last segment
-    seems to end in an unfinished batch; never after a zero tail.
+    seems to end in an unfinished batch; never at the end of the log or after a zero tail.
     """
     stop = walk.stop or StopReason.END
     position = walk.valid_bytes
@@ -106,9 +106,9 @@ def end_of_walk(
 
 
 def _zeroed_batch(source: Source, position: int, mismatch: Finding) -> Finding | None:
-    """Return the finding that replaces `mismatch` (wrong checksum) if the batch at byte `position` ends in zeros up to
-    the end of the file; otherwise None. At least its last 512 bytes must be zeros, because fewer zeros may be its
-    content. If less than that follows its header, all of it must be zeros. Raises `StorageError` if the log cannot be
+    """Return the finding that replaces `mismatch` (wrong checksum) if the last 512 bytes of the batch at byte
+    `position` and all bytes after it are zeros; otherwise None. Fewer zeros may be content of the batch. If less than
+    that follows its header, all of it must be zeros, and at least one byte. Raises `StorageError` if the log cannot be
     read.
     """
     batch = next(iter(Scanner(source, position=position, check_crc=False)), None)

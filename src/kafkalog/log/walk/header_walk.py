@@ -1,4 +1,4 @@
-"""Scan the batches of a segment by their headers alone, and make spans (byte ranges) of neighboring batches. Nothing is
+"""Scan the batches of a segment by their headers, and make spans (byte ranges) of neighboring batches. Nothing is
 guessed: bytes that are not a batch stay in the span before them.
 """
 
@@ -78,10 +78,10 @@ def joined_spans(
     next_base: int | None = None,
 ) -> Iterator[Span]:
     """Yield consecutive spans of whole batches from byte `position` to `end` (exclusive). Each has at least `step`
-    bytes, except the last. If no header follows a batch, its span extends to `end`. `offset` is the base offset
-    expected at `position`. `base` is the base offset of the segment, None if unknown; `next_base` that of the next one,
-    None for the last one. Only headers are read, by compiled code if it is installed. Raises `StorageError` while
-    iterating if the log cannot be read.
+    bytes, except the last. If there is no header at `position`, or none follows a batch, the span extends to `end`.
+    `offset` is the base offset expected at `position`. `base` is the base offset of the segment, None if unknown;
+    `next_base` that of the next one, None for the last one. Headers are read, and a whole batch only if its header is
+    doubtful. Raises `StorageError` while iterating if the log cannot be read.
     """
     if offset <= NO_END and isinstance(source, FileSource) and source.descriptor >= 0 and is_there():
         for span, expected in _by_compiled_code(source, offset, range(position, end), step, base, next_base):
@@ -142,15 +142,15 @@ def _is_sound(source: Source, position: int, end: int) -> bool:
 def walk_headers(
     source: Source, offset: int, position: int, end: int, *, base: int | None = None, next_base: int | None = None
 ) -> Iterator[Span]:
-    """Yield a span for each batch, with the exceptions below, from byte `position` to `end` (exclusive), from its
-    header alone. `offset` is the offset expected at `position`, `base` the base offset of the segment (None: unknown),
-    `next_base` that of the next one (None: last segment). If there is no header at `position`, yield one span that
-    covers everything. Raises `StorageError` while iterating if the log cannot be read.
+    """Yield a span for each batch, with the exceptions below, from byte `position` to `end` (exclusive). `offset` is
+    the offset expected at `position`, `base` the base offset of the segment (None: unknown), `next_base` that of the
+    next one (None: last segment). If there is no header at `position`, yield one span that covers everything. Raises
+    `StorageError` while iterating if the log cannot be read.
 
     A displaced batch (its header has wrong offsets, see `codec.rules.batches`) gets the right offsets. A batch whose
     offsets are too high for its segment shares a span with the next batch: they do not count, and any may come after
-    them. So does a batch that contradicts the header after it and has a wrong checksum. If no header follows a batch,
-    its size may be wrong, so its span extends to `end`.
+    them. So does a batch with a wrong checksum whose header contradicts the next one or has only offsets below the
+    expected one. If no header follows a batch, its size may be wrong, so its span extends to `end`.
     """
     continuity = Continuity(base, next_segment=next_base, expected=offset)
     head = source.read(position, BATCH.size)

@@ -66,9 +66,9 @@ def indexed_position(index: Source, *, base_offset: int, target: int) -> int:
 def _fitting_batch(
     log: Source, entry: OffsetEntry, base_offset: int, target: int, limits: Limits
 ) -> RecordBatch | None:
-    """Return the valid batch (checksum included) at the entry's position. Its first offset must be at least
-    `base_offset`, at most the entry's offset, and at most `target` (absolute offsets). Return None if there is no such
-    batch, or if the position is 0. Raises `StorageError` if the log cannot be read.
+    """Return the valid batch (checksum included) at the entry's position. The first offset in its header must be at
+    least `base_offset`, at most the entry's offset, and at most `target` (absolute offsets). Return None if there is no
+    such batch, or if the position is 0. Raises `StorageError` if the log cannot be read.
     """
     if not 0 < entry.position < log.size:
         return None
@@ -92,9 +92,9 @@ def _is_confirmed(log: Source, batch: RecordBatch, last_offset: int) -> bool:
 def start_position(
     log: Source, index: Source | None, *, base_offset: int, target: int, limits: Limits = DEFAULT_LIMITS
 ) -> int:
-    """Return a byte position from which a scan of `log` finds every batch with offsets at or above `target`. If the
-    log's offsets increase, all batches before that position end below `target`. Return 0 if there is no index, if
-    `target` is at or below `base_offset`, or if no entry can be used.
+    """Return a byte position from which to scan `log` for offsets at or above `target`: if the log's offsets increase,
+    all batches before it end below `target`. Return 0 if there is no index, if `target` is at or below `base_offset`,
+    or if no entry can be used.
 
     The last four entries of `index` at or below `target` are tried, from the highest to the lowest. The first one at
     which a confirmed batch begins is used. If none is confirmed, and there are more than four such entries, a fitting

@@ -103,8 +103,8 @@ class MissingOffsets:
         return self._is_cleaned or self._gaps > len(self._inside)
 
     def _absent(self, ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-        """Return the ranges without the offsets that batches of the previous segment have beyond its end, which have a
-        finding of their own. The result is sorted and has no duplicates.
+        """Return the ranges (first and last offset) without the offsets that batches of an earlier segment have beyond
+        its end, which have a finding of their own. The result is sorted and has no duplicates.
         """
         left = list(ranges)
         for low, high in self._beyond:
@@ -116,7 +116,8 @@ class MissingOffsets:
     def segment(self, base: int, next_base: int | None, *, was_emptied: bool = False) -> None:
         """Begin the next segment, with base offset `base`. Note the offsets that are missing between the previous batch
         and `base`; later batches decide whether they become part of `found`. Nothing is noted if the previous segment
-        ends in damage. Nothing is noted before the first batch, unless the previous segment was emptied.
+        ends in damage with unknown offsets. Nothing is noted before the first batch, unless the previous segment was
+        emptied.
 
         `next_base` is the base offset of the segment after this one, None if there is none. `was_emptied` says that the
         log of this segment is empty but once had batches (see the function `was_emptied`).

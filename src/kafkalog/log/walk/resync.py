@@ -162,8 +162,8 @@ class Resync:
         log and begins before `end` (None: end of file). Return None if there is none or the search takes too long.
         `expected` has the offsets that the batch may have.
 
-        The end that the damaged batch claims is tried first. If a proven batch begins there, the bytes inside the
-        damaged batch are not examined.
+        The end by the length of the damaged batch, also with one bit corrected, is tried first. If a proven batch
+        begins there, the bytes inside the damaged batch are not examined.
         """
         end = self.source.size if end is None else end
         position = self._behind_own_end(damaged_at, expected)
@@ -172,10 +172,11 @@ class Resync:
         return None if position is None or position >= end else position
 
     def _behind_own_end(self, position: int, expected: Expected) -> int | None:
-        """Follow the lengths of damaged batches from byte position `position` to the first valid batch, over at most
-        `_DEEPEST` of them, and return its position. If flipping one bit of a length makes the batch valid, the
+        """Follow the lengths of damaged v2 batches from byte position `position` to the first valid batch, over at most
+        `_DEEPEST` of them, and return its position. If flipping one bit of a length makes the checksum right, the
         corrected length is followed. Return None if there is no valid batch or its offsets are not the expected ones.
-        Return None also if no header with a higher offset follows it, although valid batches do.
+        The valid batch must be followed by a header with a higher offset, or by no valid v2 batch at all; otherwise
+        return None.
         """
         for _ in range(_DEEPEST):
             header = _header_at(self._window, position, self.source.size)
@@ -234,8 +235,8 @@ class Resync:
 
     def _end_with_checksum(self, position: int, wanted: int, ends: Iterable[int]) -> int | None:
         """Return the first of the increasing positions `ends` at which the batch that begins at `position` has the
-        checksum `wanted` (CRC-32C); ends of holes are skipped. Return None if there is none, or the search takes too
-        long. The remaining effort is reduced by the number of bytes read.
+        checksum `wanted` (CRC-32C); a position whose previous byte is in a hole is skipped. Return None if there is
+        none, or the search takes too long. The remaining effort is reduced by the number of bytes read.
         """
         position_read, crc = position + BATCH_CRC_START, 0
         for end in ends:
@@ -297,9 +298,9 @@ class Resync:
         return self._end_by_checksum(position) if end is None else end
 
     def _end_by_checksum(self, position: int) -> int | None:
-        """Return the end of the v2 batch at byte position `position`: the first one with which its checksum is right,
-        tried at each possible start of another batch and at the end of the file. Return None if there is none, it is
-        not a v2 batch, or the search takes too long.
+        """Return the end of the v2 batch at byte position `position`, found by its checksum. Each possible start of
+        another batch is tried, and then the end of the file. Return None if the checksum is right with none of them, it
+        is not a v2 batch, or the search takes too long.
         """
         source = self.source
         header = _header_at(self._window, position, source.size)

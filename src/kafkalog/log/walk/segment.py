@@ -50,9 +50,9 @@ class Segment(Struct, frozen=True, kw_only=True):
         return FileSource(self.path)
 
     def was_emptied(self) -> bool:
-        """Return whether the log is empty although its time index has an entry, which shows that it once had batches.
-        Return False if the log is not empty, or if the time index is missing or not a regular file. Raises
-        `StorageError` if the index cannot be read for another reason.
+        """Return whether the log is empty although the first entry of its time index is not all zeros, which shows that
+        it once had batches. Return False if the log is not empty, or if the time index is missing or not a regular
+        file. Raises `StorageError` if the index cannot be read for another reason.
         """
         path = self.files.get(FileKind.TIME_INDEX)
         if self.size or path is None:
@@ -88,9 +88,10 @@ class Segment(Struct, frozen=True, kw_only=True):
             return max(ends, default=self.base_offset)
 
     def position_of(self, offset: int, source: FileSource, *, limits: Limits = DEFAULT_LIMITS) -> int:
-        """Return a byte position from which a scan of `source`, the opened log, finds all batches with offsets at or
-        above `offset`. It comes from the offset index and was verified against the log. It is 0 if there is no index,
-        it does not help, or `offset` is at or below the base offset. Raises `StorageError` if a file cannot be read.
+        """Return a byte position from which to scan `source`, the opened log, for offsets at or above `offset`: if the
+        log's offsets increase, all batches before it end below `offset`. It comes from the offset index and was
+        verified against the log. It is 0 if there is no index, it does not help, or `offset` is at or below the base
+        offset. Raises `StorageError` if a file cannot be read.
         """
         index = self._index() if offset > self.base_offset else None
         if index is None:

@@ -51,13 +51,14 @@ def spans(
     end: int = NO_END,
     limits: Limits = DEFAULT_LIMITS,
 ) -> list[Span]:
-    """Return consecutive spans that cover the whole segment. They are of about equal size and at most about `every`
-    bytes each. If the segment is smaller than that, the list has one span, or with `end` perhaps two; if it is empty,
-    none. Raises `StorageError` if the log or its offset index cannot be read.
+    """Return consecutive spans that cover the whole segment. They are of about equal size, and with `start` and `end`
+    at their defaults at most about `every` bytes each. If the segment has at most `every` bytes, the list has one span,
+    or with `end` perhaps two; if it is empty, none. Raises `StorageError` if the log or its offset index cannot be
+    read.
 
     Only the part with offsets from `start` to `end` (exclusive) is cut, as far as the offset index shows it. The bytes
-    before that part are added to the first span, and the bytes after it to the last one; they are not examined.
-    `next_base` is the base offset of the next segment; None for the last one.
+    before that part belong to the first span, and the bytes after it are the last span. Without a usable index the
+    whole segment is cut. `next_base` is the base offset of the next segment; None for the last one.
     """
     base = segment.base_offset
     with segment.open() as source:
@@ -101,10 +102,11 @@ def likely_spans(
 def _likely_cuts(
     source: FileSource, segment: Segment, position: int, end: int, step: int, rows: int, next_base: int | None
 ) -> Iterator[tuple[int, int]]:
-    """Yield byte positions before `end` at which batches probably begin, each with the offset expected there. They are
-    about `step` bytes apart, or less if that would be more than `rows` offsets. Stops at the end of the offset index,
-    or at an entry that does not fit the log. Yields nothing if the index is missing or cannot be read. Raises
-    `StorageError` while iterating if the log cannot be read.
+    """Yield byte positions between `position` and `end` (both exclusive) at which batches probably begin, each with the
+    offset expected there. They are about `step` bytes apart, or less if that would be more than `rows` offsets. Stops
+    when at most `step` bytes are left, at the end of the offset index, or at an entry that does not fit the log. Yields
+    nothing if the index is missing or cannot be read. `next_base` is the base offset of the next segment; None for the
+    last one. Raises `StorageError` while iterating if the log cannot be read.
     """
     path = segment.files.get(FileKind.OFFSET_INDEX)
     if path is None:
@@ -138,7 +140,7 @@ def _likely_cut(
     """Return the byte position of index entry `entry`, and the offset expected there after the batches before it.
     Return None unless `before`, the earlier entry, has a lower position, and v2 headers are at both positions. The
     batch at `entry` must also end with the entry's offset. `relative_offset` of both entries has absolute offsets here.
-    Raises `StorageError` if the log cannot be read.
+    `next_base` is the base offset of the next segment. Raises `StorageError` if the log cannot be read.
     """
     if not 0 <= before.position < entry.position:
         return None
@@ -197,9 +199,9 @@ def _indexed(
     next_base: int | None,
     limits: Limits,
 ) -> tuple[list[tuple[int, int]], int, bool] | None:
-    """Return three results. The first are cuts near the `wanted` byte positions (position and base offset of each), the
-    second is the offset after the last batch. The third says whether headers lead from the last cut to the end of the
-    file. Return None if there is no index or it does not help.
+    """Return three results. The first are cuts (byte position and base offset) near those of the `wanted` byte
+    positions that are in the requested part. The second is the offset after the last batch. The third says whether
+    headers lead from the last index entry to the end of the file. Return None if there is no index or it does not help.
 
     `asked` has the first and the end (exclusive) of the requested offsets, relative to the base offset. If the index
     continues beyond them, a last cut is made after them, and the rest of the file is not examined. The second result is
@@ -270,10 +272,10 @@ def _proved(source: Source, base_offset: int, entries: Iterable[OffsetEntry], li
 def _cuts(
     source: Source, base_offset: int, entries: Sequence[OffsetEntry], wanted: range, limits: Limits
 ) -> list[tuple[int, int]] | None:
-    """Return proven positions with their base offsets, in increasing order and without duplicates. For each wanted byte
-    position, it is the first proven one at or after it. The list ends early if the index does. For each wanted position
-    at most four index entries at or after it are tried. Return None if none of them can be proven, or if the base
-    offsets do not increase. Raises `StorageError` if the log cannot be read.
+    """For each wanted byte position, try at most four index entries at or after it, and use the first proven one.
+    Return the positions of these entries with their base offsets, in increasing order and without duplicates. The list
+    ends early if the index does. Return None if all tries for a position fail, or if the base offsets do not increase.
+    Raises `StorageError` if the log cannot be read.
     """
     cuts: list[tuple[int, int]] = []
     for position in wanted:

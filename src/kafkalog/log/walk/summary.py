@@ -195,7 +195,8 @@ class _Facts:
     def add(self, run: AnyRun) -> None:
         """Add the next run: its batches to the counts, its offsets and timestamps to the ranges, its findings to
         `findings`. Each gap in its offsets becomes a finding of severity INFO. The offsets of a displaced batch, whose
-        header has wrong ones, are ignored.
+        header has wrong ones, are ignored. Sets `ends_below` to a finding if the run ends below an earlier offset,
+        otherwise to None.
         """
         path = self._segment.path
         self.findings.extend(finding.in_file(path) for finding in run.findings)

@@ -92,9 +92,9 @@ def older_batches(
 
 
 def _behind(segment: Segment, source: FileSource, entry: TimeEntry, limits: Limits) -> int | None:
-    """Return the byte position after the batch to which a time index entry refers; None if the log has no valid batch
-    whose last offset is the entry's offset and whose largest timestamp is the entry's. Raises `StorageError` if the log
-    cannot be read.
+    """Return the byte position after the batch to which a time index entry refers; None if the first batch that reaches
+    the entry's offset has another last offset or another largest timestamp. Return None also if no batch reaches it
+    before damage or the end of the log. Raises `StorageError` if the log cannot be read.
     """
     offset = segment.base_offset + entry.relative_offset
     start = segment.position_of(offset, source, limits=limits)

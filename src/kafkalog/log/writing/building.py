@@ -74,7 +74,7 @@ class _Builder:
 
         Raises `UsageError` for records that cannot be written, and for a partition that existed before if `append` is
         False. Raises `FormatError` for a damaged log, and `StorageError` for I/O errors. Raises `RecoveryRefused` if a
-        recovery of the directory has not ended.
+        recovery of the directory has not ended. Batches that were written before an error stay.
         """
         built = self.built.get((topic, partition))
         if built is None:
@@ -132,8 +132,8 @@ class _Builder:
     def _open(self, topic: str, partition: int, records: pa.RecordBatch) -> Built:
         self._check_new(self.logs.directories.path_of(topic, partition))
         log = self.logs.log(topic, partition)
-        if self.keep_offsets and log.end_offset == 0 and records["offset"][0].as_py():
-            log.truncate_fully_and_start_at(max(records["offset"][0].as_py(), 0))
+        if self.keep_offsets and log.end_offset == 0 and (first := _column(records, "offset", None)[0].as_py()):
+            log.truncate_fully_and_start_at(max(first, 0))
         built = self.built[topic, partition] = self._built(topic, partition, log)
         return built
 
@@ -159,7 +159,8 @@ def build_partitions(
 
     `path` may be several directories, all log directories of one broker, or the directory that contains them. Records
     of an existing partition are appended to it in its directory. A new partition is created in the directory with the
-    fewest. `topic` and `partition` replace the columns of that name, which may then be missing.
+    fewest. A single directory that does not exist is created. All directories are locked meanwhile. `topic` and
+    `partition` replace the columns of that name, which may then be missing.
 
     With `num_partitions` each topic has that many partitions; `option` is the name of this parameter in messages. A
     record without a partition number then gets one by its key. `partitioner` is `murmur2`, `hash`, or a function of a
@@ -270,7 +271,7 @@ def _check(
 ) -> None:
     """Raise `UsageError`, with the place of the record, for the first record whose partition number is negative or not
     below the number of partitions. `counts` has the number of partitions for each record; None: any number that is not
-    negative is valid. `taken` is the number of records before this batch, for the place.
+    negative is valid. `topics` and `taken`, the number of records before this batch, are for the message.
     """
     wrong = numbers < 0
     if counts is not None:

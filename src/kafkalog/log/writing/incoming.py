@@ -128,13 +128,14 @@ def build(
 
 
 def assign(batch: RecordBatch, stamp: Stamp, config: LogConfig) -> list[RecordBatch]:
-    """Return a producer's batch as the leader appends it (`LogValidator`): with offsets, leader epoch and timestamps
-    from `stamp` and `config`. The bytes of its records do not change. A v0 or v1 batch, and any batch for a log with an
-    older format, is instead rebuilt in the log's format. The result may then have several batches.
+    """Return a producer's batch as the leader appends it (`LogValidator`): with offsets and leader epoch from `stamp`,
+    and with the largest timestamp of its records, or with LogAppendTime the time of `stamp`. The bytes of its records
+    do not change. A v0 or v1 batch, and any batch for a log with an older format, is instead rebuilt in the log's
+    format. The result may then have several batches.
 
-    Raises `FormatError` for a damaged batch. Raises `UsageError` for a batch that a leader rejects: a control batch, or
-    a batch without records or with gaps in its offsets. Others are LogAppendTime in a CreateTime topic, and a codec or
-    an idempotent producer that an old format does not have.
+    Raises `FormatError` for a damaged batch. Raises `UsageError` for a batch that a leader rejects: a control batch, a
+    batch without records or with gaps in its offsets, LogAppendTime in a CreateTime topic, and a codec or an idempotent
+    producer that an old format does not have.
     """
     batch = taken_over(batch)  # before a new checksum could hide that the old one was wrong
     decoded = decode_batch(batch)

@@ -97,10 +97,10 @@ def _advice(directory: str) -> Sentence:
 def open_segment(
     disk: Disk, directory: str, base_offset: int, config: LogConfig, now_ms: int, *, create: bool
 ) -> LogSegment:
-    """Open the active segment. With `create`, create it and its indexes, and reserve space for a full log if
-    `preallocate` is set; `now_ms` is its creation time. Raises `FormatError` if a broker could not open the segment, or
-    if its transaction index ends in an incomplete entry. Raises `StorageError` if the log is missing, or with `create`,
-    if it exists.
+    """Open the active segment, and create missing indexes. With `create`, create its log too, and reserve space for a
+    full log if `preallocate` is set; `now_ms` is its creation time. Raises `FormatError` if a broker could not open the
+    segment, or if its transaction index ends in an incomplete entry. Raises `StorageError` if the log is missing, or
+    with `create`, if it exists.
     """
     try:
         segment = LogSegment(disk, directory, base_offset, config, create=create, created_ms=now_ms, indexes_first=True)
@@ -138,7 +138,8 @@ def seal(segment: LogSegment) -> SealedSegment:
 def sealed(segment: LogSegment) -> SealedSegment:
     """Return base offset, size and largest timestamp of an inactive segment. The timestamp comes from the last entry in
     the time index file. If there is no entry, or its timestamp is negative, it is the modification time of the log
-    (ms). Raises `StorageError` if the time index is missing, or the log whose time is needed.
+    (ms). Raises `StorageError` if the time index cannot be read, or if the time of the log is needed and the log is
+    missing.
     """
     timestamp = NO_TIMESTAMP
     with FileSource(segment.path(FileKind.TIME_INDEX)) as source:
@@ -153,7 +154,7 @@ def sealed(segment: LogSegment) -> SealedSegment:
 def remove_leftovers(directory: str) -> None:
     """Remove files that an unfinished deletion or replacement left in a partition directory: segment files, leader
     epoch checkpoint and partition metadata with the suffix `.deleted` or `.tmp`. Other files stay. Raises
-    `StorageError` if a file cannot be removed.
+    `StorageError` if the directory cannot be listed or a file cannot be removed.
     """
     for entry in scan_directory(directory):
         base = entry.name.removesuffix(DELETED).removesuffix(TEMPORARY)
@@ -192,7 +193,7 @@ class _Check:
     def __call__(self, *, clean: bool, recovery_point: int) -> int:
         """Read and verify segments, and return the log end offset. These are the active segment and every segment
         without an offset index. Unless `clean`, all segments from the one that contains `recovery_point` on are read
-        too. Raises `FormatError` for the first damage, `StorageError` if a log cannot be opened for writing.
+        too. Raises `FormatError` for the first damage, `StorageError` if a log cannot be read or opened for writing.
         """
         end = self._bases[-1]
         first_unflushed = max((n for n, base in enumerate(self._bases) if base <= recovery_point), default=0)
@@ -206,7 +207,7 @@ class _Check:
     def log(self, base: int) -> int:
         """Read and verify all batches of the segment with base offset `base`; return its end offset. Raises
         `FormatError` for damage in the log or an incomplete entry at the end of the transaction index. Raises
-        `StorageError` if the log cannot be opened for writing.
+        `StorageError` if the log cannot be read or opened for writing.
         """
         path, transactions = self._path(base, FileKind.LOG), status_of(self._path(base, FileKind.TRANSACTION_INDEX))
         fs.AppendFile(path, create=False).close()
@@ -248,7 +249,7 @@ class _Check:
 
 def refuse_damage(partition: Partition, below: int) -> None:
     """Read the segments whose base offset is below `below`. Raises `FormatError` for the first damage, `StorageError`
-    if a log cannot be opened for writing.
+    if a log cannot be read or opened for writing.
     """
     check = _Check(partition)
     for segment in partition.segments:
@@ -264,8 +265,8 @@ def refuse_findings(partition: Partition) -> None:
 
 
 def refuse_tiered(partition: Partition) -> None:
-    """Raise `UsageError` if the log begins in a remote tier, that is, if its local part starts above the log start
-    offset. Only a broker can record appended segments there.
+    """Raise `UsageError` if the log probably begins in a remote tier (`Partition.begins_remotely`). Only a broker can
+    record appended segments there.
     """
     if partition.begins_remotely:
         start, last = partition.checkpointed_log_start_offset, partition.segments[0].base_offset - 1

@@ -86,8 +86,9 @@ class OpenLogs:
 
     def refuse_damaged(self, topics: Collection[str]) -> None:
         """Raise `FormatError` or `UsageError` if an existing log of one of these topics needs recovery before it can be
-        opened. Reads the parts of the logs that opening would check, and changes nothing. Raises `StorageError` if a
-        file cannot be read.
+        opened. Reads the parts of the logs that opening would check, and changes nothing. Raises `FormatError` also for
+        a malformed recovery point checkpoint, and `UsageError` for a partition directory with an invalid topic name.
+        Raises `StorageError` if a file cannot be read.
         """
         clean = {root: checkpoint_files.clean_marker(root) is not None for root in self.directories.roots}
         for topic, number in self.directories.there() if topics else ():

@@ -120,17 +120,17 @@ class OpenedLog:
         clock: Callable[[], int] = _now_ms,
     ) -> Self:
         """Open the partition directory `path` (`<log directory>/<topic>-<partition>`) for writing, and create it if it
-        is missing. The log directory must exist, and is locked until the last of its logs is closed. `topic_id` is the
-        id of a new partition; an existing one must have this id. With None, a new partition gets the id of the topic's
-        other partitions there, or a random one if there are none. With None, an existing partition without
-        `partition.metadata` gets this file too. `clock` returns ms since 1970. After a crash the log is read from its
-        recovery point on and its indexes are rebuilt.
+        is missing; one without segments counts as new. The log directory must exist, and is locked until the last of
+        its logs is closed. `topic_id` is the id of a new partition; an existing one must have this id. With None, a new
+        partition gets the id of the topic's other partitions there, or a random one if there are none. With None, an
+        existing partition without `partition.metadata` gets this file too. `clock` returns ms since 1970. After a crash
+        the log is read from its recovery point on and its indexes are rebuilt.
 
         Raises `FormatError` if the log is damaged, even by an incomplete last batch (`kafkalog recover` repairs it).
         Raises `UsageError` for a wrong name or topic id, a missing log directory, or the local part of a tiered log.
-        Raises it also for files that a writer or a broker does not accept, or if a broker or another writer has the
-        lock. Raises `RecoveryRefused` if a recovery of the directory has not ended. Raises `StorageError` for I/O
-        errors.
+        Raises it also for files that a writer or a broker does not accept, if another process has the lock, or if this
+        process already writes the partition or is recovering the directory. Raises `RecoveryRefused` if a recovery of
+        the directory has not ended. Raises `StorageError` for I/O errors.
         """
         directory = os.path.abspath(os.fspath(path))
         name = partition_name(directory)

@@ -51,11 +51,8 @@ def read_record_file(path: PathLike, *, encoding: str = "text") -> Iterator[pa.R
     if suffix not in (".parquet", ".arrow", ".arrows", ".feather", ".jsonl"):
         raise UsageError(f"{name} is not a .parquet, .arrow, .arrows, .feather or .jsonl file")
     try:
-        if suffix == ".jsonl":
-            with open(name, "rb") as stream:
-                yield from _json_lines(stream, name, encoding)
-        else:
-            yield from _table(name, suffix)
+        with open(name, "rb") as stream:  # for a table too: pyarrow's error about a directory has no number
+            yield from _json_lines(stream, name, encoding) if suffix == ".jsonl" else _table(name, suffix)
     except FileNotFoundError:
         raise UsageError(f"{name} does not exist") from None
     except OSError as error:

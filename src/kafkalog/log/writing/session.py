@@ -32,8 +32,8 @@ def _vouched(held: HeldDirectory) -> bool:
 def leave(held: HeldDirectory, name: str) -> None:
     """Release a partition's share of the directory lock. Before the last share is released, the clean shutdown marker
     is written. This needs that a log was opened, no log failed, and all partitions are known to be in order. Does
-    nothing in a forked child. Raises `StorageError` if the marker cannot be written; the share is released
-    nevertheless.
+    nothing in a forked child. Raises `StorageError` if the directory cannot be listed or the marker cannot be written;
+    the share is released nevertheless.
     """
     if not held.process.is_here:
         return
@@ -61,8 +61,9 @@ def locked_directories(paths: Iterable[PathLike]) -> Iterator[None]:
 def locked_directory(path: PathLike) -> Iterator[None]:
     """Context manager that holds the lock of a log directory. Logs can be opened and closed in it while no other
     process can lock it. Leaving writes the clean shutdown marker if a log was opened and all are in order. Raises
-    `UsageError` if a broker or another writer has the lock. Raises `RecoveryRefused` if a recovery of the directory has
-    not ended. Raises `StorageError` for I/O errors.
+    `UsageError` if another process has the lock, or if this process is in such a context already or is recovering the
+    directory. Raises `RecoveryRefused` if a recovery of the directory has not ended. Raises `StorageError` for I/O
+    errors.
     """
     held = hold(os.path.abspath(os.fspath(path)), SEVERAL)
     try:

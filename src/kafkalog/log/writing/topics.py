@@ -51,7 +51,7 @@ def topic_id_beside(root: str, topic: str) -> str | None:
     partitions = []
     for entry in scan_directory(root):
         name = parse_partition_directory(entry.name)
-        if name is not None and name.topic == topic and name.state is DirectoryState.LIVE:
+        if name is not None and name.topic == topic and name.state is DirectoryState.LIVE and entry.is_dir():
             partitions.append((name.partition, entry.path))
     for _, path in sorted(partitions):
         file = os.path.join(path, PARTITION_METADATA)

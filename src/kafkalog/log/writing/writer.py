@@ -94,9 +94,9 @@ class Log(OpenedLog):
         the log; otherwise flushes only as `flush_messages` says.
 
         Records are `NewRecord`, `Record`, (key, value) or a value; `compression` and `producer` (id, epoch, sequence,
-        transactional) apply to them. Batches (`RecordBatch`) keep their compression and producer fields. As from a
-        leader, they get offsets and `leader_epoch` from the log (None: the log's epoch). With `keep_offsets` they are
-        written unchanged, as on a follower.
+        transactional) apply to them. Batches (`RecordBatch`) keep their compression and producer fields. Both get
+        offsets from the log, and `leader_epoch` (None: the log's epoch). With `keep_offsets` batches are written
+        unchanged, as on a follower.
 
         Raises `UsageError` for records or batches that a broker would reject and for records with `keep_offsets`.
         Raises `FormatError` for damaged batches or if an index does not accept a batch. Raises `StorageError` for I/O
@@ -141,8 +141,9 @@ class Log(OpenedLog):
     ) -> int:
         """Append the COMMIT or ABORT marker that ends a producer's transaction, as a transaction coordinator does;
         return the marker's offset. `timestamp` is in ms (None: now); `leader_epoch` None means the log's epoch. Raises
-        `UsageError` in a log with an old message format, or if a broker would reject the marker (an older producer or
-        coordinator epoch). Raises `FormatError` if an index does not accept it. Raises `StorageError` for I/O errors.
+        `UsageError` in a log with an old message format, or if a broker would reject the marker (for example an older
+        producer, coordinator or leader epoch). Raises `FormatError` if an index does not accept it. Raises
+        `StorageError` for I/O errors.
         """
         with self._guard:
             self._check_open()

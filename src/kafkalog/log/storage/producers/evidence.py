@@ -35,10 +35,9 @@ def ended_since(opened: Mapping[int, int], entries: Iterable[ProducerEntry], end
 
 def listed_aborted(source: Source, first: int, end: int) -> list[AbortedTransaction] | None:
     """Return the entries of a transaction index (`TransactionIndex`) in file order; an empty list for an empty file.
-    Return None if the index cannot be trusted. This is so if an entry has an unknown version or is incomplete. It is so
-    if the first offset of an entry is negative or not below its last one. It is also so if the last offsets (of the
-    markers) do not increase or are outside the segment's offsets, `first` to `end` (exclusive). Raises `StorageError`
-    if the index cannot be read.
+    Return None if the index cannot be trusted: if an entry has an unknown version or is incomplete, if its first offset
+    is negative or not below its last one (that of the marker), or if the last offsets do not increase or are outside
+    the segment's offsets, `first` to `end` (exclusive). Raises `StorageError` if the index cannot be read.
     """
     listed: list[AbortedTransaction] = []
     before = first - 1
@@ -65,8 +64,8 @@ class Claim(Struct, frozen=True, kw_only=True):
 def claims_of(derived: Iterable[AbortedTransaction], listed: Iterable[AbortedTransaction]) -> list[Claim] | None:
     """Compare the aborted transactions that transaction indexes list (`listed`) with those that follow from the batches
     (`derived`). Two transactions are the same if producer, first offset and marker offset are equal. Return a `Claim`
-    for each listed transaction that was not derived or is listed again, in the order of `listed`. Return None if
-    `listed` lacks the marker of a derived transaction.
+    for each listed transaction that was not derived, or whose marker is listed before it, in the order of `listed`.
+    Return None if `listed` lacks the marker of a derived transaction.
     """
     firsts = {(entry.producer_id, entry.last_offset): entry.first_offset for entry in derived}
     claims: list[Claim] = []

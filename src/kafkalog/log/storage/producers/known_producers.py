@@ -286,8 +286,8 @@ class ProducerStateManager:
     def remove_stray_snapshots(self, base_offsets: list[int]) -> None:
         """Delete snapshot files whose offset is not in `base_offsets`, the base offsets of the segments. The newest of
         these files is kept if its offset is above the largest base offset, or if there are no segments. If files
-        changed other than through this object, they are listed again first; raises `NumberFormatError` if a name does
-        not begin with a number.
+        changed other than through this object, they are listed again first; raises `NumberFormatError` if the name of a
+        snapshot file does not begin with a number.
         """
         if not self.snapshots.is_current:
             self.snapshots = Snapshots(self._disk, self._directory)

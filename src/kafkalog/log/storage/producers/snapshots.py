@@ -32,8 +32,8 @@ def snapshot_offsets(names: Iterable[str]) -> Iterator[int]:
 
 
 def snapshot_entries(tree: Tree, path: str) -> list[ProducerEntry] | None:
-    """Return the entries of the producer snapshot at `path`, in file order; None if it is missing, too large or cannot
-    be parsed, so that a broker discards it. Raises `StorageError` if it cannot be read.
+    """Return the entries of the producer snapshot at `path`, in file order; None if it is missing, is not a file, is
+    too large, or cannot be parsed. Raises `StorageError` if it cannot be read.
     """
     if path not in tree.files:
         return None
@@ -65,7 +65,7 @@ class Snapshots:
     """Snapshot files of one directory by offset. They are listed once; changes through this object update the list. If
     two file names have the same offset, one of them is ignored; a broker uses the one listed last, in no defined order.
     Creating this object, and all methods that use a file, raise `StorageError` if that fails. Creating it raises
-    `NumberFormatError` if a name does not begin with a number.
+    `NumberFormatError` if the name of a snapshot file does not begin with a number.
     """
 
     def __init__(self, disk: Disk, directory: str) -> None:
@@ -107,7 +107,7 @@ class Snapshots:
         return self._offsets[-1] if self._offsets else None
 
     def source(self, offset: int) -> Source:
-        """Return a reader of the file of an offset."""
+        """Return a reader of the file of an offset. Raises `KeyError` if the offset is not listed."""
         return self._disk.source(self._paths[offset])
 
     def outside(self, low: int, high: int) -> list[int]:
@@ -129,14 +129,16 @@ class Snapshots:
         self._paths[offset] = path
 
     def delete(self, offset: int) -> None:
-        """Remove the file of an offset."""
+        """Remove the file of an offset, and drop it from the list, even if removing fails. Raises `KeyError` if the
+        offset is not listed.
+        """
         before = self._changes()
         self._disk.delete(self._forget(offset))
         self._seen += self._changes() - before
 
     def mark_deleted(self, offset: int) -> str:
         """Rename the snapshot file of an offset with the suffix `.deleted`, for removal later, and drop it from the
-        list; return the new path. Raises `KeyError` if the offset is not listed.
+        list, even if renaming fails; return the new path. Raises `KeyError` if the offset is not listed.
         """
         path = self._forget(offset)
         before = self._changes()

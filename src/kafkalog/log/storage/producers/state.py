@@ -203,7 +203,8 @@ class ProducerAppendInfo:
 
         Raises `InvalidTxnStateError` for a non-transactional batch within a transaction. Except from replication,
         raises `InvalidProducerEpochError` or `TransactionCoordinatorFencedError` for an older epoch of the producer or
-        coordinator. From a client, also raises `OutOfOrderSequenceError`. Passes on the errors of `marker`.
+        coordinator. From a client, also raises `OutOfOrderSequenceError` if the sequence numbers do not continue.
+        Passes on the errors of `marker`.
         """
         if not header.is_control:
             self._append_data_batch(header)
