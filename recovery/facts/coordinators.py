@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from kafkalog.cluster.groups.offsets import CommittedOffset, CommittedOffsets
     from kafkalog.cluster.groups.share_lost import Initialized
     from kafkalog.cluster.records.coordinator_records import CoordinatorRecord
-    from kafkalog.cluster.transactions.transactions import Ending, TransactionalIds
+    from kafkalog.cluster.transactions.transactions import Ending, Endings, TransactionalIds
     from kafkalog.codec.model import Record
     from kafkalog.codec.names import PartitionName
     from kafkalog.log.directories.partition import Partition
@@ -60,6 +60,7 @@ class Coordinators:
         self._roots = tuple(known.values())
         self._commits_in: dict[int, list[tuple[int, str, int]]] = {}
         self._endings: dict[tuple[str, tuple[tuple[int, int], ...]], Mapping[int, Ending]] = {}
+        self._asked: Endings | None = None
         self._epochs_in: dict[int, list[tuple[int, str, tuple[int, int]]]] = {}
 
     @cached_property
@@ -165,13 +166,14 @@ class Coordinators:
         name = parse_partition_directory(directory)
         if self.transactions is None or name is None:
             return {}
+        if self._asked is None:
+            self._asked = Endings(self.transactions, open_place=self._at)
         key = directory, tuple(firsts.items())
         for root in self._roots if key not in self._endings else ():
             names = [directory] if is_directory(os.path.join(root, directory)) else ()
             for partition in open_live(name.topic, root, names):
                 try:
-                    endings = Endings(self.transactions, open_place=self._at)
-                    self._endings.setdefault(key, endings.of(partition, firsts))
+                    self._endings.setdefault(key, self._asked.of(partition, firsts))
                 except KafkaLogError:
                     continue
         return self._endings.get(key, {})

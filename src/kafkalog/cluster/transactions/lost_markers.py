@@ -24,8 +24,8 @@ from kafkalog.log.reading.transactions import marker_of
 from kafkalog.log.walk.on_damage import SKIP
 
 __all__ = [
-    "ONGOING", "UNKNOWN_HISTORY", "Decided", "Decision", "EndMarker", "History", "Listed", "Opened", "by_markers",
-    "decided_by", "decision_of", "ended_elsewhere", "read_opened",
+    "ONGOING", "UNKNOWN_HISTORY", "Decided", "Decision", "EndMarker", "History", "LastMarker", "Listed", "Opened",
+    "by_markers", "decided_by", "decision_of", "last_marker_of", "read_opened",
 ]  # fmt: skip
 
 TopicPartition = tuple[str, int]
@@ -222,25 +222,37 @@ def decision_of(history: History, place: TopicPartition, opened: Opened) -> Deci
     return Decision(decided.pop() if len(decided) == 1 else None, SOURCE, is_pending)
 
 
-def ended_elsewhere(history: History, place: TopicPartition, there: Opened, opened: Opened) -> Decided | None:
-    """Return how the last transaction of `history`, which is ongoing by that log, was ended in the partition `place`;
-    None if that is not certain. `there` has the producer's markers in that partition. `opened` is the transaction in
-    another partition, where it is still open.
+class LastMarker(Struct, frozen=True):
+    """The last marker of a producer in a partition of its ongoing transaction."""
 
-    The last marker in `place` is that of the transaction if it ended records that the producer wrote later than the
-    first ones in `opened`, or if by the order, the epochs and the times of the markers it can be no earlier one.
+    place: TopicPartition
+    decided: Decided
+    is_certain: bool
+    """whether, by order, epochs and times of the markers there, it can be no earlier transaction's"""
+    of_timestamp: int
+    """largest timestamp of the batches that it ended, ms since 1970 by the producer's clock; -1 if this is unknown or
+    the marker may be older than the transaction"""
+
+    def ends(self, opened: Opened) -> bool:
+        """Whether it is the marker of the producer's transaction that is open in another partition: certainly, or
+        because it ended records that were written later than the first ones there.
+        """
+        return self.is_certain or 0 <= opened.timestamp <= self.of_timestamp
+
+
+def last_marker_of(history: History, place: TopicPartition, there: Opened) -> LastMarker | None:
+    """Return the last marker of a producer in `place`, a partition of the last transaction of `history`, which is
+    ongoing there. Return None if there is no marker, or if it is certainly an earlier transaction's. `there` has the
+    producer's markers in that partition.
     """
     last = history.transactions[-1]
-    if last.status != ONGOING or not there.markers or last.partitions is None or place not in last.partitions:
+    if not there.markers or there.markers[-1].of_epoch not in last.epochs:
         return None
-    marker = there.markers[-1]
-    if marker.of_epoch not in last.epochs:
-        return None
-    if opened.timestamp >= 0 and marker.of_timestamp >= opened.timestamp:
-        return marker.decided
+    marker, unknown = there.markers[-1], replace(there, epoch=None)
     ours = [each for each in history.transactions if each.partitions is None or place in each.partitions]
-    unknown = replace(there, epoch=None)
-    return None if any(_fits(number, ours, history, unknown) for number in range(-1, len(ours))) else marker.decided
+    is_certain = not any(_fits(number, ours, history, unknown) for number in range(-1, len(ours)))
+    of_timestamp = marker.of_timestamp if marker.timestamp >= last.started else -1
+    return LastMarker(place, marker.decided, is_certain, of_timestamp)
 
 
 def _fits(number: int, ours: Sequence[Listed], history: History, opened: Opened) -> bool:

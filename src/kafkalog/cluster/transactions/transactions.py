@@ -25,14 +25,16 @@ from kafkalog.cluster.transactions.lost_markers import (
     Decided,
     Decision,
     History,
+    LastMarker,
     Listed,
     Opened,
     by_markers,
     decision_of,
-    ended_elsewhere,
+    last_marker_of,
     read_opened,
 )
 from kafkalog.cluster.transactions.producers import PartitionProducer, PartitionProducers
+from kafkalog.codec.common.errors import KafkaLogError
 from kafkalog.codec.common.findings import Finding, FindingCode, Severity
 from kafkalog.codec.common.limits import DEFAULT_LIMITS, Limits
 from kafkalog.log.directories.partition import Partition
@@ -71,6 +73,8 @@ _DEFAULT_PARTITIONS = 50
 """default of `transaction.state.log.num.partitions`"""
 _MOST_TRIED = 1000
 _STATES = frozenset(TransactionState)
+_NEAR = 1000
+"""last offsets of a partition in which the last marker of a producer whose transaction is ongoing is looked for"""
 _TAIL = 10_000
 """offsets before an open transaction in which its producer's markers are looked for first"""
 _RAISES_EPOCH = 2
@@ -441,13 +445,11 @@ class Endings:
                        and decision.decided is None}  # fmt: skip
             asked = {producer_id: first for producer_id, first in asked.items() if start and producer_id in unknown}
             start = 0
-        for producer_id, owner in owners.items():
-            history = self._coordinator.histories.get(producer_id)
-            if owner is None or history is None or logs.is_whole(owner.log_partition) or not owner.is_undecided:
-                continue
-            first = firsts[producer_id]
-            (opened,) = read_opened(partition, {producer_id: first}, max(first - _TAIL, 0)).values()
-            decision = self._forgotten(producer_id, history, place, opened)
+        histories = self._coordinator.histories
+        rest = {producer_id: firsts[producer_id] for producer_id, owner in owners.items() if producer_id in histories
+                and owner is not None and owner.is_undecided and not logs.is_whole(owner.log_partition)}  # fmt: skip
+        for producer_id, opened in read_opened(partition, rest, min(rest.values())).items() if rest else ():
+            decision = self._forgotten(producer_id, histories[producer_id], place, opened)
             endings[producer_id] = endings[producer_id] if decision is None else Ending(False, decision)
         return endings
 
@@ -479,22 +481,43 @@ class Endings:
         return by_markers(decision, opened, elsewhere, has_own_epoch=has_own_epoch)
 
 
-    def _forgotten(
-        self, producer_id: int, history: History, place: TopicPartition, opened: Opened
-    ) -> Decision | None:
+    def _forgotten(self, producer_id: int, history: History, place: TopicPartition, opened: Opened) -> Decision | None:
         """Return the decision that the last transaction of `history`, which is ongoing there, was committed, if its
-        marker is in another partition than `place`; else None. At most `_TAIL` offsets of a partition are read.
+        marker is in another partition than `place`; else None.
         """
         last = history.transactions[-1]
         if last.status != ONGOING or opened.epoch not in last.epochs or place not in (last.partitions or ()):
             return None
-        for other in sorted((last.partitions or frozenset()) - {place}):
-            for partition in self._open_place(other):
-                start = max(partition.log_end_offset() - _TAIL, 0)
-                (there,) = read_opened(partition, {producer_id: None}, start).values()
-                if ended_elsewhere(history, other, there, opened) is Decided.COMMIT:
-                    return Decision(Decided.COMMIT, f"the marker in {other[0]}-{other[1]}", is_forgotten=True)
+        for marker in self._last_markers.get(producer_id, ()):
+            if marker.place != place and marker.decided is Decided.COMMIT and marker.ends(opened):
+                topic, number = marker.place
+                return Decision(Decided.COMMIT, f"the marker in {topic}-{number}", is_forgotten=True)
         return None
+
+    @cached_property
+    def _last_markers(self) -> dict[int, list[LastMarker]]:
+        """By producer id the last markers in the partitions of its ongoing transaction, sorted by topic and number. Of
+        each partition the last `_NEAR` offsets are read; those that cannot be read are left out.
+        """
+        by_place: dict[TopicPartition, list[int]] = {}
+        histories = self._coordinator.histories
+        for producer_id, history in histories.items():
+            if history.transactions and history.transactions[-1].status == ONGOING:
+                for place in history.transactions[-1].partitions or ():
+                    by_place.setdefault(place, []).append(producer_id)
+        markers: dict[int, list[LastMarker]] = {}
+        for place, producers in sorted(by_place.items()):
+            for partition in self._open_place(place):
+                try:
+                    start = max(partition.log_end_offset() - _NEAR, 0)
+                    seen = read_opened(partition, dict.fromkeys(producers), start)
+                except KafkaLogError:
+                    continue
+                for producer_id, there in seen.items():
+                    marker = last_marker_of(histories[producer_id], place, there)
+                    if marker is not None:
+                        markers.setdefault(producer_id, []).append(marker)
+        return markers
 
     def _among_others(self, place: TopicPartition) -> Iterable[Partition]:
         return (other for other in self._others if (other.topic, other.partition) == place)
