@@ -354,8 +354,8 @@ def _of_recommended(
 
 
 def _loses_metadata(partition: CountedPartition, ways: Sequence[RecoveryWay]) -> bool:
-    """Whether the partition is the cluster metadata log, with damage worse than a torn tail, or with missing segments or
-    overwritten offsets, and no recommended way keeps all its records. False if its logs were not read.
+    """Whether the partition is the cluster metadata log, with damage worse than a torn tail, or with missing segments
+    or overwritten offsets, and no recommended way keeps all its records. False if its logs were not read.
     """
     original = partition.census
     if partition.facts.topic != CLUSTER_METADATA_TOPIC or original is None:

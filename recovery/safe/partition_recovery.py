@@ -392,7 +392,7 @@ class PartitionRecovery:
         looks = rules.resumes and bool(rules.looks_inside)
         if rules.resumes and sound.cut is None and sound.repeat is not None and not self.is_metadata:
             salvaged = self.salvaged(resume=True)
-            if self.drops_only_copies(salvaged):
+            if self.drops_only_copies(salvaged, sound.repeat):
                 self.lost, self.repairs = salvaged.lost, salvaged.repairs
                 return salvaged
         if rules.repair_bits is None and (sound.cut is None or not rules.resumes) and not looks:
@@ -414,13 +414,16 @@ class PartitionRecovery:
         self.lost, self.repairs = salvaged.lost, salvaged.repairs
         return salvaged
 
-    def drops_only_copies(self, salvaged: SoundLog) -> bool:
-        """Whether the first batch that mode salvage leaves out lies between two others that leave no room for its
-        offsets, and every batch that is left out is a copy of a kept one. Raises `StorageError` if a log cannot be
-        read.
+    def drops_only_copies(self, salvaged: SoundLog, repeat: Cut) -> bool:
+        """Whether the first batch that mode salvage leaves out is displaced and the log's first batch with repeated
+        offsets (`repeat`), and every batch that is left out is a copy of a kept one. Raises `StorageError` if a log
+        cannot be read.
         """
-        if salvaged.cut is None or salvaged.cut.code is not FindingCode.OFFSET_DISPLACED:
+        cut = salvaged.cut
+        if cut is None or cut.code is not FindingCode.OFFSET_DISPLACED:
             return False
+        if (cut.path, cut.position) != (repeat.path, repeat.position):
+            return False  # a segment of another moment
         tree = self.original.copy()
         self.keep(tree, salvaged)
         before, after = (
