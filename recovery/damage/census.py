@@ -125,6 +125,10 @@ class Census(Struct, kw_only=True):
     """offset ranges (first, last) missing between two segments of a log without other gaps: a segment or its end is
     lost
     """
+    overwritten: list[tuple[int, int]] = []
+    """offset ranges (first, last) missing where copies of other batches of the log lie, which a lost or misdirected
+    write leaves; empty if the log has other gaps
+    """
     unopened: dict[Unopened, int] = {}
     """messages that cannot be decompressed -> first offset that each is assumed to have"""
     _opens: dict[Identity, bool] = {}
@@ -385,6 +389,13 @@ class _Walk:
         """base offset of the segment with the last of them"""
         self._behind = OffsetRanges()
         """offsets of the segments after one with such a batch"""
+        self._continued = 0
+        """offset after the highest of the directory so far; offsets of the next segment do not count"""
+        self._stale: list[Identity] = []
+        """consecutive batches that end below it, since the last one that did not"""
+        self._suspects: list[tuple[int, int, list[Identity]]] = []
+        """ranges of offsets (first, last) that are missing after such batches, and these batches"""
+        self._cleaned_until = cleaned_until
         self._missing = MissingOffsets(cleaned_until)
         self._path = ""
         self._start = 0
@@ -397,6 +408,8 @@ class _Walk:
         """
         self._settle_unreached()
         self._reached = self._log_start
+        self._continued = 0
+        self._stale = []
         self._epoch_before = -1
         self._bases, self._empty = [], set()
         for base, path in segments:
@@ -407,6 +420,7 @@ class _Walk:
     def segment(self, base: int, path: str, next_base: int | None) -> None:
         source = self._tree.source(path)
         self._settle(base)
+        self._goes_on(base, base)
         index = f"{path.removesuffix(FileKind.LOG.value)}{FileKind.TIME_INDEX.value}"
         times = self._tree.source(index) if index in self._tree.files else None
         self._missing.segment(base, next_base, was_emptied=was_emptied(source.size, times))
@@ -428,6 +442,7 @@ class _Walk:
             ended = cursor.ended(scanner, through_damage=True)
             damage = self._damage(path, source, ended, next_base)
             self.result.damages.append(damage)
+            self._stale = []
             # by its headers it ends before the next segment begins: the rest was in another one
             is_whole = damage.is_exact and ended.resumed is None and next_base is not None
             self._missing.damaged(damage.last_offset if is_whole else None)
@@ -459,6 +474,7 @@ class _Walk:
                 self._batch(batch, base, next_base)
             return
         self._settle(first)
+        self._goes_on(first, run.final_offset + 1)
         self._missing.run(run)
         self.result.records += run.data_records()
         for last_before, following, _position in run.gaps():
@@ -483,6 +499,10 @@ class _Walk:
             return
         result = self.result
         self._settle(first)
+        if last < self._continued:
+            self._note_stale(identity(batch, first))
+        else:
+            self._goes_on(first, last + 1 if next_base is None else min(last + 1, next_base))
         self._missing.batches(first, last, is_cleaned=OneBatch(batch).is_cleaned)
         if last >= self._log_start:
             count = count_of(batch, first, self._log_start)
@@ -554,10 +574,14 @@ class _Walk:
         pending, because `_settle` may correct the offsets.
         """
         self._end_span(batch.position)
+        first, last = _offsets(batch, self.result.unopened)
+        if first <= last < self._continued:
+            self._note_stale(identity(batch, first))
+            self._missing.batches(first, last)
         self._pending.append(len(self.result.damages))
         end = self._start = batch.position + batch.size
         header = batch.header
-        records, first, last = 1, header.last_offset, header.last_offset
+        records, first = 1, last
         if isinstance(header, BatchHeader):
             records = 0 if header.attributes & CONTROL_FLAG else max(header.records_count, 0)
             first, last = header.base_offset, header.base_offset + max(header.last_offset_delta, 0)
@@ -580,6 +604,33 @@ class _Walk:
             )
         )
 
+    def _note_stale(self, key: Identity) -> None:
+        """Remember a batch that lies below the offsets before it (at most 100,000 in a row), for `_goes_on`."""
+        if len(self._stale) < _MOST_REPEATS:
+            self._stale.append(key)
+
+    def _goes_on(self, first: int, end: int) -> None:
+        """Record that the directory goes on with offsets from `first` to `end` (exclusive). The batches in `_stale` may
+        have overwritten the offsets that are missing before `first`.
+        """
+        if self._stale and first > self._continued:
+            self._suspects.append((self._continued, first - 1, self._stale))
+        self._stale = []
+        self._continued = max(self._continued, end)
+
+    def _overwritten(self) -> list[tuple[int, int]]:
+        """Return the offsets that are missing after batches of which each is a copy of another batch. Reads the sound
+        parts of the log and the displaced batches if there are such offsets; raises `StorageError` if that fails.
+        """
+        stale = Counter(key for _first, _last, keys in self._suspects for key in keys)
+        misplaced = (Span(each.path, each.position, each.end) for each in self.result.damages if each.is_readable)
+        times = times_of(self._tree, [*self.result.spans, *misplaced], stale, self.result.unopened)
+        return [
+            (max(first, self._cleaned_until), last)
+            for first, last, keys in self._suspects
+            if last >= self._cleaned_until and all(times[key] > stale[key] for key in keys)
+        ]
+
     def _settle(self, behind: int) -> None:
         """Correct the offsets of a displaced batch once the offset `behind` of the next batch or segment is known. The
         batch belongs at this place if exactly as many offsets are missing before `behind` as the batch has. This is
@@ -594,11 +645,13 @@ class _Walk:
         self._pending.clear()
 
     def end(self, *, is_uncleaned: bool) -> None:
-        """Finish after the last segment: count repeated batches and missing ranges."""
+        """Finish after the last segment: count repeated batches, and missing and overwritten ranges."""
         self._pending.clear()
         self._settle_unreached()
         self._count_repeats()
         self.result.missing = self._missing.found_if_uncleaned if is_uncleaned else self._missing.found
+        if not (self._missing.was_cleaned if is_uncleaned else self._missing.has_gaps):
+            self.result.overwritten = self._overwritten()
 
     def _damage(self, path: str, source: Source, ended: EndOfWalk, next_base: int | None) -> Damage:
         """Return a description of the damage at the end of a walk (`ended`) over the segment at `path`. `next_base` is

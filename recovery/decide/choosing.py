@@ -355,14 +355,16 @@ def _of_recommended(
 
 
 def _loses_metadata(partition: CountedPartition, ways: Sequence[RecoveryWay]) -> bool:
-    """Whether the partition is the cluster metadata log, with damage worse than a torn tail or with missing segments,
-    and `recommended` returns no way, or one that may not keep all its records. False if its logs were not read.
+    """Whether the partition is the cluster metadata log, with damage worse than a torn tail, or with missing segments
+    or overwritten offsets, and `recommended` returns no way, or one that may not keep all its records. False if its
+    logs were not read.
     """
     original = partition.census
     if partition.facts.topic != CLUSTER_METADATA_TOPIC or original is None:
         return False
     best = recommended(ways)
-    return (original.is_damaged or bool(original.missing)) and (best is None or best.measured.records_lost != 0)
+    is_hurt = original.is_damaged or bool(original.missing or original.overwritten)
+    return is_hurt and (best is None or best.measured.records_lost != 0)
 
 
 def _safe(ways: Sequence[WayResult]) -> WayResult:

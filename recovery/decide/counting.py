@@ -266,7 +266,7 @@ class Comparer:
                 if facts.is_live and facts.log_start > max(original.end_offset, facts.written.end):
                     facts, original = self._with_true_start(facts, original, until, is_uncleaned=never)
                 if cleaned is None and self.topics.is_compacted(facts.topic):
-                    original.missing = []
+                    original.missing = original.overwritten = []
             counted.append(self.counted(facts, original, is_untouched=is_untouched))
         return counted
 
@@ -393,14 +393,15 @@ class Comparer:
 
     def is_hurt(self, partition: CountedPartition) -> bool:
         """Whether the ways of recovering may differ for the partition: records or transaction markers are lost,
-        damaged, missing, hidden or out of order, leader epochs decrease, the partition becomes stray, or recovery
-        declines it.
+        damaged, missing, overwritten, hidden or out of order, leader epochs decrease, the partition becomes stray, or
+        recovery declines it.
         """
         original = partition.census
         if partition.name in self.own.refusals or self.own.makes_stray(partition.facts):
             return True
         if original is not None and (
-            original.missing or original.hidden or original.overlaps or original.epoch_falls or original.is_damaged
+            original.missing or original.overwritten or original.hidden
+            or original.overlaps or original.epoch_falls or original.is_damaged
         ):
             return True
         return any(way.records_lost or way.markers_damaged for way in (partition.by_own, partition.by_kafka))

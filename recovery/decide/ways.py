@@ -628,13 +628,13 @@ class _Measurement:
         """Yield the first and last offset of each range that must have been written but is in no batch of the result.
         Offsets below the log start offset are left out. Such ranges lie
 
-        * at missing segments;
+        * at missing segments, and where copies of other batches lie;
         * beyond the end of an undamaged log of a topic that is never compacted, before records that copies put in;
         * after both the end of the result and the last offset that already counts as lost, up to the highest end that
           files beside the log show (`_end_known_beside`).
         """
         facts, original, left = self._facts, self._original, self._left
-        for first, last in (*original.missing, *facts.written.lost_start):
+        for first, last in (*original.missing, *original.overwritten, *facts.written.lost_start):
             if last >= facts.log_start:
                 yield from left.offsets.absent(max(first, facts.log_start), last)
         if facts.is_uncleaned and not original.damages and left.end_offset > original.end_offset:

@@ -34,6 +34,7 @@ from kafkalog.recovery.broker.manager import (
     read_topic_id,
     topic_id_or_none,
 )
+from kafkalog.recovery.damage.census import identity
 from kafkalog.recovery.damage.held_twice import hiding_segments, sizes_without_copies
 from kafkalog.recovery.damage.kept_bytes import KeptBytes
 from kafkalog.recovery.damage.salvage import salvage
@@ -382,13 +383,18 @@ class PartitionRecovery:
 
     def keepable(self, sound: SoundLog) -> SoundLog:
         """Return the part of the logs to keep: `sound`, or what bit repair or mode salvage keeps, if the rules have one
-        of them. With bit repair, corrected batches are kept. In mode salvage, batches after damage are kept
-        too, and with `looks_inside`, batches with unreadable records are left out. Without mode salvage, the result is
-        never smaller than `sound`. Sets `lost` and `repairs` unless `sound` is returned. Raises `CannotSettleError` if
-        a metadata log would get a gap.
+        of them. With bit repair, corrected batches are kept. In mode salvage, batches after damage are kept too, and
+        displaced copies of kept batches are left out. With `looks_inside`, batches with unreadable records are left out
+        too. Without mode salvage, the result is never smaller than `sound`. Sets `lost` and `repairs` unless `sound` is
+        returned. Raises `CannotSettleError` if a metadata log would get a gap.
         """
         rules = self.rules
         looks = rules.resumes and bool(rules.looks_inside)
+        if rules.resumes and sound.cut is None and sound.repeat is not None and not self.is_metadata:
+            salvaged = self.salvaged(resume=True)
+            if self.drops_only_copies(salvaged, sound.repeat):
+                self.lost, self.repairs = salvaged.lost, salvaged.repairs
+                return salvaged
         if rules.repair_bits is None and (sound.cut is None or not rules.resumes) and not looks:
             return sound
         if sound.cut is None and not (looks and self.holds_unreadable()):
@@ -407,6 +413,28 @@ class PartitionRecovery:
             self.refuse_gap(salvaged, cut)
         self.lost, self.repairs = salvaged.lost, salvaged.repairs
         return salvaged
+
+    def drops_only_copies(self, salvaged: SoundLog, repeat: Cut) -> bool:
+        """Whether the first batch that mode salvage leaves out is displaced and the log's first batch with repeated
+        offsets (`repeat`), and every batch that is left out is a copy of a kept one. Raises `StorageError` if a log
+        cannot be read.
+        """
+        cut = salvaged.cut
+        if cut is None or cut.code is not FindingCode.OFFSET_DISPLACED:
+            return False
+        if (cut.path, cut.position) != (repeat.path, repeat.position):
+            return False  # a segment of another moment
+        tree = self.original.copy()
+        self.keep(tree, salvaged)
+        before, after = (
+            {
+                identity(batch, batch.header.first_offset)
+                for _base, path in each.logs(self.directory)
+                for batch in Scanner(each.source(path), check_crc=False)
+            }
+            for each in (self.original, tree)
+        )
+        return before == after
 
     def holds_unreadable(self) -> bool:
         """Whether some batch other than a control batch has records that cannot be read, although its checksum is

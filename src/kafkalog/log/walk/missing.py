@@ -72,7 +72,12 @@ class MissingOffsets:
         """First and last offset (inclusive) of each range missing between two segments; empty if there are other
         gaps.
         """
-        return [] if self._gaps else self._absent(self._between)
+        return [] if self.has_gaps else self._absent(self._between)
+
+    @property
+    def has_gaps(self) -> bool:
+        """Whether offsets are missing inside segments that neither damage nor a wrong offset explains."""
+        return self._gaps > 0
 
     @property
     def found_if_uncleaned(self) -> list[tuple[int, int]]:
@@ -82,7 +87,7 @@ class MissingOffsets:
         reached the log, they are the ranges of `found`. A range before the first batch of a segment is left out if this
         batch is the last one of the log: its offset, which no checksum covers, may be wrong.
         """
-        if self._was_cleaned:
+        if self.was_cleaned:
             return self.found
         heads = [gap for gap in self._inside if gap[0] in self._bases and gap[1] + 1 != self._final]
         return self._absent({*self._between, *heads})
@@ -95,10 +100,10 @@ class MissingOffsets:
         offset of this batch may be wrong.
         """
         inside = [gap for gap in self._inside if gap[0] not in self._bases and gap[1] + 1 != self._final]
-        return [] if self._was_cleaned else self._absent(inside)
+        return [] if self.was_cleaned else self._absent(inside)
 
     @property
-    def _was_cleaned(self) -> bool:
+    def was_cleaned(self) -> bool:
         """Whether a batch or the number of gaps shows that compaction removed records."""
         return self._is_cleaned or self._gaps > len(self._inside)
 
