@@ -392,7 +392,13 @@ def _outside(outlooks: Sequence[Outlook], *, loses: bool) -> tuple[str, str]:
     found = [each for outlook in outlooks for each in outlook.findings if each.code is FindingCode.BATCHES_OUTSIDE]
     if not found:
         return "", ""
-    more = f" and {len(found) - 1} more" if len(found) > 1 else ""
+    places = {
+        os.path.normpath(os.path.join(outlook.root, each.file or ""))
+        for outlook in outlooks
+        for each in outlook.findings
+        if each.code is FindingCode.BATCHES_OUTSIDE
+    }
+    more = f" and {len(places) - 1} more" if len(places) > 1 else ""
     return (
         f"look at {found[0].file}{more} first: sound batches from offset {found[0].offset} on, perhaps what is lost "
         "here (batches_outside, below)"
