@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice, pairwise
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from kafkalog.codec.common.errors import StorageError
 from kafkalog.codec.common.findings import Finding, FindingCode
@@ -26,7 +27,7 @@ from kafkalog.log.directories.partition import Partition, open_segment
 from kafkalog.log.disk.files import FileSource, status_of, unreadable
 from kafkalog.recovery.checks.missing_partitions import lost_places, topic_id_in
 
-__all__ = ["EndsAt", "batches_outside", "known_ends", "misnamed_segments"]
+__all__ = ["EndsAt", "batches_outside", "known_ends", "misnamed_segments", "offered_once"]
 
 EndsAt = Callable[[Partition, int], bool]
 """Function that returns whether the log of a partition ends at an offset, the one of the next record;
@@ -37,6 +38,9 @@ _MOST_FILES = 1000
 """most files of a lost+found that are read"""
 _SMALLEST_BATCH = 26
 """bytes of an empty message of magic 0, with its offset and size (`Records.LOG_OVERHEAD`, `LegacyRecord`)"""
+_ONCE_STOPPED = "once the broker is stopped"
+_SEVERAL = "; several partitions may lack these offsets, so look at its records first"
+_HELD = "holds all of it"
 _MOST_DIGITS = 20
 """digits of the base offset in a segment's name (`LogFileUtils.filenamePrefixFromOffset`)"""
 
@@ -87,6 +91,35 @@ def batches_outside(log_dir: LogDir, ends_at: EndsAt) -> list[Finding]:
         if where is not None:
             findings.append(Finding.of(FindingCode.BATCHES_OUTSIDE, 0, held.first, f"{held}: {where}", path))
     return findings
+
+
+def offered_once(findings: Mapping[str, Sequence[Finding]]) -> dict[str, list[Finding]]:
+    """Return the findings of several log directories, by path as in `findings`, with fewer BATCHES_OUTSIDE findings: a
+    file beside the directories has one in each. If it fits partitions, those of other directories are left out. If
+    not, those of directories whose partitions have its batches already remain, else the first. If it fits partitions
+    of several directories, each finding says so. A relative path of a file is relative to its log directory.
+    """
+    by_file: dict[str, list[tuple[str, Finding]]] = {}
+    for root, several in findings.items():
+        for finding in several:
+            if finding.code is FindingCode.BATCHES_OUTSIDE:
+                place = os.path.normpath(os.path.join(root, finding.file or ""))
+                by_file.setdefault(place, []).append((root, finding))
+    kept: dict[tuple[str, Finding], Finding] = {}
+    for of_file in by_file.values():
+        offers = [each for each in of_file if _ONCE_STOPPED in each[1].detail]
+        held = [each for each in of_file if each[1].detail.endswith(_HELD)]
+        for root, finding in offers or held or of_file[:1]:
+            more = _SEVERAL if len(offers) > 1 and not finding.detail.endswith(_SEVERAL) else ""
+            kept[root, finding] = replace(finding, detail=finding.detail + more)
+    return {
+        root: [
+            kept.get((root, finding), finding)
+            for finding in several
+            if finding.code is not FindingCode.BATCHES_OUTSIDE or (root, finding) in kept
+        ]
+        for root, several in findings.items()
+    }
 
 
 def misnamed_segments(segments: Sequence[tuple[int, str]]) -> list[Finding]:
@@ -187,15 +220,17 @@ def _where(held: _Held, path: str, log_dir: LogDir, fitting: _Fitting) -> str | 
         if partition.state is not DirectoryState.LIVE or _is_of_another(partition, topic_id):
             continue
         why = fitting.reason(held, path, partition)
-        if why is None:
-            continue
         home = os.path.join(partition.path, segment_file(held.first, FileKind.LOG))
         is_there = os.path.lexists(home)
+        if why is None and not is_there:
+            continue
         count = _batches_there(home, path) if is_there else 0
         if count == held.batches and is_own:
             return None
         if count == held.batches:
-            taken.append(f"{home} holds all of it")
+            taken.append(f"{home} {_HELD}")
+        elif why is None:
+            continue
         elif count is not None:
             is_misnamed = is_own and path.endswith(FileKind.LOG.value) and not is_there
             verb = "rename" if is_misnamed and _base_of(path) == held.first else "copy"
@@ -203,7 +238,7 @@ def _where(held: _Held, path: str, log_dir: LogDir, fitting: _Fitting) -> str | 
         elif is_own:
             taken.append(f"{home} holds other sound batches, so do not copy it there")
     if homes:
-        return f"{' or '.join(homes)}, once the broker is stopped"
+        return f"{' or '.join(homes)}, {_ONCE_STOPPED}{_SEVERAL if len(homes) > 1 else ''}"
     if taken:
         return taken[0]
     if topic_id is not None:
@@ -267,7 +302,7 @@ class _Fitting:
         bases = {segment.base_offset for segment in partition.segments}
         mark = self._log_dir.high_watermarks.get((partition.topic or "", partition.partition or 0))
         is_own = os.path.dirname(path) == partition.path
-        if held.last + 1 in bases:
+        if held.last + 1 in bases and not self._has_others(held, partition):
             return f"in {partition.name} a segment begins at {held.last + 1}"
         starts, ends = list(_chain(held.first, self._previous)), list(_chain(held.last + 1, self._next))
         begins = next((end for end in ends if end in bases), None)
@@ -297,12 +332,25 @@ class _Fitting:
         behind = [segment.base_offset for segment in partition.segments if segment.base_offset > held.first]
         if not before or not behind or held.last >= behind[0] or before[-1].base_offset == held.first:
             return None
-        path = before[-1].path
+        end = self._end(before[-1].path)
+        return (end, behind[0] - 1) if end is not None and end <= held.first else None
+
+    def _has_others(self, held: _Held, partition: Partition) -> bool:
+        """Return whether segments of a partition have sound batches in place of `held`. The segment that begins at the
+        first offset of `held` is not considered.
+        """
+        bases = [segment.base_offset for segment in partition.segments]
+        first = max(bisect.bisect_left(bases, held.first) - 1, 0)
+        segments = partition.segments[first : bisect.bisect_right(bases, held.last)]
+        ends = (self._end(segment.path) for segment in segments if segment.base_offset != held.first)
+        return any(end is not None and end > held.first for end in ends)
+
+    def _end(self, path: str) -> int | None:
+        """Offset after the last sound batch of a segment; None without one."""
         if path not in self._ends:
             batches = _held(path)
             self._ends[path] = None if batches is None else batches.last + 1
-        end = self._ends[path]
-        return (end, behind[0] - 1) if end is not None and end <= held.first else None
+        return self._ends[path]
 
 
 def _chain(offset: int, following: Mapping[int, int]) -> Iterator[int]:

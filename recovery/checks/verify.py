@@ -26,7 +26,7 @@ from kafkalog.recovery.broker.start_question import ANYTHING, StartQuestion
 from kafkalog.recovery.checks.beside_running import is_in_use, look_again, read_again, settled_findings
 from kafkalog.recovery.checks.checkpoint_checks import Beside, verify_beside
 from kafkalog.recovery.checks.log_directory import AsListed, beside_of, in_no_log_directory, listed_findings
-from kafkalog.recovery.checks.lost_and_found import known_ends
+from kafkalog.recovery.checks.lost_and_found import known_ends, offered_once
 from kafkalog.recovery.checks.lost_directories import with_what_was_there
 from kafkalog.recovery.checks.report import IN_USE, BrokerStart, DirectoryReport, PartitionReport, VerifyReport
 from kafkalog.recovery.facts.brokers import facts_of_each
@@ -184,6 +184,7 @@ def _look(
         if log_dir.path in loadings:
             unasked.append((directories[-1], own))
     _ask(unasked, listed, loadings)
+    _offer_once(directories)
     for partition in meant(in_no_log_directory(inventory)):
         found, reports = _among(together, [partition.path]), checked_all([partition])
         start = None
@@ -194,6 +195,12 @@ def _look(
             DirectoryReport(path=partition.path, partitions=reports, directory_findings=found, broker=start)
         )
     return VerifyReport(tuple(os.fspath(path) for path in paths), directories)
+
+
+def _offer_once(directories: Sequence[DirectoryReport]) -> None:
+    once = offered_once({os.path.abspath(directory.path): directory.directory_findings for directory in directories})
+    for directory in directories:
+        directory.directory_findings = once[os.path.abspath(directory.path)]
 
 
 def _ask(

@@ -26,6 +26,7 @@ from kafkalog.recovery.broker.node.sentences import node_findings
 from kafkalog.recovery.broker.node_start import node_start
 from kafkalog.recovery.broker.start_question import StartQuestion, directories_of_node, findings_for, start_with
 from kafkalog.recovery.checks.checkpoint_checks import verify_beside
+from kafkalog.recovery.checks.lost_and_found import offered_once
 from kafkalog.recovery.checks.started_over import findings_of_starting_over
 from kafkalog.recovery.decide.actions import ActionKind, RecoveryAction
 from kafkalog.recovery.decide.aftermath import of_earlier_ends, of_missing
@@ -39,8 +40,9 @@ __all__ = ["start_now", "with_nodes"]
 def with_nodes(plans: Sequence[Plan], rules: Mapping[str, Rules]) -> list[Plan]:
     """Return the plans, in order, with two forecasts of their node's start: on the directories as they are, and after
     the plans. `rules` are by log directory. Plans that were made without comparing ways, or whose broker's start could
-    not be predicted, are returned unchanged. Each node is predicted once, from the results of loading the logs of all
-    its directories. If only some partitions were examined, no further segments are read for it.
+    not be predicted, get neither these nor the following. Each node is predicted once, from the results of loading the
+    logs of all its directories. If only some partitions were examined, no further segments are read for it. Findings
+    about one file outside the logs are reduced in all plans, as `offered_once` does.
 
     If the logs of a directory load, or the start after the plans is known, its plan also gets the consequences of the
     start. If the logs load, it also gets findings about the start and the metadata log. A `bootstrap.checkpoint` that
@@ -77,11 +79,13 @@ def with_nodes(plans: Sequence[Plan], rules: Mapping[str, Rules]) -> list[Plan]:
             starts[roots] = start, None if after is None or _is_same_failure(start, after) else after
         return starts[roots]
 
-    return [
+    asked = [
         plan if plan.broker.logs is None or plan.broker.outcome is None
         else _with_node(plan, rules[plan.root], *starts_of(plan))
         for plan in plans
     ]  # fmt: skip
+    once = offered_once({plan.root: plan.findings for plan in asked})
+    return [replace(plan, findings=once[plan.root]) for plan in asked]
 
 
 def _is_same_failure(start: NodeStart, after: NodeStart) -> bool:

@@ -114,7 +114,10 @@ from kafkalog.recovery.safe.result import SafeResult
 
 _NEVER_TOUCHED = frozenset({LOCK_FILE})
 
-__all__ = ["BrokerForecast", "PartitionPlan", "Plan", "plan_json", "plan_of", "with_findings_of_segments"]
+__all__ = [
+    "BrokerForecast", "PartitionPlan", "Plan", "other_brokers_in_sync", "plan_json", "plan_of",
+    "with_findings_of_segments",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -442,7 +445,8 @@ def plan_of(
         declined=declined,
         choice=structs.replace(compared, ways=ways, renamed=_moved_away(survey.root, renamed, actions),
                               copied=_to_copy(survey.root, copied, renamed, rules.facts),
-                              mergeable=tuple(name for name in _helped(compared) if not _others(name, rules.facts))),
+                              mergeable=tuple(name for name in _helped(compared)
+                                              if not other_brokers_in_sync(name, rules.facts))),
         identity_in=_named_in(survey, rules, () if names_newer else findings),
         is_of_newer_kafka=names_newer,
         waits_for_a_run=bool(half_done(survey.root)),
@@ -632,14 +636,20 @@ def _to_copy(
     beside = {name: os.path.normpath(os.path.join(root, directory)) for name, directory in renamed.items()
               if directory.startswith(os.pardir)}  # fmt: skip
     paths = {name: path for name, (path, is_of_topic) in copied.items() if is_of_topic and name not in renamed} | beside
-    return tuple((path, os.path.join(root, name)) for name, path in sorted(paths.items()) if not _others(name, topics))
+    return tuple(
+        (path, os.path.join(root, name))
+        for name, path in sorted(paths.items())
+        if not other_brokers_in_sync(name, topics)
+    )
 
 
-def _others(name: str, topics: TopicFacts) -> bool:
-    """Whether another broker has the partition of a directory in sync, so that this one fetches from it."""
+def other_brokers_in_sync(name: str, topics: TopicFacts) -> tuple[int, ...]:
+    """Return the sorted ids of the other brokers that have the partition of a directory in sync by the metadata; empty
+    if there are none.
+    """
     parsed = parse_partition_directory(name)
     in_sync = () if parsed is None else topics.in_sync.get((parsed.topic, parsed.partition), ())
-    return any(node != topics.node_id for node in in_sync)
+    return tuple(sorted(node for node in in_sync if node != topics.node_id))
 
 
 def _with_what_is_missing(

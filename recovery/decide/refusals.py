@@ -16,6 +16,7 @@ from kafkalog.codec.common.finding_codes import Trait, codes_with
 from kafkalog.codec.common.wording import first_of
 from kafkalog.codec.names import (
     CLEAN_SHUTDOWN_FILE,
+    CLUSTER_METADATA_DIRECTORY,
     LEADER_EPOCH_CHECKPOINT,
     LOG_START_OFFSET_CHECKPOINT,
     META_PROPERTIES,
@@ -99,7 +100,11 @@ def _every_partition_declined(decision: Decision) -> str | None:
 def _nobody_named(decision: Decision) -> str | None:
     if not decision.rules.mode.spec.takes_whole_partitions or decision.survey.is_partial:
         return None
-    return "mode set-aside moves whole partitions to quarantine: say which, by path or by topic and partition"
+    text = "mode set-aside moves whole partitions to quarantine: say which, by path or by topic and partition"
+    if any(path.startswith(f"{CLUSTER_METADATA_DIRECTORY}/") for path in decision.survey.files):
+        metadata = os.path.join(decision.survey.root, CLUSTER_METADATA_DIRECTORY)
+        text += f"; to give this directory's metadata only, name {metadata}"
+    return text
 
 
 def _beyond_strict(decision: Decision) -> str | None:

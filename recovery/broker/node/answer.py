@@ -13,8 +13,8 @@ from msgspec import Struct, field
 from kafkalog.recovery.broker.node.releases import Release, named
 
 __all__ = [
-    "CANDIDATE", "DISPLACED", "LAST_EPOCH", "NEWER_FILES", "NO_VERSION", "OF_OLDER_LOGS", "OLDER_LOG", "OLD_VERSION",
-    "OTHER_TOPIC_ID", "READ_ONLY", "REFUSED_SETTING",
+    "CANDIDATE", "DISPLACED", "ID_OF_ANOTHER_TOPIC", "LAST_EPOCH", "NEWER_FILES", "NO_VERSION", "OF_OLDER_LOGS",
+    "OLDER_LOG", "OLD_VERSION", "OTHER_TOPIC_ID", "READ_ONLY", "REFUSED_SETTING",
     "AnswerJson", "ConsequenceKind", "EmptiedConsequence", "Fault", "LostDirectoryConsequence", "NodeAnswer",
     "NodeStart", "NodeStartJson", "OlderCopyConsequence", "Part", "ReplacedConsequence", "Role", "ServedConsequence",
     "StartConsequence", "StartOutcome",
@@ -30,6 +30,10 @@ DISPLACED = "displaced"
 OTHER_TOPIC_ID = "other_topic_id"
 """kind of a fault: a partition has a topic id that the metadata does not know, and the metadata has another for its
 topic
+"""
+ID_OF_ANOTHER_TOPIC = "id_of_another_topic"
+"""kind of a fault: a partition has the topic id of another topic in the metadata, so the broker serves neither it nor
+some others
 """
 READ_ONLY = "read_only"
 """kind of a fault: the file system of a log directory is mounted read-only"""

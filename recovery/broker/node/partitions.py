@@ -31,6 +31,7 @@ from kafkalog.log.storage.java import JavaError, JavaIOError, TooLargeError
 from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.broker.manager import BrokerResult, StartResult, load_log_directory, topic_id_or_none
 from kafkalog.recovery.broker.node.answer import (
+    ID_OF_ANOTHER_TOPIC,
     OTHER_TOPIC_ID,
     READ_ONLY,
     ConsequenceKind,
@@ -743,7 +744,7 @@ def _of_another_topic(
         faults.append(
             Fault(
                 part=Part.PARTITION_METADATA,
-                kind="mismatch",
+                kind=ID_OF_ANOTHER_TOPIC,
                 file=os.path.join(directory.path, PARTITION_METADATA),
                 detail=why,
             )

@@ -29,7 +29,7 @@ from kafkalog.recovery.act.unfinished_business import Standing, standing
 from kafkalog.recovery.checks.beside_running import is_in_use, look_again, read_again, settled_findings
 from kafkalog.recovery.checks.checkpoint_checks import Beside
 from kafkalog.recovery.checks.log_directory import beside_of, listed_findings
-from kafkalog.recovery.checks.lost_and_found import batches_outside, known_ends, misnamed_segments
+from kafkalog.recovery.checks.lost_and_found import batches_outside, known_ends, misnamed_segments, offered_once
 from kafkalog.recovery.checks.lost_directories import with_what_was_there
 from kafkalog.recovery.checks.missing_segments import missing_by_summaries
 from kafkalog.recovery.checks.moments import different_moments, offset_reached
@@ -309,6 +309,8 @@ def _looked(
                 findings=tuple(findings),
             )
         )
+    once = offered_once({os.path.abspath(health.path): health.findings for health in healths})
+    healths = [replace(health, findings=tuple(once[os.path.abspath(health.path)])) for health in healths]
     for partition in inventory.standalone:
         if id(partition) in meant:
             findings = [finding for finding in together if finding.file == partition.path]

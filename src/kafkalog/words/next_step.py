@@ -246,7 +246,7 @@ def _next_step(plan: Outlined, given: Given) -> NextStep:
     mended = list(mends_of(plan, given))
     if mended and mended[0].is_first and plan.changes:
         text = f"{mended[0].words}, and then ask again:"
-        return NextStep(text=text, commands=[mended[0].command], kind=StepKind.MEND)
+        return NextStep(text=text, commands=mended[0].commands, kind=StepKind.MEND)
     if plan.lost_in_deleted and not plan.copies and given.original is None:
         return _from_deleted(plan, given)
     best = plan.choice.recommended
@@ -347,7 +347,7 @@ def _beside_the_logs(
             return NextStep(text=f"what is left: {plan.note_of_identity}")
         return NextStep(text=_TYPE_THIS, commands=[identity], kind=StepKind.PLAN)
     if mended:
-        return NextStep(text=f"{mended[0].words}:", commands=[mended[0].command], kind=StepKind.MEND)
+        return NextStep(text=f"{mended[0].words}:", commands=mended[0].commands, kind=StepKind.MEND)
     if _is_mergeable(plan):
         return _from_copies(plan, paths_of(plan, given), given.words)
     look = _look_first(plan.node)

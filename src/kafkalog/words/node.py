@@ -12,6 +12,7 @@ from kafkalog.codec.names import CLUSTER_METADATA_DIRECTORY, PARTITION_METADATA,
 from kafkalog.recovery.broker.node.answer import (
     CANDIDATE,
     DISPLACED,
+    ID_OF_ANOTHER_TOPIC,
     LAST_EPOCH,
     NEWER_FILES,
     OTHER_TOPIC_ID,
@@ -41,11 +42,18 @@ class Mend(NamedTuple):
     command: str
     is_first: bool = False
     """whether it comes before a recovery of the logs: every start ends, or loses metadata, because of the fault"""
+    further: tuple[str, ...] = ()
+    """further commands, for other files with this fault"""
+
+    @property
+    def commands(self) -> list[str]:
+        """All commands, at least one."""
+        return [self.command, *self.further]
 
     @property
     def sentence(self) -> str:
-        """Advice with the command at the end, so that it can be pasted."""
-        return f"{self.words}: {self.command}"
+        """Advice with the commands at the end, so that they can be pasted."""
+        return f"{self.words}: {' && '.join(self.commands)}"
 
 
 def mends(start: NodeStart | None, recovered: Iterable[str] = (), words: Sequence[str] = ()) -> Iterator[Mend]:
@@ -63,6 +71,9 @@ def mends(start: NodeStart | None, recovered: Iterable[str] = (), words: Sequenc
     yield from map(_not_writable, closed)
     of_others = {fault.file: fault for fault in start.faults if fault.kind == OTHER_TOPIC_ID}
     yield from (_with_other_id(fault, start) for fault in of_others.values())
+    exchanged = {fault.file: fault for fault in start.faults if fault.kind == ID_OF_ANOTHER_TOPIC}
+    if exchanged:
+        yield _with_id_of_another(list(exchanged.values()), start)
     yield from (_without_copy(fault.file, never) for fault in start.faults if fault.part is Part.FUTURE)
     consequences = list(
         dict.fromkeys(consequence for answer in start.judged for consequence in answer.consequences)
@@ -167,13 +178,30 @@ def _not_writable(path: str) -> Mend:
 
 def _with_other_id(fault: Fault, start: NodeStart) -> Mend:
     """Advice on a `partition.metadata` whose topic id is not the id of the topic with this name."""
-    name = os.path.basename(os.path.dirname(fault.file))
     words = (
         f"{fault.detail}: unless it is the log of a deleted topic, move the file away before a start; `recover` writes "
         "the right one"
     )
+    return Mend(words, _away(fault, start), is_first=True)
+
+
+def _with_id_of_another(faults: Sequence[Fault], start: NodeStart) -> Mend:
+    """Advice on all `partition.metadata` files that have the topic id of another topic; there is at least one."""
+    names = first_names([os.path.basename(os.path.dirname(fault.file)) for fault in faults])
+    has, it, one = ("have", "these files", "ones") if faults[1:] else ("has", "this file", "one")
+    words = (
+        f"{names} {has} a {PARTITION_METADATA} of another topic: unless directories have each other's names, move {it} "
+        f"away before a start; `recover` writes the right {one}"
+    )
+    first, *further = (_away(fault, start) for fault in faults)
+    return Mend(words, first, is_first=True, further=tuple(further))
+
+
+def _away(fault: Fault, start: NodeStart) -> str:
+    """Return the command that moves a `partition.metadata` to a place beside its log directory."""
+    name = os.path.basename(os.path.dirname(fault.file))
     away = f"{_root_of(fault.file, start)}.{name}.{PARTITION_METADATA}"
-    return Mend(words, f"mv {shell_line([fault.file, away])}", is_first=True)
+    return f"mv {shell_line([fault.file, away])}"
 
 
 def _with_older_copy(consequence: ReplacedConsequence) -> Mend:

@@ -24,6 +24,7 @@ from kafkalog.codec.names import (
 )
 from kafkalog.inspect.lost_batches import LostBatch, is_of_batch, lost_batch_at, when_written
 from kafkalog.recovery.broker.node.answer import (
+    ID_OF_ANOTHER_TOPIC,
     READ_ONLY,
     ConsequenceKind,
     EmptiedConsequence,
@@ -281,7 +282,7 @@ def _note_of_all(outlooks: Sequence[Outlook]) -> str:
     only says to type the command, and that losses are below.
     """
     before, ways = "".join(dict.fromkeys(outlook.step.before for outlook in outlooks)), _ways(outlooks)
-    if any(outlook.step.kind is StepKind.OTHER for outlook in outlooks):
+    if any(outlook.step.kind in (StepKind.OTHER, StepKind.MEND) for outlook in outlooks):
         if len({outlook.step.text for outlook in outlooks}) == 1:
             return before + outlooks[0].step.text
         texts = (f"{outlook.root}: {outlook.step.text.removesuffix(':')}" for outlook in outlooks)
@@ -392,7 +393,13 @@ def _outside(outlooks: Sequence[Outlook], *, loses: bool) -> tuple[str, str]:
     found = [each for outlook in outlooks for each in outlook.findings if each.code is FindingCode.BATCHES_OUTSIDE]
     if not found:
         return "", ""
-    more = f" and {len(found) - 1} more" if len(found) > 1 else ""
+    places = {
+        os.path.normpath(os.path.join(outlook.root, each.file or ""))
+        for outlook in outlooks
+        for each in outlook.findings
+        if each.code is FindingCode.BATCHES_OUTSIDE
+    }
+    more = f" and {len(places) - 1} more" if len(places) > 1 else ""
     return (
         f"look at {found[0].file}{more} first: sound batches from offset {found[0].offset} on, perhaps what is lost "
         "here (batches_outside, below)"
@@ -645,7 +652,7 @@ def _moved(nodes: Sequence[NodeStart]) -> set[str]:
 
 def _unserved(nodes: Sequence[NodeStart]) -> str:
     """Return what is not served after a start: the names of partitions, or a phrase for a log directory or for the
-    node; empty if everything is served.
+    node; empty if everything is served. The names follow "at least" if a broker does not serve other partitions either.
     """
     if any(each.kind is ConsequenceKind.DIRECTORY_OFFLINE for each in _consequences(nodes)):
         return "a log directory, with all its partitions"
@@ -653,7 +660,9 @@ def _unserved(nodes: Sequence[NodeStart]) -> str:
                 for each in answer.consequences if each.kind is ConsequenceKind.NOT_SERVING]  # fmt: skip
     if not all(each.names for each in unserved):
         return "the node, or a part of it, as said above"
-    return _sorted_names(name for each in unserved for name in each.names) if unserved else ""
+    are_some = any(fault.kind == ID_OF_ANOTHER_TOPIC for node in nodes for fault in node.faults)
+    names = _sorted_names(name for each in unserved for name in each.names) if unserved else ""
+    return f"at least {names}" if are_some and names else names
 
 
 def _emptied(nodes: Sequence[NodeStart]) -> str:

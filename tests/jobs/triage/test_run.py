@@ -61,6 +61,12 @@ def test_brokers_that_start_later_are_named_and_without_any_there_is_no_order(di
     assert "one after the other" not in none.out
 
 
+def test_what_other_copies_lose_in_the_best_order_is_said_with_it(disks: Path) -> None:
+    """As recorded, the old leader of `tale` truncated offsets 90 to 129 when it followed the new one."""
+    said = " ".join(kafkalog("triage", *(disks / name for name in NAMES)).out.split())
+    assert said.endswith("a best copy leads each partition, and other copies of 1 partition lose 40 offsets.")
+
+
 def test_an_order_that_loses_a_whole_topic_is_not_the_best(disks: Path) -> None:
     log = min(path for path in (disks / "broker-1" / "cleaned-0").glob("*.log") if path.stat().st_size)
     data = bytearray(log.read_bytes())

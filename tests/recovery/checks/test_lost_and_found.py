@@ -7,6 +7,7 @@ from __future__ import annotations
 import errno
 import itertools
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -120,6 +121,45 @@ def test_a_partition_directory_in_lost_and_found_is_known_by_its_topic_id(place:
     lost.rename(root / TOPIC)
     lost.parent.rmdir()
     assert verify(root).is_clean
+
+
+SEVERAL = "several partitions may lack these offsets, so look at its records first"
+
+
+@pytest.mark.parametrize("command", ["ls", "verify", "plan"])
+@pytest.mark.parametrize("which", ["middle", "last"])
+def test_a_file_beside_two_directories_is_offered_once_and_where_offsets_are_missing(
+    command: str, which: str, root: Path
+) -> None:
+    """Each log ends alike, and has a segment that begins where the file ends."""
+    other = own_copy(brokers("4.3.0/segments")[0], root.parent / "more")
+    for directory in (root, other):
+        shutil.copytree(directory / TOPIC, directory / "twin-0")
+    log = {"middle": logs(root)[1], "last": logs(root)[-1]}[which]
+    file = root.parent / "lost+found" / "#131"
+    file.parent.mkdir()
+
+    def details() -> list[str]:
+        lines = kafkalog(command, "--json", root, other).objects
+        return [each["detail"] for line in lines for each in line["findings"] if each["code"] == "batches_outside"]
+
+    log.rename(file)
+    (detail,) = details()
+    assert f": copy it to {log}, once" in detail
+    assert detail.count("copy it") == 1
+    assert SEVERAL not in detail
+    printed = " ".join(kafkalog("plan", root, other).out.split())
+    assert "look at ../lost+found/#131 first" in printed
+    (other / TOPIC / log.name).unlink()
+    of_root, of_other = details()
+    for place, offered in ((root, of_root), (other, of_other)):
+        assert f": copy it to {place / TOPIC / log.name}, once" in offered
+        assert offered.endswith(SEVERAL)
+    assert "look at ../lost+found/#131 first" in " ".join(kafkalog("plan", root, other).out.split())
+    for place in (root, other):
+        shutil.copyfile(file, place / TOPIC / log.name)
+    assert all(detail.endswith(f"/{TOPIC}/{log.name} holds all of it") for detail in details())
+    assert len(details()) == 2
 
 
 @pytest.mark.parametrize("command", ["ls", "verify"])

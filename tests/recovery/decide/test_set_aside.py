@@ -45,7 +45,11 @@ def test_the_printed_command_sets_it_aside_and_can_be_undone(volumes: Path) -> N
     (way,) = (each for each in plan(volume)[0].choice.by_partition[TALE] if each.way == "set_aside")
     printed = [line.strip() for line in command("plan", volume).lines]
     (line,) = {each for each in printed if each.startswith("kafkalog recover ") and "set-aside" in each}
-    assert command(*shlex.split(line)[1:]).code == 2
+    done = command(*shlex.split(line)[1:])
+    assert done.code == 2
+    ends = "in sync: this broker fetches tale-0 again from the leader, which must be alive first"
+    in_sync = ", ".join(map(str, sorted((OLD, NEW))))
+    assert f"by the metadata, brokers {in_sync} are {ends}" in " ".join(done.out.split())
     assert not (volume / TALE).exists()
     left = {name: held for name, held in stamps(volume).items() if name != "."}
     assert left == {name: held for name, held in before.items() if name != "." and not name.startswith(TALE)}
@@ -64,6 +68,11 @@ def test_it_is_done_only_to_partitions_that_are_named(volumes: Path) -> None:
     before = stamps(volume)
     with pytest.raises(RecoveryRefused, match="say which"):
         recover(Recovery(mode="set-aside", accept_loss=True), volume)
+    metadata = volumes / "controller" / "__cluster_metadata-0"
+    refused = command("recover", "--mode", "set-aside", "--yes", volume / TALE, metadata.parent)
+    assert refused.code == 3
+    assert str(metadata) in "".join((refused.out + refused.err).split())
+    assert str(metadata.parent) in command("plan", "--mode", "set-aside", volume / TALE, metadata).out
     with pytest.raises(RecoveryRefused, match="can still be read"):
         recover(Recovery(mode="set-aside"), volume / TALE)
     assert stamps(volume) == before

@@ -180,5 +180,25 @@ def _summary(found: Triage) -> list[str]:
     if held:
         names = ", ".join(str(node) for node in found.best_order if node in held)
         elections = f" Start {names} only after the steps of the rows that hold {names} back."
-    lines.append(f"{found.first_step}: {order}.{elections} With that, {after}.")
+    lines.append(f"{found.first_step}: {order}.{elections} With that, {after}{_lost_under_best(found.partitions)}.")
     return lines
+
+
+def _lost_under_best(partitions: Iterable[PartitionTriage]) -> str:
+    """Return a clause about the offsets that other copies lose if best copies lead; empty if there are none. An offset
+    that several copies lose is counted once.
+    """
+    lost = [_most_lost(partition) for partition in partitions]
+    several = counted(sum(map(bool, lost)), "partition")
+    return f", and other copies of {several} lose {counted(sum(lost), 'offset')}" if any(lost) else ""
+
+
+def _most_lost(partition: PartitionTriage) -> int:
+    most = 0
+    for leader in partition.best:
+        lost, end = 0, 0
+        for loss in sorted(partition.losses.get(leader, {}).values(), key=lambda each: each.start):
+            lost += max(loss.end - max(loss.start, end), 0)
+            end = max(end, loss.end)
+        most = max(most, lost)
+    return most

@@ -8,13 +8,15 @@ from kafkalog.cli.repairing.ways_text import sentence_of_damage_left, sentences_
 from kafkalog.cli.sentences import SentenceWriter
 from kafkalog.codec.common.findings import FindingCode
 from kafkalog.codec.common.shell import shell_word
-from kafkalog.codec.common.wording import counted
+from kafkalog.codec.common.wording import counted, first_of
 from kafkalog.recovery import RecoveryResult
 from kafkalog.recovery.broker.node.answer import NodeStart
 from kafkalog.recovery.broker.node.sentences import node_sentences
 from kafkalog.recovery.decide.aftermath import BY_AGE
 from kafkalog.recovery.decide.choice import ranges_text
 from kafkalog.recovery.decide.losses import first_names, lost_beside, lost_text, repeats_text, skipped_text
+from kafkalog.recovery.decide.moved_to_quarantine import put_away
+from kafkalog.recovery.decide.plan import other_brokers_in_sync
 from kafkalog.words.advice import told
 from kafkalog.words.commands import extracting
 from kafkalog.words.escapes import escape_controls
@@ -34,6 +36,7 @@ __all__ = ["print_result"]
 
 _CONSEQUENCES = 8
 """Most consequences of a recovery that are said again after it."""
+_NAMED = 3
 _EXTRACTS = 3
 """Most topics whose commands to extract deleted records are printed."""
 
@@ -65,7 +68,7 @@ def print_result(result: RecoveryResult, said: set[str] | None = None) -> None:
             return
         writer.write(f"recovered {root}: run {result.run_id}")
         writer.write(_kept(result))
-        for sentence in sentences_of_log_starts(result.plan):
+        for sentence in (*_fetched_again(result), *sentences_of_log_starts(result.plan)):
             writer.write(escape_controls(sentence))
         damage = sentence_of_damage_left(result.plan.choice.own)
         if damage is not None:
@@ -136,6 +139,22 @@ def _kept(result: RecoveryResult) -> str:
     verb = "is" if measured.records_lost == 1 and measured.is_exact else "are"
     ranges = escape_controls(ranges_text(measured.lost, named=True) + repeats_text(measured))
     return f"{kept}; {lost_text(measured)} {verb} lost ({ranges or 'others have their offsets'})"
+
+
+def _fetched_again(result: RecoveryResult) -> Iterator[str]:
+    """Yield a sentence about the partitions set aside that other brokers have in sync, once for the same brokers."""
+    by_brokers: dict[tuple[int, ...], list[str]] = {}
+    if result.plan.mode.spec.takes_whole_partitions:
+        for directory in put_away(result.plan):
+            others = other_brokers_in_sync(directory.path, result.plan.topics)
+            by_brokers.setdefault(others, []).append(directory.path)
+    for others, names in by_brokers.items():
+        if others:
+            are = "broker {} is" if len(others) == 1 else "brokers {} are"
+            yield (
+                f"by the metadata, {are.format(', '.join(map(str, others)))} in sync: this broker fetches "
+                f"{first_of(names, _NAMED)} again from the leader, which must be alive first"
+            )
 
 
 def _broker(result: RecoveryResult, said: set[str]) -> str:

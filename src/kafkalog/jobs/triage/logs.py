@@ -33,6 +33,7 @@ from kafkalog.recovery.broker.forecast import load_directory
 from kafkalog.recovery.broker.identity import with_identity
 from kafkalog.recovery.broker.manager import LoadedPartition, StartResult
 from kafkalog.recovery.broker.node.answer import (
+    ID_OF_ANOTHER_TOPIC,
     OF_OLDER_LOGS,
     ConsequenceKind,
     OlderCopyConsequence,
@@ -112,6 +113,10 @@ class BrokerDisks(Struct, kw_only=True):
     """directories that its start does not take offline"""
     refusal: str | None = None
     """why it does not start; None if it does"""
+    misidentified: frozenset[Key] = frozenset()
+    """partitions whose `partition.metadata` has the topic id of another topic in the metadata: the log stays, and is
+    not served
+    """
     is_whole: bool = True
     """whether all its known directories are here, so that a log in none of them is gone"""
 
@@ -184,9 +189,9 @@ def read_brokers(
 
 def _ask_node(disks: BrokerDisks, rules: Rules, findings: list[Finding]) -> None:
     """Simulate the start of the whole node without its logs, and change `disks`. If no release starts, set `refusal`.
-    Otherwise remove the directories that go offline, with their logs, and add promoted `-future` logs to `logs`. Add a
-    sentence to `lost_by_start` for each loss: a `-future`, `-delete` or `-stray` directory that the start changes or
-    removes, a log older than the metadata, or a lost directory.
+    Otherwise remove the directories that go offline, with their logs, and add promoted `-future` logs to `logs`. Set
+    `misidentified`. Add a sentence to `lost_by_start` for each loss: a `-future`, `-delete` or `-stray` directory that
+    the start changes or removes, a log older than the metadata, a lost directory, or misidentified partitions.
 
     Findings are appended to `findings` if the broker never starts, if `lost_by_start` is not empty, or if a directory
     goes offline. Raises `StorageError` if the metadata log cannot be read.
@@ -200,7 +205,13 @@ def _ask_node(disks: BrokerDisks, rules: Rules, findings: list[Finding]) -> None
     answer = next(answer for answer in start.answers if answer.outcome is not StartOutcome.FAILS)
     offline = [each for each in answer.consequences if each.kind is ConsequenceKind.DIRECTORY_OFFLINE]
     _take_offline(disks, offline)
+    misidentified = {fault.file for fault in start.faults if fault.kind == ID_OF_ANOTHER_TOPIC}
+    names = [parse_partition_directory(os.path.basename(os.path.dirname(path))) for path in misidentified]
+    disks.misidentified = frozenset((name.topic, name.partition) for name in names if name is not None)
     for consequence in answer.consequences:
+        if consequence.file in misidentified:
+            disks.lost_by_start.append(f"broker {disks.node}: {consequence.detail}")
+            continue
         is_older = isinstance(consequence, OlderCopyConsequence) and consequence.kind in OF_OLDER_LOGS
         if is_older or is_lost_and_emptied(consequence):
             disks.lost_by_start.append(f"broker {disks.node}: {sentence_of_consequence(consequence)}")

@@ -397,8 +397,9 @@ def _without_disks(memory: Memory, disks: Mapping[int, BrokerDisks]) -> list[Fin
 def _logs_of(key: Key, known: KnownReplicas, disks: Mapping[int, BrokerDisks]) -> dict[int, ReplicaLog]:
     """Return the log of each replica by broker id; replicas whose broker is not in `disks` are omitted.
 
-    The log of another topic of the same name does not count. A replica without a log gets an empty one if its broker is
-    up and all the broker's directories are here and online; otherwise it is omitted.
+    The log of another topic of the same name does not count, unless it is misidentified (`BrokerDisks`). A replica
+    without a log gets an empty one if its broker is up and all the broker's directories are here and online; otherwise
+    it is omitted.
     """
     logs = {}
     for node in known.replicas:
@@ -406,7 +407,8 @@ def _logs_of(key: Key, known: KnownReplicas, disks: Mapping[int, BrokerDisks]) -
         if broker is None:
             continue
         log = broker.logs.get(key)
-        if log is not None and None not in (known.topic_id, log.topic_id) and log.topic_id != known.topic_id:
+        is_other = log is not None and None not in (known.topic_id, log.topic_id) and log.topic_id != known.topic_id
+        if is_other and key not in broker.misidentified:
             log = None  # the start puts it out of service
         if log is None and broker.is_up and not broker.lacks_directories:
             log = empty_log(node)

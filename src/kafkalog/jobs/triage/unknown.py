@@ -51,8 +51,9 @@ def unknown_partitions(
     """Return the live partition directories that the metadata does not have, sorted by topic, partition and broker.
 
     Only directories whose broker is known and partitions that `select` accepts are examined, without the metadata log.
-    Topics that the metadata shows as deleted are omitted. Start and end are offsets after the broker's simulated start,
-    else on disk. Raises `StorageError` if a copy of the metadata log cannot be read.
+    Topics that the metadata shows as deleted are omitted, and misidentified partitions (`BrokerDisks`). Start and end
+    are offsets after the broker's simulated start, else on disk. Raises `StorageError` if a copy of the metadata log
+    cannot be read.
     """
     unknown = []
     for log_dir in log_dirs:
@@ -63,13 +64,15 @@ def unknown_partitions(
             name = partition.name
             if name is None or partition.state is not DirectoryState.LIVE or name.topic == CLUSTER_METADATA_TOPIC:
                 continue
-            if not select.takes(name.topic, name.partition):
+            broker = disks.get(node)
+            is_misidentified = broker is not None and (name.topic, name.partition) in broker.misidentified
+            if is_misidentified or not select.takes(name.topic, name.partition):
                 continue
             topic_id = topic_id_of(partition.path)
             why = memory.unknown(name.topic, name.partition, topic_id)
             if why is not None:
                 known_to = memory.known_elsewhere(name.topic, name.partition, topic_id)
-                start, end = _bounds(partition, disks.get(node))
+                start, end = _bounds(partition, broker)
                 unknown.append(
                     UnknownPartition(
                         topic=name.topic,
