@@ -112,13 +112,15 @@ def _sentence(facts: ReportFacts, code: ExitCode) -> str:
 def _copies(facts: ReportFacts) -> str:
     """Return a clause for the verdict. It counts the partitions with several copies, and those of them whose copies
     differ, are damaged or are not all there. If there are none of the latter, or nothing was compared, it says that the
-    compared directories are not as they should be.
+    compared directories are not as they should be. If the directories are of several brokers, it refers to `triage`.
     """
     several = [] if facts.comparison is None else [each for each in facts.comparison.partitions if len(each.copies) > 1]
     differing = sum(not partition_comparison.is_clean for partition_comparison in several)
     if not differing:
         return "the compared directories are not as they should be"
-    return f"{differing} of {counted(len(several), 'partition')} with several copies have copies that differ"
+    text = f"{differing} of {counted(len(several), 'partition')} with several copies have copies that differ"
+    brokers = {planned.node.node_id for planned in facts.planned if planned.node is not None}
+    return f"{text} (`kafkalog triage` says what each leader would lose)" if len(brokers) > 1 else text
 
 
 def _are(count: int) -> str:
