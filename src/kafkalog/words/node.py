@@ -39,16 +39,10 @@ class Mend(NamedTuple):
     """Advice on a fault of a node's start that `recover` does not repair."""
 
     words: str
-    command: str
+    commands: tuple[str, ...]
+    """at least one; several for several files with this fault"""
     is_first: bool = False
     """whether it comes before a recovery of the logs: every start ends, or loses metadata, because of the fault"""
-    further: tuple[str, ...] = ()
-    """further commands, for other files with this fault"""
-
-    @property
-    def commands(self) -> list[str]:
-        """All commands, at least one."""
-        return [self.command, *self.further]
 
     @property
     def sentence(self) -> str:
@@ -100,35 +94,35 @@ def mends(start: NodeStart | None, recovered: Iterable[str] = (), words: Sequenc
         yield Mend(
             "recover does not change the metadata log; a broker that is not a controller fetches it again from its "
             "controllers, so move it away, out of the log directory",
-            f"mv {away}",
+            (f"mv {away}",),
             never,
         )
     elif fault.kind in (CANDIDATE, LAST_EPOCH):
         yield Mend(
             "recover does not change the quorum's files (runbook: kraft-files); this controller is the only voter, so "
             "move its quorum-state away",
-            f"mv {shell_line([fault.file, f'{root}.{QUORUM_STATE}'])}",
+            (f"mv {shell_line([fault.file, f'{root}.{QUORUM_STATE}'])}",),
             never or bool(kinds & _LOSING_METADATA),
         )
     elif fault.part in _OF_QUORUM and not _is_log_lost(root):
         yield Mend(
             "recover does not change the quorum's files (runbook: kraft-files); of several voters give every "
             "directory, with --endpoint for each; if this controller is the only voter, type this",
-            f"kafkalog quorum recover --standalone {shell_word(root)}",
+            (f"kafkalog quorum recover --standalone {shell_word(root)}",),
             never or bool(kinds & _LOSING_METADATA),
         )
     elif has_log:
         yield Mend(
             "this log has no metadata that a controller could go on with; compare it with the copies of other nodes, "
             "brokers too, whose directories you add",
-            f"kafkalog quorum show {shell_word(root)}",
+            (f"kafkalog quorum show {shell_word(root)}",),
             never,
         )
     else:
         yield Mend(
             "recover leaves the metadata log as it is, unless it is told otherwise; if there are other nodes, compare "
             "their copies first with `kafkalog quorum show`; this tells what can be mended here",
-            shell_line(["kafkalog", "plan", "--cluster-metadata", *sorted(start.roots), *words]),
+            (shell_line(["kafkalog", "plan", "--cluster-metadata", *sorted(start.roots), *words]),),
             is_first=True,
         )
 
@@ -159,7 +153,7 @@ def _without_metadata(start: NodeStart) -> Mend:
     )
     if start.has_no_metadata:
         words = f"the metadata of the cluster is lost here (runbook: no-controller): {words}"
-    return Mend(words, f"kafkalog quorum show {shell_word(next(holders, start.roots[0]))}", is_first=True)
+    return Mend(words, (f"kafkalog quorum show {shell_word(next(holders, start.roots[0]))}",), is_first=True)
 
 
 def _root_of(path: str, start: NodeStart) -> str:
@@ -173,7 +167,7 @@ def _not_writable(path: str) -> Mend:
         f"before a start or a recovery, mount the file system of {path} for writing, once the kernel's log shows why "
         "it is read-only (runbook: lost-directory); this shows where it is mounted"
     )
-    return Mend(words, f"findmnt -T {shell_word(path)}", is_first=True)
+    return Mend(words, (f"findmnt -T {shell_word(path)}",), is_first=True)
 
 
 def _with_other_id(fault: Fault, start: NodeStart) -> Mend:
@@ -182,7 +176,7 @@ def _with_other_id(fault: Fault, start: NodeStart) -> Mend:
         f"{fault.detail}: unless it is the log of a deleted topic, move the file away before a start; `recover` writes "
         "the right one"
     )
-    return Mend(words, _away(fault, start), is_first=True)
+    return Mend(words, (_away(fault, start),), is_first=True)
 
 
 def _with_id_of_another(faults: Sequence[Fault], start: NodeStart) -> Mend:
@@ -193,8 +187,7 @@ def _with_id_of_another(faults: Sequence[Fault], start: NodeStart) -> Mend:
         f"{names} {has} a {PARTITION_METADATA} of another topic: unless directories have each other's names, move {it} "
         f"away before a start; `recover` writes the right {one}"
     )
-    first, *further = (_away(fault, start) for fault in faults)
-    return Mend(words, first, is_first=True, further=tuple(further))
+    return Mend(words, tuple(_away(fault, start) for fault in faults), is_first=True)
 
 
 def _away(fault: Fault, start: NodeStart) -> str:
@@ -210,13 +203,13 @@ def _with_older_copy(consequence: ReplacedConsequence) -> Mend:
         "before a start, move the copy of an unfinished move out of its log directory: the start replaces "
         f"{first_names(consequence.lost)} by it, and loses the end (runbook: duplicated-partition)"
     )
-    return Mend(words, _out_of_log_directory(consequence.file or ""), is_first=True)
+    return Mend(words, (_out_of_log_directory(consequence.file or ""),), is_first=True)
 
 
 def _without_copy(path: str, is_first: bool) -> Mend:
     """Advice on a `-future` directory beside the log that it was to replace."""
     words = "recover does not choose between two copies in one log directory; move the unfinished one out of it"
-    return Mend(words, _out_of_log_directory(path), is_first)
+    return Mend(words, (_out_of_log_directory(path),), is_first)
 
 
 def _out_of_log_directory(path: str) -> str:

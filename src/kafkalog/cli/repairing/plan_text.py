@@ -173,7 +173,7 @@ def _write_apart(writer: LineWriter, plan: Plan, given: Given, step: NextStep) -
     """
     typed = (what_to_type(plan, given) if step.kind is StepKind.NEXT else step).commands
     for mend in mends_of(plan, given):
-        if mend.command not in typed:
+        if not set(mend.commands).issubset(typed):
             writer.write(escape_controls(mend.sentence))
     for name in plan.made_stray:
         stray = f"{name} becomes -stray, out of service, and a broker makes an empty partition in its place"

@@ -61,7 +61,7 @@ def decided_by(status: int) -> Decided | None:
     return {2: Decided.COMMIT, 3: Decided.ABORT, 4: Decided.COMMIT, 5: Decided.ABORT}.get(status)
 
 
-class Decision(Struct, frozen=True):
+class Decision(Struct, frozen=True, kw_only=True):
     """Decision about a transaction that lacks its marker, and the record that shows it."""
 
     decided: Decided | None
@@ -219,10 +219,10 @@ def decision_of(history: History, place: TopicPartition, opened: Opened) -> Deci
                for listed in fits}  # fmt: skip
     may_be_last = bool(ours) and len(ours) - 1 in fitting and ours[-1] is history.transactions[-1]
     is_pending = may_be_last and ours[-1].status in _UNDECIDED
-    return Decision(decided.pop() if len(decided) == 1 else None, SOURCE, is_pending)
+    return Decision(decided=decided.pop() if len(decided) == 1 else None, source=SOURCE, is_pending=is_pending)
 
 
-class LastMarker(Struct, frozen=True):
+class LastMarker(Struct, frozen=True, kw_only=True):
     """The last marker of a producer in a partition of its ongoing transaction."""
 
     place: TopicPartition
@@ -252,7 +252,7 @@ def last_marker_of(history: History, place: TopicPartition, there: Opened) -> La
     ours = [each for each in history.transactions if each.partitions is None or place in each.partitions]
     is_certain = not any(_fits(number, ours, history, unknown) for number in range(-1, len(ours)))
     of_timestamp = marker.of_timestamp if marker.timestamp >= last.started else -1
-    return LastMarker(place, marker.decided, is_certain, of_timestamp)
+    return LastMarker(place=place, decided=marker.decided, is_certain=is_certain, of_timestamp=of_timestamp)
 
 
 def _fits(number: int, ours: Sequence[Listed], history: History, opened: Opened) -> bool:
@@ -340,4 +340,4 @@ def by_markers(
     if not found:
         return decision
     ((decided, (topic, partition)),) = list(found.items())[:1]
-    return Decision(decided if len(found) == 1 else None, f"the marker in {topic}-{partition}")
+    return Decision(decided=decided if len(found) == 1 else None, source=f"the marker in {topic}-{partition}")

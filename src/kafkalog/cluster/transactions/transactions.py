@@ -491,7 +491,8 @@ class Endings:
         for marker in self._last_markers.get(producer_id, ()):
             if marker.place != place and marker.decided is Decided.COMMIT and marker.ends(opened):
                 topic, number = marker.place
-                return Decision(Decided.COMMIT, f"the marker in {topic}-{number}", is_forgotten=True)
+                source = f"the marker in {topic}-{number}"
+                return Decision(decided=Decided.COMMIT, source=source, is_forgotten=True)
         return None
 
     @cached_property
