@@ -50,6 +50,7 @@ __all__ = [
     "Record",
     "RecordBatch",
     "TimestampType",
+    "TransactionState",
     "to_int32",
     "to_int64",
 ]
@@ -79,6 +80,24 @@ class TimestampType(enum.IntEnum):
     def label(self) -> str:
         """Name of the type as Kafka's tools print it: `NoTimestampType`, `CreateTime` or `LogAppendTime`."""
         return {-1: "NoTimestampType", 0: "CreateTime", 1: "LogAppendTime"}[self.value]
+
+
+class TransactionState(enum.IntEnum):
+    """States of `TransactionMetadata`; an unknown number stays a number."""
+
+    EMPTY = 0
+    ONGOING = 1
+    PREPARE_COMMIT = 2
+    PREPARE_ABORT = 3
+    COMPLETE_COMMIT = 4
+    COMPLETE_ABORT = 5
+    DEAD = 6
+    PREPARE_EPOCH_FENCE = 7
+
+    @property
+    def label(self) -> str:
+        """Kafka's name of the state."""
+        return "".join(word.capitalize() for word in self.name.split("_"))
 
 
 class ControlType(enum.IntEnum):

@@ -59,8 +59,8 @@ def _has_raw_names(headers: pa.Array) -> bool:
 def _as_milliseconds(column: pa.Array) -> pa.Array:
     """Convert timestamps to ms since 1970 as int64, rounded down (also before 1970). A column of another type, such as
     integers that already are ms, is cast to int64. Nulls stay null. Raises `pa.ArrowInvalid` for times of day and
-    durations, and if a number of ms needs more than 64 bits. If Arrow cannot cast the column, it raises
-    `pa.ArrowInvalid` or `pa.ArrowNotImplementedError`. `record_columns` catches both.
+    durations, and if a number of ms needs more than 64 bits. Raises `pa.ArrowInvalid` or `pa.ArrowNotImplementedError`,
+    which `record_columns` catches, if Arrow cannot cast the column.
     """
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()

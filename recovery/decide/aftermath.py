@@ -18,7 +18,7 @@ from kafkalog.codec.common.findings import Finding, FindingCode, Severity
 from kafkalog.codec.common.shell import shell_word
 from kafkalog.codec.common.source import Source
 from kafkalog.codec.common.wording import counted, first_of, moment_text
-from kafkalog.codec.model import ProducerEntry
+from kafkalog.codec.model import ProducerEntry, TransactionState
 from kafkalog.codec.names import (
     CLUSTER_METADATA_TOPIC,
     CONSUMER_OFFSETS_TOPIC,
@@ -61,7 +61,6 @@ KNOWN_BY_COORDINATORS = frozenset({"groups_beyond_end", "later_marker", "marker_
 BY_AGE = frozenset({"retention", "commits_expire"})
 """kinds of consequences that retention has"""
 
-_ONGOING, _PREPARE_ABORT = 1, 3
 """numbers of states of a coordinator's transaction (`TransactionState`)"""
 _NAMED = 3
 """Most groups or partitions that a sentence names."""
@@ -643,13 +642,14 @@ def _ended_by_later(stop: _Stop, state: int, directory: str, where: str) -> str:
             "them first (runbook: lost-marker)"
         )
     marker = f"its end marker is {where}, and its coordinator"
-    if state == _ONGOING:
+    if state == TransactionState.ONGOING:
         own = {True: "committed", False: "aborted", None: "committed or aborted"}[stop.is_committed]
         return (
             f"the next end marker of {whose} counts for its records {from_on} too, whose transaction was {own}: "
             f"{marker} has a later one ongoing (runbook: lost-marker)"
         )
-    own, verb, name = ("committed", "hides", "ABORT") if state == _PREPARE_ABORT else ("aborted", "commits", "COMMIT")
+    hides = state == TransactionState.PREPARE_ABORT
+    own, verb, name = ("committed", "hides", "ABORT") if hides else ("aborted", "commits", "COMMIT")
     perhaps = "perhaps " if stop.is_committed is None else ""
     return (
         f"a start {verb} the records of {whose} {from_on}, whose transaction was {perhaps}{own}: {marker} writes the "

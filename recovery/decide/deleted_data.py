@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import os
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import accumulate
 
@@ -49,6 +49,7 @@ __all__ = [
     "log_of_finished_move",
     "lost_in_deleted",
     "note_of_deleted",
+    "old_copies_elsewhere",
 ]
 
 _SHOWN = 3
@@ -72,14 +73,14 @@ class DeletedPartitions(Struct, frozen=True, kw_only=True):
         return frozenset(name.topic for name in map(parse_partition_directory, self.directories) if name is not None)
 
 
-def deleted_partitions(surveyed: Survey, facts: TopicFacts) -> DeletedPartitions | None:
+def deleted_partitions(surveyed: Survey, facts: TopicFacts, moved: Collection[str]) -> DeletedPartitions | None:
     """Return the deleted partitions of a surveyed log directory that have records, and of which no live log of the
-    broker has all batches; None if there are none. The metadata log is left out, and so are the partitions of
-    `_elsewhere`. Reads the deleted logs and live logs of the same partitions. Raises `StorageError` if a deleted log or
-    its topic id cannot be read; a live log that cannot be read counts as missing.
+    broker has all batches; None if there are none. The metadata log is left out, and so are the directories `moved`
+    (`old_copies_elsewhere`). Reads the deleted logs and live logs of the same partitions. Raises `StorageError` if a
+    deleted log or its topic id cannot be read; a live log that cannot be read counts as missing.
     """
     tree = surveyed.tree()
-    moved, roots = _elsewhere(surveyed, facts), _roots_of(surveyed, facts)
+    roots = _roots_of(surveyed, facts)
     alone = sorted(
         directory
         for _name, directory in _live_and_deleted(tree)[1]
@@ -130,7 +131,7 @@ def _batches(tree: Tree, directory: str, *, check_crc: bool) -> Iterator[tuple[i
             yield batch.last_offset, batch.size, batch.header.crc
 
 
-def _elsewhere(surveyed: Survey, facts: TopicFacts) -> list[str]:
+def old_copies_elsewhere(surveyed: Survey, facts: TopicFacts) -> list[str]:
     """Return the sorted `-delete` directories whose logs the metadata places, under their topic ids, in a log directory
     of this broker that was not given. Raises `StorageError` if a topic id cannot be read.
     """
@@ -205,13 +206,17 @@ def _holds(tree: Tree, path: str, lost: _LostOffsets) -> bool:
 
 
 def note_of_deleted(
-    surveyed: Survey, facts: TopicFacts, lost: Mapping[str, Sequence[str]], gone: DeletedPartitions | None
+    surveyed: Survey,
+    facts: TopicFacts,
+    lost: Mapping[str, Sequence[str]],
+    gone: DeletedPartitions | None,
+    moved: Sequence[str],
 ) -> str | None:
     """Return text about deleted data that is still on disk, None if there is none. It has one or two parts. One is
     about the deleted partitions `gone` and about deleted segments that nothing else holds. The other is about `-delete`
     directories whose logs are in log directories that were not given. The metadata log is ignored. Each part names at
-    most three directories. `lost` is the result of `lost_in_deleted`, `gone` that of `deleted_partitions`. Raises
-    `StorageError` if a file cannot be read.
+    most three directories. `lost` is the result of `lost_in_deleted`, `gone` that of `deleted_partitions`,
+    `moved` that of `old_copies_elsewhere`. Raises `StorageError` if a file cannot be read.
     """
     tree = surveyed.tree()
     places = [] if gone is None else [*gone.directories]
@@ -220,7 +225,7 @@ def note_of_deleted(
         count = len({*_deleted_below(tree, directory, remote), *lost.get(directory, ())})
         if count:
             places.append(f"{counted(count, '.deleted segment')} in {directory}")
-    sentences, moved = [], _elsewhere(surveyed, facts)
+    sentences = []
     if places:
         sentences.append(
             f"deleted, but still on disk, and held by nothing else here: {first_of(places, _SHOWN)}; "

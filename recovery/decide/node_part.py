@@ -212,10 +212,13 @@ def _without_bootstrap(plan: Plan, start: NodeStart) -> Plan:
     """
     path = os.path.join(plan.root, BOOTSTRAP_CHECKPOINT)
     refusing = [
-        (releases, answer) for releases, answer in start.grouped if any(
+        releases
+        for releases, answer in start.grouped
+        if any(
             fault.part is Part.BOOTSTRAP and os.path.realpath(fault.file) == os.path.realpath(path)
-            for fault in answer.faults)
-    ]  # fmt: skip
+            for fault in answer.faults
+        )
+    ]
     has_records = any(
         name.startswith(f"{CLUSTER_METADATA_DIRECTORY}/") and name.endswith(FileKind.LOG.value) and facts.size
         for name, facts in plan.survey.files.items()
@@ -223,8 +226,7 @@ def _without_bootstrap(plan: Plan, start: NodeStart) -> Plan:
     is_ours = plan.mode.spec.is_compared and BOOTSTRAP_CHECKPOINT in plan.survey.files
     if not (refusing and has_records and is_ours):
         return plan
-    which = f"Kafka {' and '.join(releases for releases, _answer in refusing)}"
-    detail = f"{which} does not start with it; the metadata log has records and does not need it"
+    detail = f"Kafka {' and '.join(refusing)} does not start with it; the metadata log has records and does not need it"
     code = FindingCode.CHECKPOINT_INVALID
     if not start.never_starts:
         detail = f"{detail}: a recovery that is asked about such a release alone sets it aside"

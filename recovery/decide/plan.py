@@ -82,6 +82,7 @@ from kafkalog.recovery.decide.deleted_data import (
     deleted_partitions,
     lost_in_deleted,
     note_of_deleted,
+    old_copies_elsewhere,
 )
 from kafkalog.recovery.decide.forecasts import Forecasts, SurveyedDirectory
 from kafkalog.recovery.decide.longer_copies import longer_copies, of_copies
@@ -456,12 +457,13 @@ def plan_of(
     lost, best = choice.own_by_partition, plan.choice.recommended
     lost_by_best = best.measured.lost if best is not None else [each for one in lost.values() for each in one.lost]
     in_deleted = lost_in_deleted(survey, lost_by_best)
-    gone, beyond = deleted_partitions(survey, rules.facts), deleted_beyond_end(survey, ends)
+    moved = old_copies_elsewhere(survey, rules.facts)
+    gone, beyond = deleted_partitions(survey, rules.facts, moved), deleted_beyond_end(survey, ends)
     open_ones = tuple(transactions_staying_open(result.tree, result.partitions.values(), directory.coordinators, rules))
     is_emptied = _empties_coordinator(lost, rules.facts)
     plan = replace(
         plan,
-        deleted=note_of_deleted(survey, rules.facts, in_deleted, gone),
+        deleted=note_of_deleted(survey, rules.facts, in_deleted, gone, moved),
         deleted_partitions=gone,
         deleted_beyond_end=beyond,
         findings=[*plan.findings, *(each.finding() for each in beyond)],

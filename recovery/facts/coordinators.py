@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from kafkalog.codec.common.errors import KafkaLogError
 from kafkalog.codec.common.findings import Severity
+from kafkalog.codec.model import TransactionState
 from kafkalog.codec.names import (
     CONSUMER_OFFSETS_TOPIC,
     SHARE_GROUP_STATE_TOPIC,
@@ -40,9 +41,6 @@ _MOST_BYTES = 256 << 20
 _MOST_FOR_SOUND_LOGS = 16 << 20
 """most bytes that are read if no log loses anything, as they rarely matter then"""
 
-_ONGOING = 1
-"""number of the state of a transaction that has not ended (`TransactionState`)"""
-
 TopicPartition = tuple[str, int]
 
 
@@ -60,7 +58,6 @@ class Coordinators:
         self._roots = tuple(known.values())
         self._commits_in: dict[int, list[tuple[int, str, int]]] = {}
         self._endings: dict[tuple[str, tuple[tuple[int, int], ...]], Mapping[int, Ending]] = {}
-        self._asked: Endings | None = None
         self._epochs_in: dict[int, list[tuple[int, str, tuple[int, int]]]] = {}
 
     @cached_property
@@ -160,31 +157,31 @@ class Coordinators:
         `firsts` has their first offsets by producer id. The first log directory in which the partition can be read
         decides. Empty if there is none, or if `__transaction_state` is missing, unreadable or too large (256 MiB).
         """
-        from kafkalog.cluster.transactions.transactions import Endings
-        from kafkalog.log.directories.partition import open_live
-
         name = parse_partition_directory(directory)
-        if self.transactions is None or name is None:
+        if self._all_endings is None or name is None:
             return {}
-        if self._asked is None:
-            self._asked = Endings(self.transactions, open_place=self._at)
         key = directory, tuple(firsts.items())
-        for root in self._roots if key not in self._endings else ():
-            names = [directory] if is_directory(os.path.join(root, directory)) else ()
-            for partition in open_live(name.topic, root, names):
-                try:
-                    self._endings.setdefault(key, self._asked.of(partition, firsts))
-                except KafkaLogError:
-                    continue
+        for partition in self._named(name.topic, directory) if key not in self._endings else ():
+            try:
+                self._endings.setdefault(key, self._all_endings.of(partition, firsts))
+            except KafkaLogError:
+                continue
         return self._endings.get(key, {})
 
-    def _at(self, place: tuple[str, int]) -> Iterator[Partition]:
-        """Live partitions with this topic and number."""
+    @cached_property
+    def _all_endings(self) -> Endings | None:
+        """Endings by the log of all coordinators, for `endings`; None if `transactions` is None."""
+        from kafkalog.cluster.transactions.transactions import Endings
+
+        if self.transactions is None:
+            return None
+        return Endings(self.transactions, open_place=lambda place: self._named(place[0], f"{place[0]}-{place[1]}"))
+
+    def _named(self, topic: str, directory: str) -> Iterator[Partition]:
+        """Yield the live partition of a topic in the partition directory `directory` of each log directory."""
         from kafkalog.log.directories.partition import open_live
 
-        topic, number = place
         for root in self._roots:
-            directory = f"{topic}-{number}"
             yield from open_live(topic, root, [directory] if is_directory(os.path.join(root, directory)) else ())
 
     def id_without_transaction(
@@ -206,7 +203,7 @@ class Coordinators:
         owners = [each for each in known.ids
                   if number in (each.producer_id, each.previous_producer_id, each.next_producer_id)]  # fmt: skip
         for owner in owners:
-            newest = owner.producer_epoch + (owner.status == _ONGOING)
+            newest = owner.producer_epoch + (owner.status == TransactionState.ONGOING)
             is_listed = (partition.topic, partition.partition) in owner.partitions
             if owner.is_undecided and is_listed and (epoch is None or newest >= epoch):
                 return None

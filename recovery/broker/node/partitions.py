@@ -636,9 +636,9 @@ def _of_lost_id(
     may_lead = any(name in held and _was_here(replica, node_id) for name, replica in lost.items())
     led = {name for name, replica in all_lost.items() if replica.leader == node_id}
     names = tuple(name for name in lost_here if name not in held)
-    emptied = tuple(name for name in lost if name not in held and name in led and is_only_voter)
-    may_be_emptied = tuple(name for name in lost if name not in held and name in led and not is_only_voter)
-    gone = tuple(name for name in lost if name not in held and name not in led)
+    alone = [name for name in lost if name not in held]
+    gone, still_led = tuple(name for name in alone if name not in led), tuple(name for name in alone if name in led)
+    emptied, may_be_emptied = (still_led, ()) if is_only_voter else ((), still_led)
     consequences: list[StartConsequence] = []
     if held:
         brokers = ", ".join(map(str, sorted(set().union(*held.values()))))

@@ -97,7 +97,7 @@ def refuse_voters(files: NodeFiles, role: Role) -> None:
     cure = f"if it was node {voters[0]} before, set node.id={voters[0]} again in server.properties and meta.properties"
     raise ends(
         Part.VOTERS, "mismatch", files.roots[0], "java.lang.IllegalArgumentException", message,
-        cure=cure * is_renumbered,
+        cure=cure if is_renumbered else "",
     )  # fmt: skip
 
 

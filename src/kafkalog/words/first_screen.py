@@ -146,14 +146,15 @@ class FirstScreen(Struct, frozen=True, kw_only=True):
         `all_commands` has the notes.
         """
         shown = set(self.lines(width))
+        has_notes = not (self.notes and self.commands_left_out(width))
         sentences = [
             *self.problems,
             *self.start,
             *([self.out_of_service] if self.out_of_service else []),
             *([self.not_given] if self.not_given else []),
             *self.beyond_end,
-            *([self.note] if self.note and not (self.notes and self.commands_left_out(width)) else []),
-            *(() if self.commands_left_out(width) else self.notes.values()),
+            *([self.note] if self.note and has_notes else []),
+            *(self.notes.values() if has_notes else ()),
         ]
         cut = [sentence for sentence in sentences if not shown.issuperset(wrapped(escape_controls(sentence), width))]
         return [*cut, *self.looks]

@@ -18,21 +18,20 @@ from msgspec.structs import replace
 
 from kafkalog.codec.common.errors import FormatError
 from kafkalog.codec.common.limits import DEFAULT_LIMITS, Limits
-from kafkalog.codec.model import BatchHeader, ControlType
+from kafkalog.codec.model import BatchHeader, ControlType, TransactionState
 from kafkalog.log.directories.partition import Partition
 from kafkalog.log.reading.transactions import marker_of
 from kafkalog.log.walk.on_damage import SKIP
 
 __all__ = [
-    "ONGOING", "UNKNOWN_HISTORY", "Decided", "Decision", "EndMarker", "History", "LastMarker", "Listed", "Opened",
+    "UNDECIDED", "UNKNOWN_HISTORY", "Decided", "Decision", "EndMarker", "History", "LastMarker", "Listed", "Opened",
     "by_markers", "decided_by", "decision_of", "last_marker_of", "read_opened",
 ]  # fmt: skip
 
 TopicPartition = tuple[str, int]
 
-ONGOING = 1
-_UNDECIDED = (ONGOING, 2, 3)
-"""numbers of the states in which a coordinator has yet to write markers (`TransactionState`)"""
+UNDECIDED = (TransactionState.ONGOING, TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT)
+"""states in which a coordinator has yet to write markers"""
 SOURCE = "the coordinator's log, which lists the partition"
 _MOST_SKEW = 10_000
 """most ms by which the clocks of the brokers that wrote a decision and its marker may differ"""
@@ -58,7 +57,9 @@ class Decided(enum.StrEnum):
 
 def decided_by(status: int) -> Decided | None:
     """Return the decision that a coordinator's state number stands for; None if the state is not a decision."""
-    return {2: Decided.COMMIT, 3: Decided.ABORT, 4: Decided.COMMIT, 5: Decided.ABORT}.get(status)
+    if status in (TransactionState.PREPARE_COMMIT, TransactionState.COMPLETE_COMMIT):
+        return Decided.COMMIT
+    return Decided.ABORT if status in (TransactionState.PREPARE_ABORT, TransactionState.COMPLETE_ABORT) else None
 
 
 class Decision(Struct, frozen=True, kw_only=True):
@@ -218,7 +219,7 @@ def decision_of(history: History, place: TopicPartition, opened: Opened) -> Deci
     decided = {None if listed is None or listed.decided_at + _MOST_SKEW < opened.timestamp else listed.decided
                for listed in fits}  # fmt: skip
     may_be_last = bool(ours) and len(ours) - 1 in fitting and ours[-1] is history.transactions[-1]
-    is_pending = may_be_last and ours[-1].status in _UNDECIDED
+    is_pending = may_be_last and ours[-1].status in UNDECIDED
     return Decision(decided=decided.pop() if len(decided) == 1 else None, source=SOURCE, is_pending=is_pending)
 
 

@@ -6,7 +6,6 @@ removes it. A transaction hangs (KIP-664) if it is open in a partition and no co
 
 from __future__ import annotations
 
-import enum
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
@@ -20,7 +19,7 @@ from kafkalog.cluster.records.coordinator_records import TRANSACTION_STATE_TOPIC
 from kafkalog.cluster.records.replay import Entry, Until, partitions_of, replay
 from kafkalog.cluster.rules.java import coordinator_partition, hash_order, topic_partition_hash
 from kafkalog.cluster.transactions.lost_markers import (
-    ONGOING,
+    UNDECIDED,
     UNKNOWN_HISTORY,
     Decided,
     Decision,
@@ -37,6 +36,7 @@ from kafkalog.cluster.transactions.producers import PartitionProducer, Partition
 from kafkalog.codec.common.errors import KafkaLogError
 from kafkalog.codec.common.findings import Finding, FindingCode, Severity
 from kafkalog.codec.common.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.model import TransactionState
 from kafkalog.log.directories.partition import Partition
 
 __all__ = [
@@ -45,24 +45,6 @@ __all__ = [
 ]  # fmt: skip
 
 TopicPartition = tuple[str, int]
-
-
-class TransactionState(enum.IntEnum):
-    """States of `TransactionMetadata`; an unknown number stays a number."""
-
-    EMPTY = 0
-    ONGOING = 1
-    PREPARE_COMMIT = 2
-    PREPARE_ABORT = 3
-    COMPLETE_COMMIT = 4
-    COMPLETE_ABORT = 5
-    DEAD = 6
-    PREPARE_EPOCH_FENCE = 7
-
-    @property
-    def label(self) -> str:
-        """Kafka's name of the state."""
-        return "".join(word.capitalize() for word in self.name.split("_"))
 
 
 WITHOUT_COORDINATOR = (
@@ -81,7 +63,6 @@ _RAISES_EPOCH = 2
 """transaction version since which each transaction has its own epoch (KIP-890)"""
 _PREPARED = (TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT)
 _COMPLETE = (TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT)
-_UNDECIDED = (TransactionState.ONGOING, TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT)
 
 
 class TransactionalId(Struct, frozen=True, kw_only=True):
@@ -111,7 +92,7 @@ class TransactionalId(Struct, frozen=True, kw_only=True):
     @property
     def is_undecided(self) -> bool:
         """Whether a transaction of this id is ongoing or its partitions wait for a marker."""
-        return self.status in _UNDECIDED
+        return self.status in UNDECIDED
 
 
 class TransactionalIds(Struct, frozen=True, kw_only=True, dict=True):
@@ -480,13 +461,13 @@ class Endings:
         has_own_epoch = history is not None and any(each.has_own_epoch for each in history.transactions)
         return by_markers(decision, opened, elsewhere, has_own_epoch=has_own_epoch)
 
-
     def _forgotten(self, producer_id: int, history: History, place: TopicPartition, opened: Opened) -> Decision | None:
         """Return the decision that the last transaction of `history`, which is ongoing there, was committed, if its
         marker is in another partition than `place`; else None.
         """
         last = history.transactions[-1]
-        if last.status != ONGOING or opened.epoch not in last.epochs or place not in (last.partitions or ()):
+        is_ongoing = last.status == TransactionState.ONGOING and opened.epoch in last.epochs
+        if not is_ongoing or place not in (last.partitions or ()):
             return None
         for marker in self._last_markers.get(producer_id, ()):
             if marker.place != place and marker.decided is Decided.COMMIT and marker.ends(opened):
@@ -503,7 +484,7 @@ class Endings:
         by_place: dict[TopicPartition, list[int]] = {}
         histories = self._coordinator.histories
         for producer_id, history in histories.items():
-            if history.transactions and history.transactions[-1].status == ONGOING:
+            if history.transactions and history.transactions[-1].status == TransactionState.ONGOING:
                 for place in history.transactions[-1].partitions or ():
                     by_place.setdefault(place, []).append(producer_id)
         markers: dict[int, list[LastMarker]] = {}
@@ -521,7 +502,14 @@ class Endings:
         return markers
 
     def _among_others(self, place: TopicPartition) -> Iterable[Partition]:
-        return (other for other in self._others if (other.topic, other.partition) == place)
+        return self._others_by_place.get(place, ())
+
+    @cached_property
+    def _others_by_place(self) -> dict[TopicPartition, list[Partition]]:
+        by_place: dict[TopicPartition, list[Partition]] = {}
+        for other in self._others:
+            by_place.setdefault((other.topic or "", other.partition or 0), []).append(other)
+        return by_place
 
 
 def open_transactions(

@@ -140,15 +140,17 @@ class Inventory(Struct, frozen=True, kw_only=True):
                 broker = self._broker(directory)
                 if broker is not None:
                     by_broker.setdefault(broker, []).append(directory)
-            alike = {directory: group for group in by_broker.values() if len(group) > 1 for directory in group}
-            for directory, copy in reversed(copies.items()):
-                group = alike.get(directory, list(copies))
+            doubled = [group for group in by_broker.values() if len(group) > 1]
+            found: dict[str, tuple[Severity, str]] = {}
+            for group in (list(copies), *doubled):
                 is_copied = are_copies_of_one([each for each in self.log_dirs if absolute(each.path) in group])
-                is_own = directory in alike and not is_copied
+                is_own = group in doubled and not is_copied
                 own = ", volumes of one broker, which would not start" if is_own else ""
                 own = ", copies of one log directory" if is_copied else own
                 detail = f"{name} is in {' and '.join(sorted(copies[each].path for each in group))}{own}"
-                severity = Severity.WARNING if is_own else Severity.INFO
+                found |= dict.fromkeys(group, (Severity.WARNING if is_own else Severity.INFO, detail))
+            for directory, copy in reversed(copies.items()):
+                severity, detail = found[directory]
                 findings.append(Finding(FindingCode.DUPLICATE_PARTITION, severity, None, None, detail, copy.path))
         return findings
 
