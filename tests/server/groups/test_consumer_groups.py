@@ -126,6 +126,15 @@ def test_a_static_member_comes_back_to_what_it_had(client: RawClient) -> None:
     assert beat(client, "two", again["member_epoch"], instance_id="i")["error_code"] == Code.NONE
 
 
+def test_a_refused_static_member_takes_no_place(client: RawClient) -> None:
+    join(client, "one", instance_id="i")
+    beat(client, "one", -2, instance_id="i")
+    refused = join(client, "two", instance_id="i", subscribed_topic_regex="(")
+    assert refused["error_code"] == Code.INVALID_REGULAR_EXPRESSION
+    (group,) = client.ask("ConsumerGroupDescribe", 0, group_ids=["g"])["groups"]
+    assert [member["member_id"] for member in group["members"]] == ["one"]
+
+
 def commit(client: RawClient, member: str, epoch: int, version: int = 9) -> int:
     partitions = [{"partition_index": 0, "committed_offset": 3, "committed_metadata": ""}]
     answer = client.ask("OffsetCommit", version, group_id="g", member_id=member, generation_id_or_member_epoch=epoch,

@@ -121,6 +121,7 @@ class ConsumerGroups:
         body, now = request.body, time.monotonic()
         group = self._group(body)
         member = self._member(group, request, host, now)
+        is_back = member.id in group.members and member.id != body["member_id"]
         owned = self._owned(body["topic_partitions"])
         _check_epoch(member, body["member_epoch"], owned)
         counts = self._counts()
@@ -130,6 +131,8 @@ class ConsumerGroups:
         self._groups.setdefault(group.id, group)
         if is_new:
             group.members[member.id] = member
+        elif is_back:
+            self._replace(group, member, body)
         member.expires, member.is_away = now + _SESSION_S, False
         if body["rebalance_timeout_ms"] > 0:
             member.rebalance_s = min(body["rebalance_timeout_ms"], _LONGEST_REBALANCE_MS) / 1000
@@ -159,9 +162,9 @@ class ConsumerGroups:
         """Return the member that sent the request: a known one, or, for epoch 0, a new one that is not added to the
         group yet.
 
-        If a static member (same instance id) returns after it left temporarily, its entry in the group gets the new
-        member id and epoch 0. Raises `_RefusedError` if the group is full, for an instance id that another member uses,
-        or for an unknown member id with another epoch than 0.
+        If a static member (same instance id) returns after it left temporarily, its member of the group is returned
+        unchanged, still with the former member id. Raises `_RefusedError` if the group is full, for an instance id that
+        another member uses, or for an unknown member id with another epoch than 0.
         """
         body = request.body
         instance = body["instance_id"]
@@ -172,7 +175,7 @@ class ConsumerGroups:
                     raise _RefusedError(Code.FENCED_INSTANCE_ID, f"{instance} is another member now")
                 if not standing.is_away:
                     raise _RefusedError(Code.UNRELEASED_INSTANCE_ID, f"{instance} is a member that has not left")
-                return self._replaced(group, standing, body)
+                return standing
         consumer_member = group.members.get(body["member_id"])
         if consumer_member is not None:
             return consumer_member
@@ -186,10 +189,10 @@ class ConsumerGroups:
         )  # fmt: skip
 
     @staticmethod
-    def _replaced(group: ConsumerGroup, standing: ConsumerMember, body: Fields) -> ConsumerMember:
-        """Give the static member `standing` the member id in the request, or a random one if that is empty; return the
-        same object. The member keeps its assignment and target, and starts again at epoch 0. A pending revocation is
-        dropped. Changes the group.
+    def _replace(group: ConsumerGroup, standing: ConsumerMember, body: Fields) -> None:
+        """Give the static member `standing` the member id in the request, or a random one if that is empty. The member
+        keeps its assignment and target, and starts again at epoch 0. A pending revocation is dropped. Changes the
+        group.
         """
         del group.members[standing.id]
         target = group.target.pop(standing.id, None)
@@ -199,7 +202,6 @@ class ConsumerGroups:
         group.members[standing.id] = standing
         if target is not None:
             group.target[standing.id] = target
-        return standing
 
     def _wishes(self, member: ConsumerMember, body: Fields, counts: Mapping[str, int]) -> Wishes:
         names, pattern = body["subscribed_topic_names"], body.get("subscribed_topic_regex")
