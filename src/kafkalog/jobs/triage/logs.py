@@ -10,11 +10,10 @@ from msgspec import Struct
 
 from kafkalog.codec.common.errors import FormatError, StorageError
 from kafkalog.codec.common.findings import Finding, FindingCode
-from kafkalog.codec.files.text import LeaderEpoch, decode_leader_epochs, decode_partition_metadata
+from kafkalog.codec.files.text import LeaderEpoch, decode_leader_epochs
 from kafkalog.codec.model import ProducerEntry
 from kafkalog.codec.names import (
     LEADER_EPOCH_CHECKPOINT,
-    PARTITION_METADATA,
     DirectoryState,
     FileKind,
     parse_partition_directory,
@@ -25,7 +24,7 @@ from kafkalog.copies.volumes import reason
 from kafkalog.log.directories.directory import LogDir
 from kafkalog.log.directories.log_settings import LogSettings
 from kafkalog.log.directories.workers import OnProgress, Workers
-from kafkalog.log.disk.files import absolute, read_small
+from kafkalog.log.disk.files import absolute
 from kafkalog.log.storage.java import as_printed
 from kafkalog.log.storage.producers.snapshots import newest_entries
 from kafkalog.log.storage.tree import Tree
@@ -50,6 +49,7 @@ from kafkalog.recovery.broker.node.sentences import (
 )
 from kafkalog.recovery.broker.node_start import node_start
 from kafkalog.recovery.checks.deleted_beyond_end import DeletedBeyondEnd, beyond_end_in
+from kafkalog.recovery.checks.missing_partitions import topic_id_in
 from kafkalog.recovery.facts.recovery_request import Recovery, Rules, settled
 from kafkalog.recovery.facts.survey import LINKED_DIRECTORY, Survey, survey
 from kafkalog.recovery.facts.unreadable import unreadable_directories, why_not_predicted
@@ -59,7 +59,6 @@ __all__ = ["BrokerDisks", "ReplicaLog", "empty_log", "read_brokers", "topic_id_o
 
 Key = tuple[str, int]
 _READ = (DirectoryState.LIVE, DirectoryState.FUTURE)
-_METADATA_BYTES = 4096
 _TAKES = (ConsequenceKind.DELETED, ConsequenceKind.STRAY, ConsequenceKind.FUTURE_TRUNCATED)
 
 
@@ -345,8 +344,6 @@ def topic_id_of(directory: str) -> str | None:
     """Return the topic id in a partition directory's `partition.metadata`; None if the file is missing, malformed or
     cannot be read.
     """
-    with suppress(StorageError, FormatError):
-        return decode_partition_metadata(
-            read_small(os.path.join(directory, PARTITION_METADATA), _METADATA_BYTES)
-        ).topic_id
+    with suppress(StorageError):
+        return topic_id_in(directory)
     return None

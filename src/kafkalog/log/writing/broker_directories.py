@@ -9,12 +9,9 @@ import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from kafkalog.codec.common.errors import FormatError, UsageError
-from kafkalog.codec.common.limits import DEFAULT_LIMITS
-from kafkalog.codec.files.text import decode_partition_metadata
+from kafkalog.codec.common.errors import UsageError
 from kafkalog.codec.names import (
     CLUSTER_METADATA_TOPIC,
-    PARTITION_METADATA,
     DirectoryState,
     PartitionName,
     parse_partition_directory,
@@ -28,9 +25,8 @@ from kafkalog.log.directories.directory import (
 )
 from kafkalog.log.directories.identities import read_meta_properties
 from kafkalog.log.disk import fs
-from kafkalog.log.disk.files import PathLike, read_small, scan_directory
-from kafkalog.log.disk.remote_file import MissingFileError
-from kafkalog.log.writing.topics import check_topic
+from kafkalog.log.disk.files import PathLike, scan_directory
+from kafkalog.log.writing.topics import check_topic, first_topic_id
 
 __all__ = ["BrokerDirectories", "counts_in", "directories_of_one_broker", "made_log_directory"]
 
@@ -164,18 +160,11 @@ class BrokerDirectories:
 
     def known_topic_id(self, topic: str) -> str | None:
         """Return the topic id from a `partition.metadata` file of the topic; None if there is no readable one. The file
-        of the lowest partition number counts. Missing and malformed files are skipped. Raises `StorageError` if a file
-        cannot be read for another reason. Raises `UsageError` if partitions of this topic exist and its name is
-        invalid.
+        of the lowest partition number counts. Missing, malformed and special files are skipped. Raises `StorageError`
+        if a file cannot be read for another reason. Raises `UsageError` if partitions of this topic exist and its name
+        is invalid.
         """
-        for key in sorted(key for key in self._places if key[0] == topic):
-            path = os.path.join(self.path_of(*key), PARTITION_METADATA)
-            try:
-                data = read_small(path, DEFAULT_LIMITS.checkpoint_bytes)
-                return decode_partition_metadata(data, source=path).topic_id
-            except (MissingFileError, FormatError):  # opening that partition reports the fault of its file
-                continue
-        return None
+        return first_topic_id(self.path_of(*key) for key in sorted(key for key in self._places if key[0] == topic))
 
 
 def _partitions(root: str) -> Iterator[PartitionName]:

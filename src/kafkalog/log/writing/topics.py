@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import uuid
+from collections.abc import Iterable
 
 from kafkalog.codec.common.errors import FormatError, UsageError
 from kafkalog.codec.common.limits import DEFAULT_LIMITS
@@ -17,7 +18,7 @@ from kafkalog.codec.names import (
 from kafkalog.log.disk.files import NotRegularFileError, read_small, scan_directory
 from kafkalog.log.disk.remote_file import MissingFileError
 
-__all__ = ["check_topic", "id_of_topic", "partition_name", "topic_id_beside"]
+__all__ = ["check_topic", "first_topic_id", "id_of_topic", "partition_name", "topic_id_beside"]
 
 _TOPIC_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 _LONGEST_TOPIC = 249
@@ -53,11 +54,19 @@ def topic_id_beside(root: str, topic: str) -> str | None:
         name = parse_partition_directory(entry.name)
         if name is not None and name.topic == topic and name.state is DirectoryState.LIVE and entry.is_dir():
             partitions.append((name.partition, entry.path))
-    for _, path in sorted(partitions):
-        file = os.path.join(path, PARTITION_METADATA)
+    return first_topic_id(path for _, path in sorted(partitions))
+
+
+def first_topic_id(directories: Iterable[str]) -> str | None:
+    """Return the topic id from the first readable `partition.metadata` of partition directories of one topic; None if
+    there is none. Missing, malformed and special files are skipped. Raises `StorageError` if a file cannot be read for
+    another reason.
+    """
+    for directory in directories:
+        file = os.path.join(directory, PARTITION_METADATA)
         try:
             return decode_partition_metadata(read_small(file, DEFAULT_LIMITS.checkpoint_bytes), source=file).topic_id
-        except (MissingFileError, NotRegularFileError, FormatError):
+        except (MissingFileError, NotRegularFileError, FormatError):  # opening that partition reports its fault
             continue
     return None
 
