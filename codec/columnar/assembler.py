@@ -255,7 +255,7 @@ class ArrowAssembler:
 
     def flush(self) -> Iterator[Piece]:
         """Yield all collected records in order as Arrow batches, none of them empty, and a `Fault` for each log batch
-        with a faulty record. Nothing remains collected once the iterator ends.
+        that cannot be decompressed or decoded. Nothing remains collected once the iterator ends.
         """
         if self._collecting is not None and not self._collecting.is_empty:
             record_bytes = self._collecting.record_bytes
@@ -282,9 +282,9 @@ class ArrowAssembler:
 
     def _cut(self, piece: pa.RecordBatch, record_bytes: int | None = None) -> Iterator[pa.RecordBatch]:
         """Yield the piece in consecutive slices of at most `_rows_bound` rows; one slice is the piece itself. If the
-        piece has more than `_ABOUT` times `bounds.bytes` bytes, each slice has at most `bounds.bytes` bytes or is one
-        row. Yield nothing for a piece without rows. `_rows_bound` doubles with each slice, up to `bounds.rows`.
-        `record_bytes` is the size of the records from which the piece was made, None if unknown.
+        piece has more than `_ABOUT` times `bounds.bytes` bytes, each slice has at most `bounds.bytes` bytes, counted as
+        in `_byte_ends`, or is one row. Yield nothing for a piece without rows. `_rows_bound` doubles with each slice,
+        up to `bounds.rows`. `record_bytes` is the size of the records from which the piece was made, None if unknown.
         """
         start = 0
         ends = _byte_ends(piece) if self._is_larger(piece, _ABOUT * self._bounds.bytes, record_bytes) else None

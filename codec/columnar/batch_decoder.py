@@ -42,11 +42,11 @@ class BatchDecoder:
 
     def decode(self, part: Part) -> Iterator[Piece]:
         """Yield the records of a batch with offsets from `part.low` to `part.high` (exclusive) as Arrow batches in
-        order. An Arrow batch has at most `rows` rows, made of at most `most_bytes` record bytes. A record with more
-        bytes is an Arrow batch of its own, with no row if its offset is not wanted. View columns, and key and value of
-        such a record, point to the record bytes; other values are copied. At a faulty record, or at bytes after the
-        last record, a `Fault` follows the rows before it and ends the iterator. Raises `TypeError` for a batch of magic
-        0 or 1, `StorageError` if compiled code cannot be loaded.
+        order. An Arrow batch has at most `rows` rows, made of at most `most_bytes` record bytes (never more than
+        `_PART_BYTES`). A record with more bytes is an Arrow batch of its own, with no row if its offset is not wanted.
+        View columns, and key and value of such a record, point to the record bytes; other values are copied. At a
+        faulty record, or at bytes after the last record, a `Fault` follows the rows before it and ends the iterator.
+        Raises `TypeError` for a batch of magic 0 or 1, `StorageError` if compiled code cannot be loaded.
         """
         header, size = part.batch.header, len(part.payload)
         if not isinstance(header, BatchHeader):
@@ -74,7 +74,7 @@ class BatchDecoder:
 
     def _after(self, part: Part, header: BatchHeader, records: int) -> int | None:
         """Decode up to `records` records of the batch in Python, and stop at a faulty one. Return the offset after the
-        last decoded one; None if there is none.
+        last decoded record; None if none was decoded.
         """
         data, position, offset = memoryview(part.payload), 0, None
         for _ in range(records):

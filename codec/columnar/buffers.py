@@ -181,9 +181,10 @@ class ColumnBuffers:
         self.addresses[buffer] = block.address
 
     def reset(self) -> None:
-        """Start a new Arrow batch: set all counters to 0, forget the data buffers of view columns, and release the
-        filled buffers, which belong to Arrow arrays now. Buffers that Arrow did not get are kept for reuse. If there
-        were rows, their bytes per row, and a little more, become the estimate for the next buffers.
+        """Start a new Arrow batch: set all counters to 0 and forget the data buffers of view columns. Keep for reuse
+        the validity bytes, which Arrow never gets, and, if there were no headers, the buffers for headers. Release all
+        others, which may belong to Arrow arrays. If there were rows, their bytes per row, and a little more, become the
+        estimate for the next buffers.
         """
         filled = self.filled.tolist()
         if filled[Filled.ROWS]:

@@ -52,8 +52,8 @@ class RecordBatchBuilder(Collector):
 
     def add_headers(self, headers: Table, rows: Int64s, window_start: int = 0) -> None:
         """Add to this object copies of the header fields of decoded batches that the wanted columns need; do nothing if
-        they need none. `rows` has the number of appended rows of each batch. Byte positions in `headers` are relative
-        to `window_start`.
+        they need none. `rows` has the number of appended rows of each batch. `window_start` is added to their byte
+        positions.
         """
         if self._of_batch:
             self._rows_of_batch.append(rows.copy())

@@ -126,8 +126,8 @@ class _Values:
         return int(pa.py_buffer(piece).address), [len(piece)]
 
     def _piece(self, number: int) -> bytes | memoryview | None:
-        """Return the decompressed message set of wrapper `number`; None if its value is null, cannot be decompressed or
-        is larger than `_LARGEST`.
+        """Return the decompressed message set of wrapper `number`; None if its value is null, cannot be decompressed
+        within the limits, or the set is larger than `_LARGEST`.
         """
         start, size = int(self._starts[number]), int(self._sizes[number])
         if size < 0:

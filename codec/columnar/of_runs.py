@@ -48,8 +48,8 @@ class OfRuns(ABC, Generic[Piece]):
     def pieces(self, run: BatchRun, low: npt.NDArray[np.int64], high: int) -> Iterator[Piece | HandedBack]:
         """Yield the pieces with the wanted records of a run in order. Records with offsets from `low` (one bound for
         each batch) to `high` (exclusive) are wanted. Yield a `HandedBack` (range of batch numbers) in place of batches
-        that compiled code did not decode, or that have a timestamp beyond Arrow's range. The same is done if `make`
-        returned None.
+        that compiled code did not decode. Yield one also in place of a piece if one of its timestamps is beyond Arrow's
+        range or `make` returned None; its range has all batches of the piece.
         """
         begin = 0
         for handed in self.decoder.decode_run(run, low, high):

@@ -193,9 +193,10 @@ class RunDecoder:
 
     def decode_run(self, run: BatchRun, low: Int64s, high: int) -> Iterator[HandedBack | None]:
         """Collect the records of a run with offsets from `low` (one bound for each batch) to `high` (exclusive). Yield
-        None when the bounds are reached: the caller must take the records and call `drop` before the next step.
-        `reached` is then the number of batches that are done. Yield a `HandedBack` for batches that were not decoded.
-        Batches without records are skipped. Records collected after the last None stay in the builder.
+        None before a batch with which the collected records would exceed the bounds: the caller must take the records
+        and call `drop` before the next step. `reached` is then the number of batches that are done. A batch that alone
+        exceeds the bounds is collected alone. Yield a `HandedBack` for batches that were not decoded. Batches without
+        records are skipped. Records collected after the last None stay in the builder.
         """
         start, headers = 0, run.table
         most_bytes = min(self._limits.decompressed_batch_bytes, MOST_BYTES // 2)

@@ -224,9 +224,10 @@ class RecoveryRefused(KafkaLogError):
 
     @classmethod
     def of_several(cls, each: Sequence[RecoveryRefused]) -> RecoveryRefused:
-        """Return one error for several refused directories. It joins the messages by "; " and has the reason and report
-        of the first error. `is_unreadable` is True if it is True for any error, and `each` has all errors. A single
-        error is returned unchanged. `each` must not be empty.
+        """Return one error for several refused directories. It joins their texts, advice included, by "; ", and has the
+        reason and report of the first error; its own `advice` and `directories` are empty. `is_unreadable` is True if
+        it is True for any error, and `each` has all errors. A single error is returned unchanged. `each` must not be
+        empty.
         """
         if len(each) == 1:
             return each[0]

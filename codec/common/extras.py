@@ -18,9 +18,9 @@ _OPTIONAL = frozenset({
 
 @contextmanager
 def needed(what: str, extra: str) -> Iterator[None]:
-    """Context manager around imports for the feature `what`. If one of kafkalog's optional packages is missing, it
-    raises `UsageError` with the command that installs `extra` (a name in `kafkalog[...]`). A `ModuleNotFoundError` for
-    any other module is not caught.
+    """Context manager around imports for the feature `what`. If one of kafkalog's optional packages, or a module of
+    one, is missing, it raises `UsageError` with the command that installs `extra` (a name in `kafkalog[...]`). A
+    `ModuleNotFoundError` for any other module is not caught.
     """
     try:
         yield

@@ -119,8 +119,8 @@ class BatchOutline(Struct, frozen=True):
 
     @property
     def times(self) -> str:
-        """Time span in words: first to last, in UTC. It is a single time if both have the same text, or if the last is
-        before the first. It is an empty string if one of them is unknown.
+        """Time span in words: first to last, in UTC. It is the first time alone if both have the same text, or if the
+        last is before the first. It is an empty string if one of them is unknown.
         """
         first, last = self.first_timestamp, self.last_timestamp
         if first is None or last is None:

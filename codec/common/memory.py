@@ -67,7 +67,7 @@ class GrowingMemory:
             raise MemoryError(f"the system cannot allocate {room} bytes of memory") from error
 
     def view(self) -> memoryview:
-        """Return the collected bytes without a copy. Nothing can be appended afterwards."""
+        """Return the collected bytes without a copy. Do not append afterwards: the pages can no longer grow."""
         return memoryview(self._pages)[: self.size].toreadonly()
 
 

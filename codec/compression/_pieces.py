@@ -47,7 +47,7 @@ class Pieces:
     def joined(self) -> bytes | memoryview:
         """Return all pieces as one. If all fitted into `target`, this is a read-only view of it; otherwise it is bytes
         or a read-only view of memory owned by this object. Without a target, a single piece is returned unchanged.
-        Without pieces the result is empty. Nothing can be appended afterwards.
+        Without pieces the result is empty. Do not append afterwards.
         """
         if self._whole is not None:
             return self._whole.view()

@@ -179,8 +179,8 @@ def whole_block(block: bytes, most: int) -> bytes | None:
 
 def compress(data: bytes | memoryview, level: int | None = None, *, magic: int = 2) -> bytes:
     """Compress to one frame of independent 64 KiB blocks without checksums, as Kafka does. A block that would not
-    become smaller is stored. `level` None is Kafka's default; another level uses LZ4's high compression. For magic 0
-    the header checksum also covers the frame magic. Empty data gives a frame without blocks.
+    become smaller is stored. `level` None or 9, Kafka's default, uses LZ4's fast compression, any other level its high
+    compression. For magic 0 the header checksum also covers the frame magic. Empty data gives a frame without blocks.
     """
     descriptor = bytes([_WRITER_FLG, _WRITER_BD])
     checksum = _header_checksum(MAGIC + descriptor if magic == 0 else descriptor)

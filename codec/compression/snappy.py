@@ -148,8 +148,8 @@ def whole_block(block: bytes, most: int) -> bytes | None:
 
 
 def compress(data: bytes | memoryview, level: int | None = None, *, magic: int = 2) -> bytes:
-    """Compress to a framed stream with blocks of 32 KiB, as Kafka's producer does. `level` is ignored: Snappy has
-    none.
+    """Compress to a framed stream with blocks of 32 KiB, as Kafka's producer does. `level` is ignored, because Snappy
+    has none, and so is `magic`.
     """
     stream = [HEADER]
     for start in range(0, len(data), BLOCK_SIZE):

@@ -103,6 +103,8 @@ def record_columns(records: pa.RecordBatch) -> pa.RecordBatch:
             raise UsageError(f"there are several columns {name}")
         column = records[name]
         try:
+            if pa.types.is_list_view(column.type) or pa.types.is_large_list_view(column.type):
+                raise pa.ArrowInvalid("it is a list view, of which pyarrow makes wrong lists")
             if name == "timestamp":
                 column = pc.fill_null(_as_milliseconds(column), NO_TIMESTAMP)
             converted[name] = column.cast(_RAW_HEADERS if name == "headers" and _has_raw_names(column) else kind)

@@ -90,8 +90,9 @@ def read_raw_message(
     batch: RecordBatch, *, limits: Limits = DEFAULT_LIMITS, execution: Execution = PLAIN
 ) -> RawMessage:
     """Return the stored parts of a v0 or v1 entry: header, key, value and, for a wrapper, its inner messages (otherwise
-    an empty tuple). `execution` is the implementation that decodes messages. Raises `FormatError` if the entry cannot
-    be decoded completely, `UsageError` for a v2 batch.
+    an empty tuple). `execution` is the implementation that decodes messages. An incomplete message at the end of a
+    wrapper is left out, and checksums are not compared. Raises `FormatError` if anything else cannot be decoded,
+    `UsageError` for a v2 batch.
     """
     header = batch.header
     if not isinstance(header, LegacyHeader):

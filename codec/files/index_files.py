@@ -88,7 +88,7 @@ def each_slot(
     """Read a file of slots (entries of fixed size); yield number and fields of each slot in order. Only whole slots
     between bytes `start` and `end` (exclusive; None: the end of the file) are read; the slot at `start` has number 0.
     Reads begin small and grow, because callers often stop at the first slot that does not increase. If `pass_holes` is
-    True, only the first slot in a hole of the file is yielded: all of them are zeros.
+    True, most slots in the holes of the file, which are all zeros, are left out.
     """
     for number, piece in slots_by_piece(source, layout, start=start, end=end, pass_holes=pass_holes):
         yield from enumerate(piece, number)
@@ -109,9 +109,9 @@ def bytes_by_piece(
 ) -> Iterator[tuple[int, Bytes]]:
     """Read a file of slots of `size` bytes piece by piece. For each piece, in order, yield the number of its first slot
     and the bytes of its slots. Only whole slots between bytes `start` and `end` (exclusive; None: the end of the file)
-    are read; the slot at `start` has number 0. Pieces begin small and grow. With `pass_holes`, only the first slot of
-    each hole of the file is yielded, as zeros. Ends early if the source becomes shorter. Raises `StorageError` while
-    iterating if a file cannot be read.
+    are read; the slot at `start` has number 0. Pieces begin small and grow. With `pass_holes`, a piece that would begin
+    in a hole of the file has one slot of zeros, and the next piece begins after the hole. Ends early if the source
+    becomes shorter. Raises `StorageError` while iterating if a file cannot be read.
     """
     last = ((source.size if end is None else min(end, source.size)) - start) // size
     number, at_once = 0, _FIRST_PIECE // size

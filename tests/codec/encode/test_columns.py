@@ -208,3 +208,11 @@ def test_header_names_may_be_any_bytes(kind: pa.DataType) -> None:
     rows = pa.array([[{"key": b"\xff", "value": b"1"}]], headers)
     records = record_columns(pa.RecordBatch.from_pydict({"value": pa.array([b"v"]), "headers": rows}))
     assert records["headers"].to_pylist() == [[{"key": b"\xff", "value": b"1"}]]
+
+
+@pytest.mark.parametrize("view", [pa.list_view, pa.large_list_view])
+def test_headers_in_list_views_are_refused(view: Any) -> None:
+    pair = pa.struct([("key", pa.string()), ("value", pa.binary())])
+    rows = pa.array([[{"key": "k", "value": b"1"}]], view(pair))
+    with pytest.raises(UsageError, match="it is a list view"):
+        record_columns(pa.RecordBatch.from_pydict({"value": pa.array([b"v"]), "headers": rows}))
