@@ -246,10 +246,10 @@ def _is_open(low: int, high: int, possible: _Spans) -> bool:
 
 
 def refuse_newcomers(disks: Disks, located: Located) -> None:
-    """Raise `Unexpected` for an entry in a directory that the execution touches, if the journal does not know it. Raise
-    it also for an entry that should be absent at this point of the journal. Temporary files of this execution are
-    allowed. Only directories that exist at this point are listed. Raises `StorageError` if a directory cannot be
-    listed.
+    """Raise `Unexpected` for an entry in a directory that the execution touches, other than the log directory itself,
+    if the journal does not know it. Raise it also for an entry that should be absent at this point of the journal.
+    Temporary files of this execution are allowed. Only directories that exist at this point are listed. Raises
+    `StorageError` if a directory cannot be listed.
     """
     timeline = located.script.timeline
     for place in timeline.places():
@@ -334,8 +334,9 @@ def _having_done(journal: Journal, script: Script, done: set[int]) -> Located:
 def _together(disks: Disks, script: Script, wave: Sequence[int]) -> Iterator[None]:
     """Context manager that flushes the changes of a wave once, at its end. `wave` has the numbers of operations that
     may be flushed together. Before the context begins, missing parent directories in the quarantine are created and
-    flushed. For a wave of one operation it does nothing, because the operation flushes its changes itself. Raises
-    `StorageError` if a parent directory cannot be created or flushing fails.
+    flushed. For a wave of one operation it does nothing, because the operation flushes its changes itself.
+    `RecoveryRefused` within the context passes through after the flush; after any other exception nothing is flushed.
+    Raises `StorageError` if a parent directory cannot be created or flushing fails.
     """
     if len(wave) == 1:
         yield
@@ -402,9 +403,10 @@ def _marker_begins(script: Script, journal: Journal) -> int | None:
 
 
 def _verify(disks: Disks, script: Script) -> None:
-    """Raise `StorageError` (EIO) if a file of the log directory is missing or does not have the size that the execution
-    gave it. Also raise it if a removed file or directory exists. Only sizes are compared. Other directories, and the
-    quarantine, are not checked.
+    """Raise `StorageError` (EIO) if a file that the execution wrote, truncated or renamed is missing or has another
+    size. Also raise it if something exists that should be absent: what was removed, or a file that a broker reads at
+    its start (`READ_BY_A_BROKER`) and that was not there before. Only sizes are compared; the quarantine is not
+    checked. Raises `StorageError` too if a file cannot be examined.
     """
     timeline = script.timeline
     for place in timeline.places():
@@ -428,8 +430,8 @@ def roll_back(disks: Disks, located: Located, name: str, forget: Callable[[], No
     `name` is the present name of the journal's document. It is renamed to `undoing.json`, and to `closing.json` when
     all files are restored, so that an interrupted undo can continue; `preparing.json` is renamed to `closing.json` at
     once, because nothing was changed yet. `forget` is called when all files are restored, and removes the execution
-    from the pointer file. Raises `RecoveryRefused` if something has the former name of a renamed file, `StorageError`
-    if the disk fails; the undo then stays unfinished.
+    from the pointer file. Raises `RecoveryRefused` if something has the former name of a renamed file or directory,
+    `StorageError` if the disk fails; the undo then stays unfinished.
     """
     if name == PREPARING:  # it changed nothing, and the directory may not name it yet, as it must while it is undone
         finish_document(disks, name, CLOSING)
@@ -474,9 +476,9 @@ def _remove_temporaries(disks: Disks, script: Script) -> None:
 
 
 def _restore_directories(disks: Disks, journal: Journal) -> None:
-    """After an undo created the directories again that the execution removed, set their attributes to the values in its
-    journal. These are owner, mode, extended attributes and modification time. Inner directories are set before outer
-    ones. Raises `StorageError` if one is missing or cannot be set.
+    """Set the attributes of the directories that an undo created again to the values in the journal: owner, mode,
+    extended attributes and modification time. Inner directories are set before outer ones. Raises `StorageError` if one
+    is missing or cannot be set.
     """
     for step in journal.steps:
         if step.kind is not ActionKind.REMOVE_DIRECTORY or step.entries is None or step.before is None:

@@ -98,7 +98,7 @@ def _original(runs: Runs, run: KeptRun) -> _Original:
 
 def refuse_missing(runs: Runs) -> None:
     """Raise `RecoveryRefused` if the pointer file names an execution in progress that has no document in any of the
-    directory's quarantines. Raises `StorageError` if a quarantine cannot be read.
+    directory's quarantines. A quarantine that cannot be read counts as one without the document.
     """
     for run_id in runs.missing():
         raise RecoveryRefused(

@@ -58,8 +58,8 @@ def _ranges_with_data(descriptor: int, start: int, end: int) -> Iterator[tuple[i
     counted from `start`, or at `end`, so it may include zeros. Adjacent ranges are not merged. Yields nothing without
     data, or if `start` >= `end`.
 
-    A range of at most one block is yielded without asking the file system for holes. If asking fails, or the file ends
-    before `end`, the rest is one range, so no `OSError` is raised.
+    If `start` to `end` is at most one block, it is yielded without asking the file system for holes. If asking fails,
+    or the file ends before `end`, the rest is one range, so no `OSError` is raised.
     """
     if end - start <= BLOCK:  # sooner read than asked about
         if start < end:
@@ -82,9 +82,7 @@ def _ranges_with_data(descriptor: int, start: int, end: int) -> Iterator[tuple[i
 
 
 def _read_all(descriptor: int, position: int, length: int) -> bytes:
-    """Return exactly `length` bytes from byte `position` of the file. Raises `OSError` (EIO) if the file ends
-    before.
-    """
+    """Return exactly `length` bytes from byte `position` of the file. Raises `OSError` (EIO) if it is too short."""
     data = os.pread(descriptor, length, position)
     while len(data) < length:
         more = os.pread(descriptor, length - len(data), position + len(data))
@@ -113,7 +111,8 @@ def write_pieces(descriptor: int, start: int, pieces: Iterable[Piece], size: int
 
 def flush_file_system(descriptor: int) -> bool:
     """Flush the whole file system of a descriptor (`syncfs`); return True. Return False without flushing if the result
-    is not guaranteed: Linux before 5.8, or a file system other than ext2 to ext4, XFS, Btrfs, F2FS and tmpfs.
+    is not guaranteed: a system other than Linux 5.8 or later, or a file system other than ext2 to ext4, XFS, Btrfs,
+    F2FS and tmpfs.
 
     Raises `OSError` if `syncfs` fails, or something could not be written since the descriptor was opened.
     """
@@ -170,7 +169,7 @@ def extended_attributes(descriptor: int) -> dict[str, str]:
 
 def set_extended_attributes(descriptor: int, wanted: Mapping[str, str]) -> None:
     """Set each extended attribute in `wanted` (name -> value in base64) that the open file lacks or has with another
-    value. Other attributes stay. Raises `OSError` if a value is not base64 or cannot be set.
+    value. Other attributes stay. Raises `OSError` if attributes cannot be read or set, or a value is not base64.
     """
     present = extended_attributes(descriptor)
     for name, value in wanted.items():
@@ -182,9 +181,9 @@ def set_extended_attributes(descriptor: int, wanted: Mapping[str, str]) -> None:
 
 
 def make_directories(path: str) -> None:
-    """Create the directory `path` (absolute; mode 700) and the missing directories above it. The parent of each new one
-    is flushed, so that the new names survive a power failure. Does nothing if the directory exists. Raises `OSError`,
-    also if a file has the name.
+    """Create the directory `path` (absolute) and the missing directories above it, each with mode 700. The parent of
+    each new one is flushed, so that the new names survive a power failure. Does nothing if the directory exists. Raises
+    `OSError`, also if a file has the name.
     """
     if os.path.isdir(path):
         return
@@ -246,8 +245,8 @@ class OpenFile:
 
     def read(self, start: int = 0, end: int | None = None) -> Iterator[Piece]:
         """Yield the bytes from `start` to `end` (exclusive; None or too high: the end of the file) as pieces (position,
-        bytes) of at most 1 MiB, in ascending order. Positions count from `start`. Holes of a sparse file are left out;
-        bytes between pieces are zeros.
+        bytes) of at most 1 MiB, in ascending order. Positions count from `start`. Holes may be left out
+        (`_ranges_with_data`): bytes between pieces are zeros.
 
         Raises `StorageError` if reading fails or the file became shorter than when it was opened.
         """

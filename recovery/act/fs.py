@@ -564,10 +564,10 @@ class FileSystem(Flushing):
 
     @contextlib.contextmanager
     def locked_directory(self, path: str) -> Iterator[bool]:
-        """Lock a directory within this context (`flock`, exclusive, without waiting). Its value is True if the
-        directory is locked, and also if the file system has no locks; False if it is locked already, by another process
-        or by this one. The lock ends with the context or the process. Raises `StorageError` if the directory cannot be
-        opened or locked.
+        """Lock a directory within this context (`flock`, exclusive, without waiting). Its value is True if this locked
+        the directory, and also if the file system has no locks; False if another process, or this one, had locked it
+        before. The lock ends with the context or the process. Raises `StorageError` if the directory cannot be opened
+        or locked.
         """
         with self._wrapped("lock the directory", path):
             parent, name = self._at(path)

@@ -130,8 +130,8 @@ def root_of_runs(path: PathLike) -> str:
     """Return the real path of the log directory for `path`: `path` itself, or its parent if it is a partition
     directory. Any other directory is returned only if executions are recorded in one of its quarantines.
 
-    Raises `UsageError` if `path` does not exist or is none of these. Raises `RecoveryRefused` if the pointer file is
-    not readable. Raises `StorageError` if a quarantine cannot be listed.
+    Raises `UsageError` if `path` does not exist or is none of these. Raises `StorageError` if it or a quarantine cannot
+    be listed. Raises `RecoveryRefused` if the pointer file, which is read only in the last case, is invalid.
     """
     given = os.fspath(path)
     if not os.path.isdir(given):
@@ -202,8 +202,8 @@ def list_runs(kept: Runs) -> tuple[RunInfo, ...]:
 def _read(kept: Runs, place: str, run_id: str) -> KeptRun | RunInfo:
     """Read one execution from its document. If this fails, return a `RunInfo` instead, with the reason in `why_not`.
     Its state is NOT_BEGUN if the execution's directory has no document and no file in a subdirectory. In every other
-    case it is UNREADABLE: the document is damaged, only kept files are there, or the directory is missing or not a
-    directory. No exception is raised for these cases.
+    case it is UNREADABLE: the document is damaged, only kept files are there, or the directory is missing, cannot be
+    read, or is not a directory. No exception is raised for these cases.
     """
     directory = os.path.join(place, run_id)
     files, allocated = 0, 0
@@ -214,8 +214,8 @@ def _read(kept: Runs, place: str, run_id: str) -> KeptRun | RunInfo:
             name = document_of(place, run_id)
             if name is not None:
                 return read_run(place, run_id, name)
-            files, allocated = _held(place, run_id)
-            if not files:
+            files, allocated, unread = _held(place, run_id)
+            if not files and unread is None:
                 state = RunState.NOT_BEGUN
                 return RunInfo(
                     run_id=run_id,
@@ -225,10 +225,10 @@ def _read(kept: Runs, place: str, run_id: str) -> KeptRun | RunInfo:
                     allocated_bytes=allocated,
                     why_not="nothing of it is left",
                 )
-            why = "it has no journal"
+            why = unread or "it has no journal"
     except (FormatError, LimitExceeded, StorageError, RecoveryRefused, OSError) as error:
         why = str(error)
-        files, allocated = _held(place, run_id)
+        files, allocated, _unread = _held(place, run_id)
     if place != kept.beside:
         why += "; it is unknown which log directory it belongs to"
     return RunInfo(
@@ -245,7 +245,7 @@ def _read(kept: Runs, place: str, run_id: str) -> KeptRun | RunInfo:
 def _info(kept: Runs, run: KeptRun) -> RunInfo:
     journal = run.journal
     state = _STATES[run.name]
-    files, allocated = _held(run.place, run.run_id)
+    files, allocated, _unread = _held(run.place, run.run_id)
     why_not = _why_not(kept, run, state)
     has_none = state in (RunState.UNDONE, RunState.NOT_BEGUN, RunState.HALF_PURGED)
     return RunInfo(
@@ -310,21 +310,22 @@ def _originals(steps: Sequence[Step]) -> tuple[RunOriginal, ...]:
     return tuple(originals)
 
 
-def _held(place: str, run_id: str) -> tuple[int, int]:
-    """Return the number of regular files in the subdirectories of an execution's directory, and the bytes on disk of
-    all regular files in it, documents included. Links are not followed. If something cannot be read, counting stops
-    there and the numbers so far are returned.
+def _held(place: str, run_id: str) -> tuple[int, int, str | None]:
+    """Return the number of regular files in the subdirectories of an execution's directory, the bytes on disk of all
+    regular files in it, documents included, and None. Links are not followed. If something cannot be read, counting
+    stops there: return the numbers so far, and the error as a sentence instead of None.
     """
     files = allocated = 0
+    unread = None
     try:
         with FileSystem(place) as fs:
             for path, status in fs.walk(run_id):
                 if stat.S_ISREG(status.st_mode):
                     allocated += status.st_blocks * 512
                     files += path.count("/") > 1
-    except (StorageError, RecoveryRefused):
-        pass  # what could be counted; why the rest cannot be read is said where it matters
-    return files, allocated
+    except (StorageError, RecoveryRefused) as error:
+        unread = str(error)
+    return files, allocated, unread
 
 
 def _began(run_id: str) -> str:

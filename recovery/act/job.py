@@ -240,9 +240,10 @@ def carry_out(job: Job[Struct, Planned, Result]) -> list[Result]:
     without a plan have none. The locks are held until then.
 
     Raises `RecoveryRefused` with nothing changed if directories are refused while plans are made or checked: the error
-    names all of them, and its `reports` has the reports of the plans. A lock that is held, or an interrupted execution,
-    is reported for the first such directory only. Raises `StorageError` for I/O errors, and any other error of the job.
-    If changing a directory fails or is refused, those before it stay changed, and the error names them.
+    names all of them, and its `reports` has the reports of the plans. A lock that is held, an interrupted execution, or
+    a quarantine that cannot be created is reported for the first such directory only. Raises `StorageError` for I/O
+    errors, and any other error of the job. If changing a directory fails or is refused, those before it stay changed,
+    and the error names them.
     """
     with ExitStack() as stack, job.files:
         job.look()

@@ -155,9 +155,9 @@ class Operation(Struct, frozen=True):
         """Undo the change."""
 
     def places(self) -> tuple[Place, ...]:
-        """Return the places that the operation changes, in the log directory and in the quarantine. These are the
-        values of its fields `source`, `target`, `path`, `saved` and `staged`, in this order. Fields that are missing or
-        hold no place are left out.
+        """Return the places that the operation renames, links, reads or changes, in the log directory and in the
+        quarantine. These are the values of its fields `source`, `target`, `path`, `saved` and `staged`, in this order.
+        Fields that are missing or hold no place are left out.
         """
         return tuple(
             place

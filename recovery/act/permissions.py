@@ -47,8 +47,8 @@ def refuse_without_permission(made: Changes) -> None:
 
 def _refuse_immutable(full: str) -> None:
     """Raise `RecoveryRefused` if this user is root, or owns the file and its mode lets the owner write. Called after
-    write access was denied: then the file is immutable or its file system read-only. Does nothing if the file is
-    missing or the mode explains the denial.
+    write access was denied: then the file is immutable, its file system is read-only, or root is restricted, as in a
+    container. Does nothing if the file is missing or the mode explains the denial.
     """
     if not os.path.lexists(full):
         return  # it is gone since it was seen, which is found out when it is compared

@@ -174,9 +174,9 @@ def _why_not(kept: Runs, run: RunInfo) -> str | None:
 
 def _foreign(fs: FileSystem, run_id: str) -> str | None:
     """Return a sentence about the first foreign entry in an execution's directory; None if there is none. An entry is
-    foreign if kafkalog did not write it there, or if it is on another, mounted file system. In the directories for kept
-    and staged files everything is allowed, also links and special files. Raises `StorageError` if a directory cannot be
-    listed, `RecoveryRefused` if directories are nested more than 100 levels deep.
+    foreign if kafkalog writes nothing of this name and kind there, or if it is on another, mounted file system. In the
+    directories for kept and staged files everything is allowed, also links and special files. Raises `StorageError` if
+    a directory cannot be listed, `RecoveryRefused` if directories are nested more than 100 levels deep.
     """
     documents = {*DOCUMENTS, *(name + _BEING_WRITTEN for name in DOCUMENTS)}
     directory = fs.status(run_id)
@@ -192,10 +192,10 @@ def _foreign(fs: FileSystem, run_id: str) -> str | None:
 
 
 def _remove(run: RunInfo, left: dict[str, str]) -> bool:
-    """Delete an execution: rename its document to `purging.json`, remove the kept files, its other documents,
-    `purging.json` and its directory; then the quarantine if it is empty. Return True. If another process has locked the
-    execution, or has begun it since it was listed, `left` gets the reason under its id; return False with nothing
-    removed. Raises `StorageError` if a file cannot be removed.
+    """Delete an execution: rename its document, if it has one, to `purging.json`, remove the kept files, its other
+    documents, `purging.json` and its directory; then the quarantine if it is empty. Return True. If another process has
+    locked the execution, or has begun it since it was listed, `left` gets the reason under its id; return False with
+    nothing removed. Raises `StorageError` if a file cannot be removed.
     """
     place = os.path.dirname(run.directory)
     with FileSystem(place) as fs, fs.locked_directory(run.run_id) as is_stopped:

@@ -221,8 +221,8 @@ class Runs:
 
     def create(self) -> FileSystem:
         """Open the quarantine of a new execution; it and missing directories above it are created durably. The caller
-        closes the result. Raises `RecoveryRefused` if it cannot be created or opened, or if a document in a quarantine
-        is damaged.
+        closes the result. Raises `RecoveryRefused` if it cannot be created or opened, or, unless the caller named it,
+        if a document in a quarantine is damaged.
         """
         try:
             return FileSystem.create(self.place)
@@ -236,8 +236,9 @@ class Runs:
     def begin(self, root: FileSystem, run_id: str, place: str) -> None:
         """Add an execution, or its undo, to those in progress in the pointer file of the log directory `root`. The file
         then also names its quarantine `place`, unless it is the one beside the directory. Entries of executions that
-        have ended are dropped. Call this before the execution's journal says that it is in progress. Raises
-        `StorageError` if the file cannot be written, `RecoveryRefused` if a journal in the quarantines is damaged.
+        have ended, had changed nothing, or have no document are dropped. Call this before the execution's journal says
+        that it is in progress. Raises `StorageError` if the file cannot be written, `RecoveryRefused` if a journal in
+        the quarantines is damaged.
         """
         known = self._pointer or Pointer(self.owner_of_new)
         places = known.places if place in (self.beside, *known.places) else (*known.places, place)

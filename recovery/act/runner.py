@@ -143,8 +143,9 @@ def _is_nobodys(run: KeptRun) -> bool:
 
 def _as_before(root: FileSystem, run: KeptRun) -> Located | None:
     """Compare the present files with the journal of an execution that was interrupted while it was prepared. Return its
-    state if no operation is done and no file has changed; else None. Raises `RecoveryRefused` if the journal
-    contradicts itself, `StorageError` if a file cannot be read.
+    state if no operation is done and no file has changed; else None. In a journal without steps, any file that a broker
+    reads at its start counts as changed. Raises `RecoveryRefused` if the journal contradicts itself, `StorageError` if
+    a file cannot be read.
     """
     with _quarantine_of(run) as quarantine:
         try:
@@ -156,8 +157,8 @@ def _as_before(root: FileSystem, run: KeptRun) -> Located | None:
 
 def settle(root: FileSystem, runs: Runs, earlier: Earlier) -> CompletedRuns:
     """Mark interrupted executions that no longer fit the files as superseded. Remove the copies of executions that had
-    changed nothing, unless another process holds their lock. These and ended executions are also removed from the
-    pointer file (`Runs.tidy`). Executions that can be completed are left unchanged. Return a `CompletedRuns` whose
+    changed nothing, unless another process holds their lock. Superseded, removed and ended executions are also removed
+    from the pointer file. Executions that can be completed are left unchanged. Return a `CompletedRuns` whose
     `superseded` has the ids of the superseded ones with the reasons. Raises `StorageError` if a file cannot be read or
     written, `RecoveryRefused` if a document is damaged.
     """
@@ -422,8 +423,8 @@ def _compared(
     If `run_id` is None, it is the latest, or with `partition` the latest that changed this partition. Only reads.
 
     Raises `RecoveryRefused` if there is no such execution. Raises it too if the execution cannot be undone: a file has
-    changed, a later execution relies on it, or files would need another owner. If `run_id` is None, an unfinished
-    execution of another machine is also refused. Raises `StorageError` if a file cannot be read.
+    changed, a later execution relies on it, or files would need another owner. If `run_id` is None and the latest is an
+    unfinished execution of another machine, that is refused too. Raises `StorageError` if a file cannot be read.
     """
     run = runs.undoable(run_id, None if partition is None else lambda kept_run: _concerns(kept_run, partition))
     refuse_others_files(run)
@@ -467,8 +468,8 @@ def refuse_out_of_order(runs: Runs, run: KeptRun) -> None:
 
 def _found_otherwise(run: KeptRun, later: KeptRun) -> str | None:
     """Return the first file, in the order of the steps of `later`, that `later` found otherwise than `run` had left it:
-    with another size or content, or there although `run` had removed it. Return None if there is none. Files that
-    `later` did not find or that `run` only renamed to their place are not compared, nor are directories that `run`
+    with another size or content, or there although `run` had removed or renamed it. Return None if there is none. Files
+    that `later` did not find or that `run` only renamed to their place are not compared, nor are directories that `run`
     created. If either step is a truncation, only sizes are compared.
     """
     left: dict[str, FileState | int | None] = {}
@@ -489,9 +490,9 @@ def _found_otherwise(run: KeptRun, later: KeptRun) -> str | None:
 
 
 def refuse_others_files(run: KeptRun) -> None:
-    """Raise `RecoveryRefused` if the quarantine is on another file system, this process is not root, and a file that
-    the execution removed, replaced or truncated belonged to another user. From there, only root can give files back to
-    another user. Renamed files stay where they are and are only renamed back.
+    """Raise `RecoveryRefused` if the quarantine is on another file system, this process is not root, and a file or
+    directory that the execution removed, replaced or truncated belonged to another user. From there, only root can give
+    files back to another user. Renamed files stay where they are and are only renamed back.
     """
     user = os.geteuid()
     for step in run.journal.steps if user and not run.journal.same_mount else ():

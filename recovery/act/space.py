@@ -66,7 +66,8 @@ def _saved(changes: Changes, action: RecoveryAction, *, same_mount: bool) -> lis
 def refuse_if_full(path: str, sizes: Iterable[int], what: str) -> None:
     """Raise `RecoveryRefused` if the file system of `path`, which need not exist, has no space for files of these
     `sizes` in bytes. Sizes are rounded up to whole blocks. Only the space that this user may take counts. `what` says
-    in the message what the space is for. Raises `StorageError` if the file system cannot be examined.
+    in the message what the space is for; only with `_NEW` another place for the quarantine is not advised. Raises
+    `StorageError` if the file system cannot be examined.
     """
     existing = os.path.abspath(path)
     while not os.path.isdir(existing):

@@ -104,7 +104,7 @@ class Transaction:
 
     def refuse_changed(self, expected: Survey, found: Survey) -> None:
         """Raise `RecoveryRefused` if `found`, a new survey, differs from the agreed one, `expected`: a file was
-        changed, or the two surveys are of different partitions.
+        changed, or the two surveys are of different partitions, as if only one is of the whole directory.
         """
         differing = sorted(expected.partition_directories ^ found.partition_directories)
         if expected.is_partial is not found.is_partial or (found.is_partial and differing):
@@ -218,10 +218,10 @@ def transaction(root: str, keeping: Keeping = _BESIDE) -> Iterator[Transaction]:
     `keeping` names the quarantine for removed bytes; by default it is the one of earlier executions, or beside the
     directory. It also says whether earlier executions count as this directory's although it was moved.
 
-    Raises `RecoveryRefused` if a broker or another process holds the lock, or if the directory belongs to another user.
-    Raises it too if the directory is a copy of the one that its executions were on. The same holds if the files of an
-    unfinished execution are missing or the pointer file is unusable. Raises `StorageError` if the directory cannot be
-    opened or locked, or a quarantine cannot be read.
+    Raises `RecoveryRefused` if a broker or another process holds the lock, or if the directory belongs to another user
+    and this process is not root. Raises it too if the directory is, or may be, a copy of the one that its executions
+    were on, if an unfinished execution has no document in any quarantine, or if the pointer file is unusable. Raises
+    `StorageError` if the directory cannot be opened or locked, or a quarantine cannot be read.
     """
     fs = FileSystem(root)
     try:

@@ -75,8 +75,8 @@ class Forecast:
 
     def whole(self, parts: Sequence[Started | None]) -> BrokerResult:
         """Combine the results of starting every topic-partition separately into the result of one start on the whole
-        tree. Change the tree to the state after this start. Partitions in the result are in the order of the
-        directories.
+        tree. Change the tree to the state after this start, but not in partition directories if `parts` were made
+        without `keeps_files`. Partitions in the result are in the order of the directories.
 
         If a separate start failed (None in `parts`), the whole start is simulated in the broker's order instead. It is
         too if files of the log directory itself make the start fail. Raises `StorageError` if a file cannot be read.

@@ -106,12 +106,13 @@ def meta_properties_finding(tree: Tree, root: str, facts: TopicFacts) -> Finding
 
 
 def _read(tree: Tree, root: str) -> MetaProperties | str | None:
-    """Return the parsed `meta.properties`; a text with the reason if it cannot be parsed or is too large; None if it is
-    missing or a directory. A symbolic link is followed, as by a broker; if its target cannot be read, the reason is
-    returned too. Raises `StorageError` if a regular file cannot be read.
+    """Return the parsed `meta.properties`; a text with the reason if it is a directory, too large or malformed; None if
+    it is missing. A symbolic link is followed, as by a broker: the result is None if its target is missing, and the
+    reason if the target cannot be read. Raises `StorageError` if a regular file cannot be read.
     """
     if META_PROPERTIES not in tree.files:
-        return read_identity(root) if os.path.islink(os.path.join(root, META_PROPERTIES)) else None
+        is_other = META_PROPERTIES in tree.directories or os.path.islink(os.path.join(root, META_PROPERTIES))
+        return read_identity(root) if is_other else None
     try:
         return decode_meta_properties(tree.read(META_PROPERTIES))
     except FormatError as error:

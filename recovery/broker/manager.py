@@ -120,8 +120,8 @@ class BrokerResult(Struct, kw_only=True):
 def read_topic_id(tree: Tree, directory: str) -> str | None:
     """Return the topic id in the `partition.metadata` of a partition directory, as `PartitionMetadataFile.read` does;
     None if the file is missing. Raises the same `JavaError` as the broker. It is `KafkaStorageError` if the file is a
-    directory, malformed or has an invalid version, and `NullPointerError` if a line is missing. It is
-    `IllegalArgumentError` if the id is not a UUID, and `TooLargeError` if the file exceeds a broker's memory. Raises
+    directory, malformed, or has an invalid version or the id of zeros, and `NullPointerError` if a line is missing. It
+    is `IllegalArgumentError` if the id is not a UUID, and `TooLargeError` if the file exceeds a broker's memory. Raises
     `StorageError` if a file cannot be read.
     """
     path = f"{directory}/{PARTITION_METADATA}"
@@ -272,8 +272,8 @@ class _Directory:
         """Load one partition directory as `LogManager.loadLog` does: change the tree as recovery does, and append to
         `loaded` and `results`. A current log or future copy is also registered in `live`. `points` and `starts` are
         recovery points and log start offsets by (topic, partition); missing ones are 0, and so are those of the
-        metadata log. In a KRaft directory, a partition without a topic id is not registered but gets a stray name;
-        `close` renames the directory.
+        metadata log. In a KRaft directory, a current log or future copy without a topic id, except the metadata log, is
+        not registered but gets a stray name; `close` renames the directory.
 
         Raises a `JavaError` if the broker would throw an exception, for example for two directories of one partition.
         Raises `StorageError` if a file cannot be read.

@@ -42,7 +42,8 @@ class Bootstrap(Struct, frozen=True):
 
 def bootstrap_of_start(files: NodeFiles, release: Release) -> Bootstrap:
     """Read `bootstrap.checkpoint` in the metadata log directory as a start does, and return its records and path. If
-    the file or the directory is missing, there are no records and the path is None.
+    the file or the directory is missing, or the plan in `files` removes the file, there are no records and the path is
+    None.
 
     Raises `StartEndsError` if the file is corrupt, or has no FeatureLevelRecord for `metadata.version`, as an empty
     file. Before 4.1 it is raised too if the file sets a `metadata.version` that the release does not know

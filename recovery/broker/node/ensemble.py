@@ -60,9 +60,9 @@ def identity_with_zookeeper(files: NodeFiles, release: Release, cluster: str | N
     writes missing files again. Directories with an unreadable file go offline. Return the directories that stay online,
     their directory ids, and consequences for the others. `cluster` is the cluster id in ZooKeeper; None if unknown.
 
-    Raises `StartEndsError` if all files are unreadable, if a directory id is reserved, or if ids contradict each other,
-    `cluster` or the properties. Before 3.7 it is also raised if the files differ in a property; from 3.7 on, if a file
-    has KRaft's version.
+    Raises `StartEndsError` if all files are unreadable, if a directory id is reserved or used twice, or if ids
+    contradict each other, `cluster` or the properties. Before 3.7 it is also raised if the files differ in a property;
+    from 3.7 on, if a file has KRaft's version.
     """
     if not release.at_least("3.7.0"):
         _refuse_different_properties(files)
@@ -148,8 +148,8 @@ def _identity(online: list[str], known: dict[str, MetaProperties], errors: dict[
 
 def _verify(files: NodeFiles, release: Release, known: dict[str, MetaProperties], cluster: str | None = None) -> None:
     """Raise `StartEndsError` if cluster ids or node ids differ between log directories, or from `cluster` and the node
-    id in the properties. Also raise it if a directory id is reserved or used twice (`MetaPropertiesEnsemble.verify`).
-    Missing ids are accepted. `known` has the files by log directory.
+    id in the properties. Also raise it if a directory id is reserved or used twice, as if `log.dirs` names a directory
+    twice (`MetaPropertiesEnsemble.verify`). Missing ids are accepted. `known` has the files by log directory.
     """
     node = files.stated_node_id
     seen: dict[str, str] = {}
@@ -184,7 +184,8 @@ def _verify(files: NodeFiles, release: Release, known: dict[str, MetaProperties]
 
 def refuse_directory_twice(files: NodeFiles, online: Collection[str], release: Release) -> None:
     """Raise `StartEndsError` if `log.dirs` names one of the directories `online` twice, under the same name or another
-    one (`LogManager.createAndValidateLogDirs`). From 4.2 on, the same name counts once (KIP-1161; 4.3.0 started).
+    one (`LogManager.createAndValidateLogDirs`). From 4.2 on, the same name counts once (KIP-1161; 4.3.0 started). Does
+    nothing unless the properties name the node's directories (`NodeFiles.are_all`).
     """
     named = log_dirs_of(files.properties) if files.are_all else ()
     if release.at_least("4.2"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -11,11 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from kafkalog import RecoveryRefused, UsageError, runs
+from kafkalog import RecoveryRefused, StorageError, UsageError, runs
 from kafkalog.cli.shapes.runs_lines import run_line
 from kafkalog.recovery import Recovery, recover, undo
 from kafkalog.recovery.act import machine_id as machine
 from kafkalog.recovery.act import quarantine
+from kafkalog.recovery.act.fs import FileSystem
 from kafkalog.recovery.act.journal import JOURNAL, MANIFEST, PREPARING, PURGING, SUPERSEDED, UNDOING, UNDONE
 from kafkalog.types import RunInfo, RunState
 from testkit.judging.trees import copy_tree, first_difference, stamps
@@ -203,6 +205,24 @@ def test_what_cannot_be_read_is_listed_and_said(what: str, torn: Path) -> None:
     assert found.run_id in finished.out
     assert json.loads(kafkalog("runs", "--json", torn).out)["runs"][0]["state"] == "unreadable"
     assert first_difference(dict(stamps(torn.parent)), dict(before)) == ""
+
+
+def test_a_run_whose_directory_may_not_be_entered_is_not_said_to_be_empty(
+    torn: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recover(Recovery(**given(CASE)), torn)
+    directory = Path(only(torn).directory)
+    names, lexists = FileSystem.names, os.path.lexists
+
+    def listed(fs: FileSystem, path: str) -> list[str]:
+        if path == directory.name:
+            raise StorageError(errno.EACCES, "cannot list the directory", str(directory))
+        return names(fs, path)
+
+    monkeypatch.setattr(FileSystem, "names", listed)
+    monkeypatch.setattr(os.path, "lexists", lambda path: Path(path).parent != directory and lexists(path))
+    found = only(torn)
+    assert (found.state, found.why_not) == (RunState.UNREADABLE, f"{directory}: cannot list the directory")
 
 
 def test_a_name_that_is_no_runs_is_not_looked_at(torn: Path) -> None:

@@ -95,6 +95,15 @@ def test_what_ends_the_start_is_said_wherever_it_is_asked(damage: str, disks: li
     assert all(kafkalog("verify", each, *disks).code == 1 for each in disks)
 
 
+def test_a_directory_in_place_of_meta_properties_is_unreadable_not_missing(disks: list[Path]) -> None:
+    """4.1.1 said "Error while reading meta.properties file", and left out the log directory."""
+    (disks[0] / "meta.properties").unlink()
+    (disks[0] / "meta.properties").mkdir()
+    printed = " ".join(kafkalog("plan", *disks).out.split())
+    found = f"meta_properties_invalid (meta.properties): {disks[0]}/meta.properties: a directory, not a file"
+    assert (found in printed, "it is missing" in printed) == (True, False)
+
+
 @pytest.mark.parametrize("name", ["partition", METADATA, "meta.properties"])
 def test_a_link_is_followed_as_a_broker_follows_it(name: str, tmp_path: Path) -> None:
     """4.3.0 served every partition through each of these links."""
