@@ -840,8 +840,8 @@ def write_lines(
     header is not UTF-8.
 
     `appended` (1 for LogAppendTime) and `epochs` (leader epochs) have an element for each row; `prefix` is the text
-    before the offset. With `encoded`, keys, values and the values of headers are written as base64; otherwise they are
-    if they are not UTF-8. The target must have room for six times the data and for the text around it. Raises
+    before the offset. Keys, values and header values are written as text, or as base64 if they are not UTF-8; with
+    `encoded` always as base64. The target must have room for six times the data and for the text around it. Raises
     `TypeError` if an array is too short or has gaps.
     """
     if len(appended) < rows or not appended.flags.c_contiguous or not prefix.flags.c_contiguous:
