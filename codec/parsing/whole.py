@@ -295,8 +295,8 @@ class BatchBody:
         """Read the records; return a dict of `compressed` (bytes; None if not compressed, or for no records and no
         bytes) and `records` (a list). `place` returns the position of a header field, for errors. Raises `LayoutError`
         for an invalid count, a record that cannot be read, bytes after the last record, or bytes that cannot be
-        decompressed. A tolerant reader records a fault inside decompressed bytes, and returns the records before it;
-        bytes after the last record it records as a fault of `records_count`.
+        decompressed. A tolerant reader records a fault inside decompressed bytes and returns the records before it. It
+        also records bytes after the last record, as a fault of `records_count`.
         """
         count, codec = checked_count(reader, header, "records_count", place), header.attributes.codec
         records = ListContainer()
