@@ -312,9 +312,9 @@ class BatchBody:
 
     def write(self, values: Values) -> tuple[bytes, Values]:
         """Return the bytes of the records, and a dict with their number as `records_count`. Without records the bytes
-        are empty. Otherwise `attributes` says how they are compressed: the bytes in `compressed` are reused if they
-        hold exactly these records, else the records are compressed again. Raises `FormatError` for an unknown
-        compression, `ConstructError` if a value does not fit its field.
+        are empty. Otherwise `attributes` names the compression: the bytes in `compressed` are reused if they hold
+        exactly these records, else the records are compressed again. Raises `FormatError` for an unknown compression,
+        `ConstructError` if a value does not fit its field.
         """
         records = values["records"]
         plain = b"".join(RECORD.build(record) for record in records)
