@@ -311,17 +311,18 @@ class BatchBody:
         return {"compressed": compressed, "records": records}
 
     def write(self, values: Values) -> tuple[bytes, Values]:
-        """Return the bytes of the records, and a dict with their number as `records_count`. Without records the bytes
-        are empty. Otherwise `attributes` names the compression: the bytes in `compressed` are reused if they hold
-        exactly these records, else the records are compressed again. Raises `FormatError` for an unknown compression,
-        `ConstructError` if a value does not fit its field.
+        """Return the bytes of the records, and a dict with their number as `records_count`. `attributes` names the
+        compression. The bytes in `compressed` are reused if they hold exactly these records. Otherwise the records are
+        compressed again; no records give empty bytes. Raises `FormatError` for an unknown compression, `ConstructError`
+        if a value does not fit its field.
         """
         records = values["records"]
         plain = b"".join(RECORD.build(record) for record in records)
-        codec = codec_of(values["attributes"], ATTRIBUTES_V2)
-        if codec != Codec.NONE and records:
-            plain = compressed_again(codec, 2, plain, values.get("compressed"))
-        return plain, {"records_count": len(records)}
+        codec, kept = codec_of(values["attributes"], ATTRIBUTES_V2), values.get("compressed")
+        if codec == Codec.NONE or not (records or kept):
+            return plain, {"records_count": len(records)}
+        stream = compressed_again(codec, 2, plain, kept)
+        return stream if records or stream == kept else b"", {"records_count": len(records)}
 
 
 class MessageBody:
