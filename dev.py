@@ -805,9 +805,9 @@ def venv_sentence() -> str | None:
 
 def environment() -> dict[str, str]:
     """Return the environment for every program started here, as a copy. `.venv` is first on PATH, and its Python is set
-    for PySpark. JAVA_HOME is set if a suitable Java with a file `release` is found, and KAFKALOG_PROGRESS is 1.
-    Variables that lead Python or pip elsewhere, or keep Python from storing bytecode, are removed. Starts the Java
-    programs found to learn their versions.
+    for PySpark. JAVA_HOME is set if a suitable Java with a file `release` is found, otherwise left as it is;
+    KAFKALOG_PROGRESS is 1. Variables that lead Python or pip elsewhere, or keep Python from storing bytecode, are
+    removed. Starts the Java programs found to learn their versions.
     """
     values = dict(os.environ)
     for name in ("PYTHONPATH", "PYTHONHOME", "PIP_USER", "PIP_TARGET", "PIP_PREFIX"):
@@ -841,8 +841,8 @@ def parse_java_version(text: str) -> int | None:
 
 
 def find_java(variables: Mapping[str, str]) -> Path | None:
-    """Return the first java of JAVA_HOME and PATH, links resolved, whose version is at least `OLDEST_JAVA`; None if
-    there is none. Each candidate is started to learn its version.
+    """Return the java of JAVA_HOME, or the first one on PATH if that is missing or older than `OLDEST_JAVA`, with links
+    resolved; None if this one is missing or older too. They are started to learn their versions, which are cached.
     """
     for candidate in _java_candidates(variables):
         version = _java_version(candidate)

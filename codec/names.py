@@ -238,9 +238,10 @@ def is_seen_by_java(name: str) -> bool:
 
 @lru_cache(maxsize=_DIRECTORIES_KEPT)
 def parse_partition_directory(name: str) -> PartitionName | None:
-    """Parse the name of a partition directory; return topic, partition and state. The state of `topic-N` is LIVE. In
-    `topic-N.<id>-delete`, `-future` and `-stray` the suffix gives the state, and the id is dropped. Return None for any
-    other name; a broker does not start with most of them. Results are cached.
+    """Parse the name of a partition directory; return topic, partition and state. The state of `topic-N` is LIVE; N is
+    what `parse_java_long` reads as 32 bits, so it may have leading zeros or a plus. In `topic-N.<id>-delete`, `-future`
+    and `-stray` the suffix gives the state, and the id is dropped. Return None for any other name; a broker does not
+    start with most of them. Results are cached.
     """
     state = DirectoryState.LIVE
     for suffix in (DirectoryState.DELETE, DirectoryState.FUTURE, DirectoryState.STRAY):

@@ -51,8 +51,8 @@ class RecordsOfRuns:
         """Yield, in order, the numbers of the batches of a run that must be examined in Python. These are batches with
         records that compiled code cannot read, a negative record count, an unknown compression, or more than a limit
         allows; also batches with CreateTime whose header has another largest timestamp than their records. The records
-        of all other batches are sound, and so is a batch without records. Raises `StorageError` if compiled code cannot
-        be loaded.
+        of all other batches are sound, and so is a batch without records. Raises `StorageError` while iterating if
+        compiled code cannot be loaded.
         """
         start, limits = 0, self._limits
         while start < len(run):

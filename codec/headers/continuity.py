@@ -27,8 +27,8 @@ def sound_prefix(continuity: Continuity, run: BatchRun, *, gaps: bool) -> int:
     """Return the number of batches at the start of a run for which `continuity` certainly has no finding; the next one
     must be examined in Python. Also advance `continuity` past them; it is unchanged if the number is 0.
 
-    Missing offsets before a batch are a finding of severity INFO, and end the count. With `gaps` such a batch is
-    counted if the run has a next batch, which begins above the last offset of this one.
+    Missing offsets before a batch are a finding of severity INFO, which ends the count. With `gaps` the batch after the
+    gap is counted nevertheless if the run has another batch after it, which begins above its last offset.
     """
     if continuity.expected is not None and continuity.expected > NO_OFFSET_LIMIT:
         return 0  # no batch can come next, and compiled code has no number for that offset

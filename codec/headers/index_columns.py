@@ -54,11 +54,11 @@ def increasing(
     may_repeat: bool,
     never: tuple[int, int] | None,
 ) -> int:
-    """Return the number of entries at the start that increase without interruption, beginning after the entry `before`
-    (both fields).
+    """Return the number of entries at the start that increase without interruption, beginning after the entry `before`,
+    a pair of both fields.
 
     The first field must increase; the second must increase too, or with `may_repeat` must not decrease. An entry equal
-    to `never`, such as an empty slot, ends the count.
+    to `never`, such as an empty slot, ends the count; None means that there is no such entry.
     """
     if isinstance(firsts, memoryview) and isinstance(seconds, memoryview):
         from kafkalog.codec.native.functions import increasing_entries

@@ -141,10 +141,11 @@ class RunScanner:
         return left >= LOG_OVERHEAD.size and entry_size(window, at) > max(self._window_bytes, left)
 
     def _one_by_one(self, position: int) -> Iterator[RecordBatch]:
-        """Yield the batches that the plain scanner finds from `position` until compiled code can continue: one batch,
-        or several that cannot be in a run.
+        """Yield the batches that the plain scanner finds from `position`, up to and including the first one whose magic
+        allows it in a run. Compiled code can continue after that one.
 
-        Updates `valid_bytes`, and at the end `stop` and `findings`. No batch is kept.
+        Updates `valid_bytes`, and at the end `stop` and `findings`; the size of later windows grows with a large batch.
+        No batch is kept. Raises `StorageError` if a file cannot be read.
         """
         scanner = Scanner(
             self._source, position=position, end=self._end, check_crc=self._check_crc, limits=self._limits

@@ -160,9 +160,9 @@ class HeaderTable:
         self._is_complete = self._cached_end == position
 
     def runs_or_batches(self, source: Source, end: int) -> Iterator[HeaderRun | RecordBatch]:
-        """Yield the same runs as the method `runs`. If a run has entries of magic 0 or 1, its batches are yielded one
-        by one with their bytes instead. A compressed entry has its first offset only in its content. Raises
-        `StorageError` while iterating if `source` cannot be read.
+        """Yield the same runs as the method `runs`. If a run has entries of magic 0 or 1, all its batches are yielded
+        one by one with their bytes instead, because the first offset of a compressed entry is only in its content.
+        Raises `StorageError` while iterating if `source` cannot be read.
         """
         for run in self.runs(source, end):
             if run.fact(RunFacts.OLDER):
@@ -241,9 +241,9 @@ def _batches(window: memoryview, position: int, table: Cells) -> int:
 
 
 def _window(source: Source, position: int, end: int) -> memoryview:
-    """Read and return `_WINDOW` bytes from `position`, or the whole batch at `position` if that is larger and ends at
-    or before `end`. Return fewer bytes at `end` and at the end of the source. Raises `StorageError` if a file cannot be
-    read.
+    """Read and return `_WINDOW` bytes from `position`, or the whole batch at `position` if that is larger, ends at or
+    before `end` and has a known magic. Return fewer bytes at `end` and at the end of the source. Raises `StorageError`
+    if a file cannot be read.
     """
     left = end - position
     window = memoryview(source.read(position, min(_WINDOW, left)))
@@ -256,8 +256,8 @@ def _window(source: Source, position: int, end: int) -> memoryview:
 
 def _alike(window: memoryview, start: int, table: Cells) -> int:
     """Write the headers of the sound batches from byte `start` of the window to `table`, with positions relative to
-    `start`. The batches are either all of magic 2 or all older; a batch of the other kind ends them. Return their
-    number; 0 if the first batch is not sound.
+    `start`. The batches are either all of magic 2 or all older; they end before a batch of the other kind, before one
+    that is not sound, and if the table is full. Return their number; 0 if the first batch is not sound.
     """
     left = len(window) - start
     if left <= MAGIC_POSITION or entry_size(window, start) > left:

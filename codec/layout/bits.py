@@ -66,8 +66,9 @@ class Bits(Adapter):  # type: ignore[misc]
 
     def number(self, values: Mapping[str, Any] | int) -> int:
         """Return the number for named bits. Omitted names are zero, and `UNNAMED` has the value of the bits without a
-        name. If `values` is a number, it is returned unchanged. The result is negative if the field is signed and its
-        highest bit is set. Raises `ValueError` for a number that does not fit or an unknown name.
+        name. The result is negative if the field is signed and its highest bit is set. Raises `ValueError` for an
+        unknown name, and for a value that does not fit into the bits of its name. If `values` is a number, it is
+        returned unchecked.
         """
         if isinstance(values, int):
             return values

@@ -185,8 +185,8 @@ Fields = list[tuple[Field, Construct]]
 
 def _steps(fields: Fields) -> Iterator[tuple[Struct | None, tuple[str, ...], Fields]]:
     """Yield groups of fields in order, as (struct, field names, fields with their types). Two or more consecutive
-    numbers form one group, with a `struct.Struct` that reads all of them at once; every other field is a group of its
-    own, with None in place of the struct.
+    numbers or bools form one group, with a `struct.Struct` that reads all of them at once; every other field is a group
+    of its own, with None in place of the struct.
     """
     for plain, group in groupby(fields, key=lambda pair: type(pair[1]) is Scalar):
         members = list(group)

@@ -34,7 +34,7 @@ def parse_schema(text: str) -> dict[str, Any]:
 
 def versions_of(text: str | None, otherwise: range = NO_VERSION) -> range:
     """Convert a schema's text to a range of versions: `3`, `1-3`, `2+` (to the last possible version) or `none`
-    (empty); `otherwise` for None. Raises `ValueError` for other text.
+    (empty). Return `otherwise` for None. Raises `ValueError` if a version is not a number.
     """
     if text is None:
         return otherwise
@@ -104,7 +104,7 @@ def _field(field: Json, common: Mapping[str, Any]) -> Field:
 def _default(kind: str, array: bool, default: Any) -> object:
     """Convert a schema's default, which is text or a JSON value, to a Python value of the type `kind`. The text "null"
     gives None; a missing default (JSON null) gives `NO_DEFAULT`; a bool is True for "true" in any case, otherwise
-    False. Raises `ValueError` for a default of an array or a struct, or a number that cannot be parsed.
+    False. Raises `ValueError` for another default of an array or a struct, or a number that cannot be parsed.
     """
     if default is None:
         return NO_DEFAULT

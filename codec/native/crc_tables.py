@@ -17,7 +17,7 @@ _NUMBERS_IN_A_LINE = 9
 
 def _byte_tables(polynomial: int, count: int) -> list[list[int]]:
     """Return `count` tables of 256 entries for a checksum with the bit-reversed `polynomial`. Entry b of table n is the
-    checksum of byte b followed by n zero bytes.
+    checksum of byte b followed by n zero bytes, with start value 0 and without the final inversion.
     """
     first = []
     for byte in range(256):

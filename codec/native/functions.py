@@ -410,7 +410,8 @@ def locate_values(address: int, headers: Table, starts: Int64s, sizes: Int64s) -
 
 def measure_sets(addresses: Int64s, sizes: Int64s, headers: Table, most: int, sets: Table) -> None:
     """Write two numbers for each entry of magic 0 or 1 to the table `sets` (rows `MessageSet`). They are its number of
-    messages, and the number to add to their offsets. The latter is 0 except for a wrapper of magic 1 with an offset.
+    messages, and the number to add to their offsets. The latter is 0 except for a wrapper of magic 1 whose offset is
+    not 0.
 
     `addresses` and `sizes` are the address and size of a wrapper's decompressed set, or of the whole entry if it is not
     a wrapper. The number of messages is -1 if the size is -1. It is -1 for a wrapper's set that has no message, more
@@ -428,7 +429,8 @@ def decode_sets(
     addresses: Int64s, headers: Table, sets: Table, lows: Int64s, high: int, buffers: Int64s, filled: Int64s,
     rows: Int64s,
 ) -> int:  # fmt: skip
-    """Append the messages of entries to the buffers; return the number of entries before the first damaged one.
+    """Append the messages of entries to the buffers; return the number of entries before the first damaged one, of
+    which no message remains in the buffers.
 
     `addresses` are the addresses of the entries' message sets, and `sets` is the table that `measure_sets` has filled
     for them; no count in it may be -1. Only offsets from `lows` (one for each entry) to `high` (exclusive) are
@@ -496,8 +498,9 @@ def batches_by_producer(
     headers: AnyTable, first: int, end: int, slots: Numbers, producers: AnyTable
 ) -> tuple[int, int]:
     """Group by producer the batches from number `first` to `end` (exclusive), or to the first control batch that has a
-    producer. Return the number of that control batch, or `end` if there is none, and the number of producers. A column
-    of `Appended` for each producer, in the order of their first batches, is written to `producers`.
+    producer. Batches without a producer are left out. Return the number of that control batch, or `end` if there is
+    none, and the number of producers. Write a column of `Appended` for each producer to `producers`, in the order of
+    their first batches.
 
     `slots` is working memory, with all elements -1 before and after the call. Raises `TypeError` if its length is not a
     power of two, or is less than twice the number of batches. Raises it also if there are fewer than `end` batches.
@@ -534,9 +537,9 @@ def gaps_of_run(headers: AnyTable) -> list[int]:
 
 
 def summarize_run(headers: AnyTable) -> tuple[list[int], tuple[int, int] | None]:
-    """Return the number of batches by codec (index: the codec's number), and the smallest first timestamp
-    (`BatchHeader.first_timestamp`) and the largest timestamp of the batches, in ms since 1970. Batches without a
-    timestamp are ignored; None instead of the timestamps if no batch has one.
+    """Return the number of batches by codec (index: the codec's number), and a pair of timestamps in ms since 1970. The
+    pair is the smallest first timestamp (`BatchHeader.first_timestamp`) and the largest timestamp of the batches that
+    have one. It is None if no batch has one.
     """
     codecs, times = (ctypes.c_int64 * (CODEC_MASK + 1))(), _Numbers()
     known = _call(
@@ -805,9 +808,10 @@ def kept_records(
     addresses: Int64s, sizes: Int64s, headers: Table, start: int, numbers: Int64s, horizons: Int64s, chosen: Table,
     target: int, written: Table,
 ) -> int:  # fmt: skip
-    """Write the chosen records of some batches to the address `target`, each batch after free space for its header.
-    Return the number of batches processed. Stops before a batch with a damaged record, or with chosen records whose
-    offsets do not increase or that have a timestamp below -1. At least one record of each batch must be chosen.
+    """Write the chosen records of some batches to the address `target`, each batch after free space for its header. The
+    target must have room for all this; another base timestamp can make records larger. Return the number of batches
+    processed. Stops before a batch with a damaged record, or with chosen records whose offsets do not increase or that
+    have a timestamp below -1. At least one record of each batch must be chosen.
 
     `addresses` and `sizes` locate the record bytes of the batches from number `start` on. `numbers` selects batches by
     their index in these two. `horizons` has the delete horizon of each selected batch, in ms since 1970 (negative for
@@ -836,8 +840,9 @@ def write_lines(
     header is not UTF-8.
 
     `appended` (1 for LogAppendTime) and `epochs` (leader epochs) have an element for each row; `prefix` is the text
-    before the offset. With `encoded`, keys and values are written as base64. The target must have room for six times
-    the data and for the text around it. Raises `TypeError` if an array is too short or has gaps.
+    before the offset. Keys, values and header values are written as text, or as base64 if they are not UTF-8; with
+    `encoded` always as base64. The target must have room for six times the data and for the text around it. Raises
+    `TypeError` if an array is too short or has gaps.
     """
     if len(appended) < rows or not appended.flags.c_contiguous or not prefix.flags.c_contiguous:
         raise TypeError("not an array of bytes without gaps for each row")

@@ -42,9 +42,9 @@ def kernel_is_worth_it(work_bytes: int) -> bool:
 @contextmanager
 def together(work_bytes: int) -> Iterator[None]:
     """Context manager for a job that reads many small partitions; `work_bytes` is the size of the whole job. Inside it,
-    each partition counts as if its log had at least `work_bytes` bytes. So compiled code is loaded even for small
-    partitions if the whole job is large enough. This holds for the current thread (context) only. The earlier value is
-    restored at the end.
+    each partition counts as if its log had at least `work_bytes` bytes. So the records even of small partitions are
+    decoded into columns if the whole job is large enough. This holds for the current thread (context) only. The earlier
+    value is restored at the end.
     """
     token = _together.set(work_bytes)
     try:

@@ -62,9 +62,9 @@ def parse(
 ) -> Any:
     """Parse one structure that fills all of `data`; return a container of fields, or a list of such containers. `what`
     is a name in `LAYOUTS`: an `entry` is one batch or message of any magic, a `log` is a list of entries. Raises
-    `FormatError` if the bytes are anything else or exceed `limits`. It has the position (from the start of `data`) and
-    the path of the field. It has `source` too, a file name for the message only. Raises `UsageError` for an unknown
-    `what`.
+    `FormatError` if the bytes are anything else or exceed `limits`. It has the position from the start of `data` (0 if
+    that is unknown), the path of the field if one is at fault, and `source`, a file name for the message only. Raises
+    `UsageError` for an unknown `what`.
     """
     tree = layout_of(what)
     view = bytes(data)
@@ -89,7 +89,8 @@ def build(value: Any, what: str = "entry") -> bytes:
     `LAYOUTS`. Lengths, counts and checksums are computed. Contents are compressed again only if the stored `compressed`
     bytes (for a wrapper message, its `value`) do not decompress to exactly these contents. Raises `FormatError` for a
     value that does not fit, with the name of its field if that is known. Raises it also for a compression that the
-    magic does not have. Raises `UsageError` for a missing field or an unknown `what`.
+    magic does not have. Raises `UsageError` for an unknown `what`, and for a missing field that is not computed and has
+    no default.
     """
     layout = layout_of(what)
     try:
@@ -107,8 +108,8 @@ def with_timestamps(entry: Mapping[str, Any], change: Callable[[int], int]) -> C
     """Return a copy of `entry`, a container that `parse` returned, with `change` applied to the timestamp of every
     record (ms, as a consumer gets it). Base timestamp, deltas and largest timestamp of a batch are adapted, but a
     delete horizon is kept. A wrapper message gets the largest timestamp of its messages. With LogAppendTime `change` is
-    applied to the entry's one timestamp, without records too; otherwise a batch without records keeps its timestamps.
-    Raises `UsageError` for magic 0, which has no timestamps.
+    applied to the entry's one timestamp, even if it has no records. Otherwise a batch without records keeps its
+    timestamps. Raises `UsageError` for magic 0, which has no timestamps.
     """
     changed: Container = deepcopy(Container(entry))
     if changed.magic == 0:

@@ -169,8 +169,8 @@ class Reader:
         return Container({name: self.field(name, leaf, doc) for name, doc, leaf in _fields_of(tree)})
 
     def field(self, name: str, leaf: Construct, doc: str = "") -> Any:
-        """Read one field, structure or array; return its value, a container for a structure. Raises `LayoutError` if it
-        cannot be read. A tolerant reader adds a span `name` with the description `doc`.
+        """Read one field, structure or array; return its value: a container for a structure, a list for an array.
+        Raises `LayoutError` if it cannot be read. A tolerant reader adds a span `name` with the description `doc`.
         """
         if isinstance(leaf, Traced | Struct):
             with self.inside(name, doc=doc) as inner:
@@ -243,9 +243,9 @@ class Reader:
     @contextmanager
     def inside(self, name: str, *, unpacked: memoryview | None = None, doc: str = "") -> Iterator[Reader]:
         """Context manager that yields a new reader for one structure. The structure's span `name` begins at the current
-        position and ends with the context. With `unpacked`, the new reader reads these decompressed bytes. If they have
-        a fault, or are not read to their end, a strict reader raises `LayoutError`; a tolerant one records the fault
-        and continues after the structure.
+        position and ends with the context. With `unpacked`, the new reader reads these decompressed bytes, and the
+        position of this reader does not change. If the decompressed bytes have a fault, or are not read to their end, a
+        strict reader raises `LayoutError`; a tolerant one records the fault.
         """
         start = self.window.tell()
         span = self._added(FieldSpan(name, start, start, doc=doc, is_unpacked=unpacked is not None))
@@ -400,10 +400,10 @@ def read_spans(
     most: int = MOST_SPANS,
 ) -> FieldSpan:
     """Read the structure at the start of `data`; return the root span, with the spans of its fields below it. Bad data
-    raises no exception: each problem is recorded on its span. If the end of a faulty structure is unknown, the bytes
-    after the fault become one span named `UNREAD`. It has the problem if no field has it. Reading ends after `most`
-    spans, with a note on the root span. `name` is the name of the root span, and `position` the position of the first
-    byte in its file.
+    raises no exception: each problem is recorded on its span. The bytes after a fault become one span named `UNREAD`,
+    which has the problem if no field has it. It ends with the faulty structure, or with `data` if the end of the
+    structure is unknown. Reading ends after `most` spans, with a note on the root span. `name` is the name of the root
+    span, and `position` the position of the first byte in its file.
     """
     view = memoryview(data)
     root = FieldSpan(name, position, position)

@@ -181,8 +181,8 @@ class Sequence(Traced):
         self.is_of_one_batch = is_of_one_batch
 
     def read(self, reader: Reader) -> ListContainer:
-        """Read elements up to the end as a list, empty if no bytes are left. Raises `LayoutError` for an incomplete
-        element, or for more elements of one batch than the reader's limit.
+        """Read elements up to the end as a list, empty if no bytes are left. Raises `LayoutError` for an element that
+        cannot be read, and for more elements of one batch than the reader's limit.
         """
         elements = ListContainer()
         while reader.left:
@@ -293,9 +293,10 @@ class BatchBody:
 
     def read(self, reader: Reader, header: Container, place: Place) -> Values:
         """Read the records; return a dict of `compressed` (bytes; None if not compressed, or for no records and no
-        bytes) and `records` (a list). `place` returns the position of a header field, for errors. Bytes after the last
-        record are reported as a fault of `records_count` and otherwise ignored. Raises `LayoutError` for an invalid
-        count, a record that cannot be read, or bytes that cannot be decompressed.
+        bytes) and `records` (a list). `place` returns the position of a header field, for errors. Raises `LayoutError`
+        for an invalid count, a record that cannot be read, bytes after the last record, or bytes that cannot be
+        decompressed. A tolerant reader records a fault inside decompressed bytes and returns the records before it. It
+        also records bytes after the last record, as a fault of `records_count`.
         """
         count, codec = checked_count(reader, header, "records_count", place), header.attributes.codec
         records = ListContainer()
@@ -310,17 +311,18 @@ class BatchBody:
         return {"compressed": compressed, "records": records}
 
     def write(self, values: Values) -> tuple[bytes, Values]:
-        """Return the bytes of the records, and a dict with their number as `records_count`. `attributes` says how they
-        are compressed. The bytes in `compressed` are reused if they hold exactly these records; otherwise the records
-        are compressed again. Without records the bytes are empty. Raises `FormatError` for an unknown compression,
-        `ConstructError` if a value does not fit its field.
+        """Return the bytes of the records, and a dict with their number as `records_count`. `attributes` names the
+        compression. The bytes in `compressed` are reused if they hold exactly these records. Otherwise the records are
+        compressed again; no records give empty bytes. Raises `FormatError` for an unknown compression, `ConstructError`
+        if a value does not fit its field.
         """
         records = values["records"]
         plain = b"".join(RECORD.build(record) for record in records)
-        codec = codec_of(values["attributes"], ATTRIBUTES_V2)
-        if codec != Codec.NONE and records:
-            plain = compressed_again(codec, 2, plain, values.get("compressed"))
-        return plain, {"records_count": len(records)}
+        codec, kept = codec_of(values["attributes"], ATTRIBUTES_V2), values.get("compressed")
+        if codec == Codec.NONE or not (records or kept):
+            return plain, {"records_count": len(records)}
+        stream = compressed_again(codec, 2, plain, kept)
+        return stream if records or stream == kept else b"", {"records_count": len(records)}
 
 
 class MessageBody:
@@ -336,8 +338,8 @@ class MessageBody:
     def read(self, reader: Reader, header: Container, place: Place) -> Values:
         """Read `key`, `value`, and `messages` as a dict. `messages` is None in a message that is not a wrapper, and
         after a fault in the messages that a tolerant reader records. `place` returns the position of a header field,
-        for errors. Raises `LayoutError` for a value that cannot be read or decompressed, and for a wrapper inside a
-        wrapper.
+        for errors. Raises `LayoutError` for a key or value that cannot be read, a value that cannot be decompressed,
+        and a wrapper inside a wrapper.
         """
         codec = header.attributes.codec
         if codec == Codec.NONE:
@@ -369,9 +371,9 @@ class MessageBody:
             return decompressed
 
     def write(self, values: Values) -> tuple[bytes, Values]:
-        """Return the bytes of key and value, and an empty dict: no field is computed from the body. If `messages` of a
-        wrapper are present, they are compressed again only if they differ from those in its `value`; this raises
-        `FormatError` for a compression that the magic does not have.
+        """Return the bytes of key and value, and an empty dict: no field is computed from the body. A key or value that
+        is missing is written as null. If `messages` of a wrapper are present, they are compressed again only if they
+        differ from those in its `value`; this raises `FormatError` for a compression that the magic does not have.
         """
         codec, value = codec_of(values["attributes"], self.bits), values.get("value")
         messages = values.get("messages")

@@ -46,7 +46,7 @@ def _read_unsigned(data: Bytes, position: int, end: int, max_bytes: int) -> tupl
 
 def read_varint(data: Bytes, position: int, end: int, _max_count: int = 0) -> tuple[int, int]:
     """Read a zig-zag integer of 32 bits; return it and the position after it. Higher bits are dropped, as in Java.
-    Raises `_Fault` if it does not end before `end` or within 5 bytes.
+    Raises `_Fault` if it does not end before `end` or within 5 bytes. `_max_count` is not used.
     """
     if position < end and data[position] < 0x80:
         byte = data[position]
@@ -287,8 +287,8 @@ def _ordinary(data: bytes, position: int, size: int, count: int, records: list[R
 
 def record_at(data: memoryview, position: int, limits: Limits) -> tuple[RawRecord, int] | RecordFault:
     """Decode the record at `position` of the record bytes `data`; return the record and the position after it, or a
-    `RecordFault` alone if it cannot be read. Key and value are views of `data`, header keys and values are bytes; a
-    null is None.
+    `RecordFault` alone if it cannot be read or has more headers than `limits` allows. Key and value are views of
+    `data`, header keys and values are bytes; a null is None.
     """
     try:
         record, behind = _record(data, position, len(data), limits.headers_per_record)

@@ -132,8 +132,9 @@ def read_legacy(
     batch: RecordBatch, limits: Limits, execution: Execution, *, check_inner: bool = True
 ) -> tuple[tuple[Record, ...], Finding | None]:
     """Decode the record of a single message, or the records of a wrapper. Return the records before the first fault,
-    and the finding about the fault (None if all are sound). If `check_inner` is True, the checksums of inner messages
-    are compared, as consumers do; the cleaner does not. Raises `TypeError` for a v2 batch.
+    and the finding about the fault (None if all are sound). If the sizes, magics or offsets in a wrapper are wrong
+    anywhere, there are no records. If `check_inner` is True, the checksums of inner messages are compared, as consumers
+    do; the cleaner does not. Raises `TypeError` for a v2 batch.
     """
     header = batch.header
     if not isinstance(header, LegacyHeader):
@@ -160,8 +161,8 @@ def read_legacy(
 def first_offset(batch: RecordBatch, limits: Limits, execution: Execution) -> int:
     """Return the first offset of a v0 or v1 entry. For a wrapper this is the offset of its first inner message; the
     wrapper is decompressed to find it. For any other entry it is the entry's own offset. For a v2 batch, return its
-    last offset. Raises `FormatError` if a wrapper cannot be read, begins with another wrapper, or has an offset below
-    that of its last message.
+    last offset. Raises `FormatError` if a wrapper cannot be read or begins with another wrapper, or if the number that
+    `_base_of_wrapper` returns would be negative.
     """
     header = batch.header
     if not isinstance(header, LegacyHeader) or header.codec == Codec.NONE:

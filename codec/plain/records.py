@@ -209,7 +209,8 @@ def records_of(header: BatchHeader, raw: Sequence[RawRecord]) -> Iterator[Record
 def iter_records(
     batch: RecordBatch, *, limits: Limits = DEFAULT_LIMITS, execution: Execution = PLAIN
 ) -> tuple[Record, ...]:
-    """Decode all records of a batch, control records included. Raises `FormatError` if one cannot be decoded.
+    """Return all records of a batch as a tuple, control records included. Raises `FormatError` if one cannot be
+    decoded.
 
     * `batch`: from `scan` or a reader
     * `limits`: upper bounds for a batch or file (`Limits`)

@@ -139,7 +139,7 @@ class Scanner:
         self._tail(position, FindingCode.TORN_TAIL, detail, batch=claim)
 
     def _claim(self, position: int, left: int) -> BatchOutline | None:
-        """Return the outline of the incomplete batch at `position` from its header, of which `left` bytes are there.
+        """Return the outline of the incomplete batch at `position`, of which `left` bytes are there, from its header.
         None if the header is incomplete, of an unknown magic, or has impossible values. No checksum confirms the
         outline.
         """
@@ -161,8 +161,8 @@ class Scanner:
     ) -> None:
         """End the scan because no valid batch starts at `position`: set `stop` and add a finding. If only zeros follow
         up to the end, `stop` is ZERO_TAIL, and `code` is ignored. Otherwise it is TORN_TAIL if this is the `code`, and
-        CORRUPT for any other code. `batch` is the outline of a torn batch, if known. Reads bytes after `position` for
-        this; raises `StorageError` if they cannot be read.
+        CORRUPT for any other code. `offset` is the last offset of a corrupt batch and `batch` the outline of a torn
+        one, if known. Reads bytes after `position` for this; raises `StorageError` if they cannot be read.
         """
         if self._all_zero(position):
             zeros = self._end - position
@@ -218,8 +218,9 @@ def offsets_behind(
     """Return the base offsets in the next two headers after the batch `header`, which ends at byte `end`, for
     `Continuity.check`. After the last header in the file comes the base offset of the next segment, None if unknown. An
     offset is also None if it is not needed, or if its header is incomplete or cannot be found because a size is
-    impossible. If the batch begins at the expected offset, as nearly every batch does, neither is needed and nothing is
-    read. Sets `continuity.behind` to None. Raises `StorageError` if a file cannot be read.
+    impossible. If the batch begins at the expected offset, as nearly every batch does, or none is expected, neither is
+    needed and nothing is read. Uses `continuity.behind` as the first offset if it is not None, and sets it to None.
+    Raises `StorageError` if a file cannot be read.
     """
     following, continuity.behind = continuity.behind, None
     if continuity.is_next(header):

@@ -137,8 +137,7 @@ class _Looker:
     def _is_partly_back(self, place: Place, size: int, state: Cut) -> bool:
         """Whether the present file can be the result of an interrupted undo that was writing the removed tail back.
         `size` is the file's present size; False unless it is above `state.kept` and at most `state.size` bytes. From
-        byte `state.kept` on, each 512-byte sector is compared with the saved tail. Either the whole sector is equal, or
-        each byte is equal or 0 (not yet written).
+        byte `state.kept` on, each byte must be equal to the one in the saved tail, or 0 (not yet written).
 
         Without a saved tail, the removed bytes were zeros. Holes of the file are not compared. Reads both files; raises
         `StorageError` if one cannot be read.

@@ -19,6 +19,7 @@ from kafkalog.codec import LAYOUTS, FormatError, UsageError, build, parse
 from kafkalog.codec.common.limits import UNPACKED_BYTES
 from kafkalog.codec.compression import compress
 from kafkalog.codec.layout.primitives import LayoutError
+from kafkalog.codec.model import BATCH
 from kafkalog.codec.parsing.trace import FieldSpan, Traced, read_spans
 from kafkalog.codec.parsing.whole import ENTRIES, ENTRY, RECORD_BATCH, TIME_INDEX
 from testkit.made.batches import GZIP, LZ4, SNAPPY, ZSTD, batch, fix_crc, message, patch, record, simple
@@ -39,6 +40,7 @@ def wrapper(codec: int, magic: int) -> bytes:
 SOUND = {
     "batch": simple(3),
     "empty batch": batch(b"", 0, attributes=GZIP),
+    "empty stream": batch(compress(GZIP, b"", level=1), 0, attributes=GZIP),
     **{f"batch {codec}": compressed_batch(codec) for codec in (GZIP, SNAPPY, LZ4, ZSTD)},
     **{f"message {magic}": message(7, b"k", None, magic=magic) for magic in (0, 1)},
     **{f"wrapper {magic} {codec}": wrapper(codec, magic) for magic in (0, 1) for codec in (GZIP, SNAPPY, LZ4)},
@@ -74,6 +76,8 @@ def test_an_unchanged_inside_keeps_bytes_that_no_writer_here_makes() -> None:
     assert changed.records[0]["value"] == b"changed"
     value.attributes.codec = ZSTD
     assert parse(build(value)).records == changed.records
+    value.records.clear()
+    assert len(build(value)) == BATCH.size
 
 
 @pytest.mark.parametrize("codec", [GZIP, SNAPPY, LZ4, ZSTD])
