@@ -344,8 +344,8 @@ def _is_unopened_message(batch: RecordBatch) -> bool:
 def count_of(batch: RecordBatch, first: int, log_start: int) -> int:
     """Return the number of records of a batch that a consumer sees from offset `log_start` on; 0 for control batches
     and unknown codecs. `first` is the first offset of the batch. Records are decoded only if the batch begins below
-    `log_start`, or is a compressed message of magic 0 or 1. Otherwise the count in the header is used. If such a
-    message cannot be decoded whole, its offsets from `log_start` on are counted.
+    `log_start`, or is a compressed message of magic 0 or 1. Otherwise the count in the header is used. If a message of
+    magic 0 or 1 cannot be decoded whole, its offsets from `log_start` on are counted.
     """
     header = batch.header
     if header.attributes & CONTROL_FLAG and isinstance(header, BatchHeader):
