@@ -336,8 +336,9 @@ class _Fitting:
         return (end, behind[0] - 1) if end is not None and end <= held.first else None
 
     def _has_others(self, held: _Held, partition: Partition) -> bool:
-        """Return whether segments of a partition have sound batches in place of `held`. The segment that begins at the
-        first offset of `held` is not considered.
+        """Return whether a segment of a partition has sound batches where `held` would be. Such a segment begins at or
+        below the last offset of `held`, and its last sound batch ends at or above the first one. The segment that
+        begins at the first offset of `held` is not considered.
         """
         bases = [segment.base_offset for segment in partition.segments]
         first = max(bisect.bisect_left(bases, held.first) - 1, 0)
