@@ -175,7 +175,7 @@ def said(text: str) -> str:
     """
     line, width = f"kafkalog: {escape_controls(text)}", terminal_width(sys.stderr)
     # one command behind a colon gets lines that a shell reads as one
-    commands = re.sub(r"`kafkalog [a-z]+`", "", text).count("kafkalog ")
+    commands = re.sub(r"`kafkalog [a-z]+( [a-z]+)?`", "", text).count("kafkalog ")
     has_command = commands > text.count(": kafkalog ") or commands > 1
     parts = [line] if width is None or has_command else folded_with_command(line, width)
     return "".join(f"{part}\n" for part in parts)

@@ -64,7 +64,7 @@ def test_brokers_that_start_later_are_named_and_without_any_there_is_no_order(di
 def test_what_other_copies_lose_in_the_best_order_is_said_with_it(disks: Path) -> None:
     """As recorded, the old leader of `tale` truncated offsets 90 to 129 when it followed the new one."""
     said = " ".join(kafkalog("triage", *(disks / name for name in NAMES)).out.split())
-    assert said.endswith("a best copy leads each partition, and other copies of 1 partition lose 40 offsets.")
+    assert "a best copy leads each partition, and other copies of 1 partition lose 40 offsets." in said
 
 
 def test_an_order_that_loses_a_whole_topic_is_not_the_best(disks: Path) -> None:
@@ -329,7 +329,7 @@ def test_where_each_copy_has_damage_of_its_own_the_copies_are_merged(disks: Path
     assert found.advice.sentence() == "merge the copies before the first start"
     assert of(disks).worse_in_best_order > 0
     text = " ".join(kafkalog("triage", disks).out.split())
-    assert "advises (no other order of starts is better)" in text
+    assert "advised below (no other order of starts is better)" in text
 
 
 @pytest.mark.parametrize("how", ["damage", "poison"])

@@ -70,8 +70,8 @@ def command(
         )
     if as_json:
         print_lines([*map(partition_line, found.partitions), summary_line(found)])
-    else:
-        print_triage(found)
     report_findings(found.findings)
+    if not as_json:
+        print_triage(found)
     is_fine = found.is_clean and not found.cut_by_start and not found.below_high_watermark
     return max(ExitCode.CLEAN if is_fine else ExitCode.FINDINGS, exit_code_of_findings(found.findings))

@@ -41,7 +41,13 @@ def _losses(each: PartitionTriage) -> str:
     for leader, losses in each.losses.items():
         if not losses:
             continue
-        lost = ", ".join(f"{node} loses {loss.start}-{loss.end - 1}" for node, loss in sorted(losses.items()))
+        nodes: dict[str, list[str]] = {}
+        for node, loss in sorted(losses.items()):
+            nodes.setdefault(f"{loss.start}-{loss.end - 1}", []).append(str(node))
+        lost = ", ".join(
+            f"{' and '.join(several)} {'loses' if len(several) == 1 else 'lose'} {offsets}"
+            for offsets, several in nodes.items()
+        )
         told.append(lost if len(each.leaders) == 1 else f"under {leader}: {lost}")
     told += [f"{leader} is damaged in {counted(each.flaws[leader], 'place')}" for leader in each.flawed_leaders]
     return "; ".join(told)
@@ -50,8 +56,7 @@ def _losses(each: PartitionTriage) -> str:
 def _row(each: PartitionTriage) -> list[object]:
     ends = " ".join(f"{node}:{log.end}" for node, log in sorted(each.logs.items()))
     leaders = _leaders(each.leaders) if each.is_foreseen else "not foreseen"
-    return [each.topic, each.partition, _words(each.known.isr), leaders, ends, _words(each.best), _losses(each),
-            each.advice.sentence()]  # fmt: skip
+    return [each.topic, each.partition, _words(each.known.isr), leaders, ends, _words(each.best), _losses(each)]
 
 
 def _unknown_row(partition: UnknownPartition) -> list[object]:
@@ -60,11 +65,27 @@ def _unknown_row(partition: UnknownPartition) -> list[object]:
 
 
 def print_triage(triage: Triage) -> None:
-    """Print a table of elections, a table of the partitions that the metadata does not know, and sentences about losses
-    and advice. Without rows, the first table becomes one line that ends in `none`, and the second is omitted. If there
-    are more than `MANY` partitions, the first table has only those at risk.
+    """Print sentences about losses and the order of starts, then tables of elections and of the partitions that the
+    metadata does not know. The second table is omitted if there are none. If there are more than `MANY` partitions,
+    the elections are only those at risk.
+    """
+    with SentenceWriter() as writer:
+        for line in _summary(triage):
+            writer.write(escape_controls(line))
+        writer.write("")
+    _print_elections(triage)
+    if triage.unknown:
+        print_table("partitions that the metadata does not know", _UNKNOWN, map(_unknown_row, triage.unknown))
+
+
+def _print_elections(triage: Triage) -> None:
+    """Print a table of partitions for each different advice, under the advice, then one of the partitions without any.
+    Without partitions, print one line that ends in `none`.
     """
     shown = triage.partitions if len(triage.partitions) <= MANY else triage.at_risk
+    by_advice: dict[str, list[PartitionTriage]] = {}
+    for partition in shown:
+        by_advice.setdefault(partition.advice.sentence(), []).append(partition)
     columns: list[str | Column] = [
         "topic",
         "partition",
@@ -73,16 +94,17 @@ def print_triage(triage: Triage) -> None:
         Column("log ends", wraps=True, drop=1),
         "best copy",
         Column("lost", wraps=True, if_any=True),
-        Column("advice", wraps=True, if_any=True),
     ]
-    order = "in any order of starts" if triage.order is None else f"if {', '.join(map(str, triage.order))} start"
-    print_table(f"elections {order}", columns, map(_row, shown))
-    if triage.unknown:
-        print_table("partitions that the metadata does not know", _UNKNOWN, map(_unknown_row, triage.unknown))
-    with SentenceWriter() as writer:
-        writer.write("")
-        for line in _summary(triage):
-            writer.write(escape_controls(line))
+    without = by_advice.pop("", [])
+    for advice, partitions in by_advice.items():
+        title = f"advice for {counted(len(partitions), 'partition')}: {advice}"
+        print_table(title, columns, map(_row, partitions))
+    if without or not by_advice:
+        print_table(f"{'other ' if by_advice else ''}elections {_if_started(triage)}", columns, map(_row, without))
+
+
+def _if_started(triage: Triage) -> str:
+    return "in any order of starts" if triage.order is None else f"if {', '.join(map(str, triage.order))} start"
 
 
 def _of_unknown(triage: Triage) -> list[str]:
@@ -131,57 +153,70 @@ def _compared(found: Triage) -> str:
 
 
 def _summary(found: Triage) -> list[str]:
+    """Return sentences in the order in which they are needed: what is at risk, what to do and in which order of starts,
+    then why.
+    """
+    basis = [f"broker {node} is taken to stay down: {why}" for node, why in sorted(found.not_starting.items())]
     total = counted(len(found.partitions), "partition")
-    lines = [f"{total}, foreseen from {found.source}", *([found.elected] if found.elected else [])]
-    for node, why in sorted(found.not_starting.items()):
-        lines.append(f"broker {node} is taken to stay down: {why}")
-    if found.cut_by_start:
-        lines.append(_cut_by_start(found.cut_by_start))
+    basis.append(f"{total}, foreseen {_if_started(found)} from {found.source}")
+    if found.elected:
+        basis.append(found.elected)
+    cut = [_cut_by_start(found.cut_by_start)] if found.cut_by_start else []
     below = [f"{partition.topic}-{partition.partition}" for partition in found.below_high_watermark]
+    gone = [f"{partition.topic}-{partition.partition}" for partition in found.partitions if partition.is_gone]
     if below:
-        lines.append(
+        cut.append(
             f"Committed records of {first_names(below)} are in no copy here: all end below a high watermark that a "
             "broker wrote down (`kafkalog verify`)."
         )
     if found.is_clean:
         lost = "Nothing that is on these disks is lost" if found.without_disks or below else "Nothing is lost"
         by = "by the elections, and every partition gets a leader; `kafkalog plan` says what the logs have lost already"
-        return [*lines, f"{lost} {by}."]
-    lines += _of_unknown(found)
-    lines += [f"Apart from the elections, {sentence}." for sentence in found.lost_by_start]
-    gone = [f"{partition.topic}-{partition.partition}" for partition in found.partitions if partition.is_gone]
+        return [*cut, f"{lost} {by}.", *basis]
+    lost_anyway = [f"Apart from the elections, {sentence}." for sentence in found.lost_by_start]
     if gone:
-        lines.append(f"What was in {first_names(gone)} is lost: it has no directory here, and begins again, empty.")
+        was = f"What was in {first_names(gone)} is lost"
+        lost_anyway.append(f"{was}: it has no directory here, and begins again, empty.")
+    return [*_of_unknown(found), _at_risk(found), *cut, *_order_of_starts(found), *lost_anyway, *basis]
+
+
+def _at_risk(found: Triage) -> str:
     worse = sum(partition.may_be_led_worse for partition in found.partitions)
     lose, none = sum(each.may_lose for each in found.partitions), sum(each.may_have_none for each in found.partitions)
-    lines.append(
+    return (
         f"{counted(lose, 'partition')} may lose records, {worse} may be led by a copy that is not the best, and {none} "
         f"may have no leader{_WHY_NONE if none and found.not_starting else ''}."
     )
+
+
+def _order_of_starts(found: Triage) -> list[str]:
+    """Return sentences about the best order of starts, what it leaves at risk, and how an unclean election is asked
+    for.
+    """
+    lines = []
     later = [] if found.order is None else [str(node) for node in found.best_order if node not in found.order]
     if later:
         lines.append(f"What {', '.join(later)} would lose, starting later than these, is not shown.")
     if not found.best_order:
         return [*lines, "No broker is known to start with these directories."]
     order = ", ".join(map(str, found.best_order))
-    rest = found.worse_in_best_order
-    if any(partition.advice.elect is not None for partition in found.partitions):
-        lines.append(
-            f"An unclean election is asked for by {found.unclean_election}. What only other brokers hold is lost by it."
-        )
+    elections = [
+        f"An unclean election is asked for by {found.unclean_election}. What only other brokers hold is lost by it."
+    ] * any(partition.advice.elect is not None for partition in found.partitions)
     if found.unknown:
-        return [*lines, f"Once the metadata is right, the order of starts that loses least is: {order}."]
-    needs = "needs what its row advises" if rest == 1 else "need what their rows advise"
+        return [*lines, f"Once the metadata is right, the order of starts that loses least is: {order}.", *elections]
+    rest = found.worse_in_best_order
+    needs = "needs what is advised below" if rest == 1 else "need what is advised below"
     after = f"{counted(rest, 'partition')} still {needs}" if rest else "a best copy leads each partition"
     if rest:
         after += f" ({_compared(found)})"
     held = {node for partition in found.partitions for node in partition.advice.hold_back}
-    elections = ""
+    back = ""
     if held:
         names = ", ".join(str(node) for node in found.best_order if node in held)
-        elections = f" Start {names} only after the steps of the rows that hold {names} back."
-    lines.append(f"{found.first_step}: {order}.{elections} With that, {after}{_lost_under_best(found.partitions)}.")
-    return lines
+        back = f" Start {names} only after the steps below that hold {names} back."
+    lines.append(f"{found.first_step}: {order}.{back} With that, {after}{_lost_under_best(found.partitions)}.")
+    return [*lines, *elections]
 
 
 def _lost_under_best(partitions: Iterable[PartitionTriage]) -> str:
