@@ -170,7 +170,7 @@ class PartitionRecovery:
 
     def at_rest(self, result: BrokerResult) -> BrokerResult | None:
         """Start the model of the broker repeatedly, at most four rounds; return a result that the next start leaves
-        unchanged. Return None if a full start fails, or if there is no such result.
+        unchanged. Return None if there is no such result, or if a round begins with the result of a failed start.
 
         A full start scans all segments from `start` on. A short start begins at the recovery point that is written with
         the result, and scans only the last segment (`as_written`). The two differ if the short start finds an epoch
