@@ -667,8 +667,8 @@ class _Start:
 
     def _refuse_read_only_metadata(self) -> None:
         """Raise `StartEndsError` if the directory of the metadata log is mounted read-only. Opening its first segment
-        fails (`KafkaMetadataLog`). If the directory has no other logs, opening its lock file fails before that
-        (`KafkaRaftManager`).
+        fails (`KafkaMetadataLog`). Opening its lock file fails before that (`KafkaRaftManager`) if the node is no
+        broker, or if `log.dirs` does not name the directory.
         """
         root = self.files.metadata_root
         if root is None or not self.files.is_read_only(root):
@@ -842,7 +842,8 @@ class _Start:
         """Decide whether the node becomes leader by itself, as the only voter, and set `_leads`. If the start depends
         on other voters, set `condition`. Return None, or an answer if the node waits forever because no leader can be
         elected; then a consequence and a fault are added. Raises `StartEndsError` if the only voter cannot be elected
-        (`refuse_state`), and before 3.8 if `quorum-state` has other voters than the properties.
+        (`refuse_state`) or has another node id now (`_renumbered`), and before 3.8 if `quorum-state` has other voters
+        than the properties.
 
         A voter whose entry in the voter set has another directory id does not vote; this adds a fault.
         """
@@ -883,9 +884,10 @@ class _Start:
     """whether its own files name no voters, so that it fetches all its metadata"""
 
     def _asks_others(self, servers: str, state: StateFile) -> NodeAnswer | None:
-        """Decide how a node starts whose files name no voters, so that it asks the controllers at `servers` who leads.
-        Return the answer of `_without_voters` if it is a controller, `servers` is one address, which can be its own,
-        and no controllers were given. Otherwise set `condition` and `_names_no_voters`, and return None.
+        """Decide how a node starts whose properties and voter set name no voters, so that it asks the controllers at
+        `servers` who leads. Return the answer of `_without_voters` if it is a controller (or combined), `servers` is
+        one address, which can be its own, and no controllers were given. Otherwise set `condition` and
+        `_names_no_voters`, and return None.
         """
         if self.role is not Role.BROKER and "," not in servers and not self.context.leaders.directories:
             return self._without_voters(state)
@@ -917,7 +919,8 @@ class _Start:
 
     def _renumbered(self, former: int) -> NodeAnswer:
         """Return the answer of a controller whose metadata directory is that of the only voter, `former`, under another
-        node id. Raises `StartEndsError` if it is a broker too: that gives up after a minute (4.1.1).
+        node id, and add a consequence and a fault. Raises `StartEndsError` if it is a broker too: that gives up after a
+        minute (4.1.1).
         """
         path = f"{self.files.metadata_root}/meta.properties"
         detail = (
@@ -946,7 +949,7 @@ class _Start:
         """Return the metadata of the leader that the node follows, from the directories that the caller gave for its
         controllers; set `_is_led` and `condition`. Return None, and set nothing, if the node leads itself, if those
         controllers are not a majority of its voters, or if none has readable metadata. Raises `StorageError` if a file
-        of the node cannot be read.
+        of the node, or of the controller whose voters count because its own files name none, cannot be read.
         """
         if self._leads:
             return None
@@ -977,8 +980,8 @@ class _Start:
         return True
 
     def _is_begun_anew(self, loaded: LoadedMetadata, leader: LoadedMetadata) -> bool:
-        """Whether this is a broker with metadata and the given controllers have none, for example after reformatting.
-        If so, adds a consequence and a fault.
+        """Whether this is a broker, and no controller, with metadata, and the given controllers have none, for example
+        after reformatting. If so, adds a consequence and a fault.
 
         A broker does not follow a leader with an older epoch than its own (`KafkaRaftClient`). Once elections bring the
         leader to a later epoch, the broker truncates all its metadata.
@@ -1123,9 +1126,9 @@ class _Start:
 
     def _what_is_gone(self, known: MetadataImage, directories: Sequence[PartitionDirectory]) -> str:
         """Return a clause about the topics and access control entries that are lost with the metadata. If `known` is
-        complete, it has the exact numbers. `known` is complete if no log was truncated or dropped and no partition
-        directory has another topic. Otherwise the clause has the least possible number of topics, from `known` and the
-        partition directories.
+        complete, it has the exact numbers. `known` is complete if the metadata log was neither cut nor dropped, and no
+        live partition directory has another topic. Otherwise the clause has the least possible number of topics, from
+        `known` and the partition directories.
         """
         live = [directory.parsed for directory in directories if directory.parsed.state is DirectoryState.LIVE]
         names = {name.topic for name in live}
@@ -1171,7 +1174,7 @@ class _Start:
         }
         if image is not None:
             self._compare_ages(directories, image, node, strays)
-        for root in results.keys() & online:
+        for root in online:
             internal = self.context.internal(root, results[root])
             unserved = (entry for entry in internal.unserved if entry.name not in strays)
             self._note(*consequences_of_unserved(unserved, self.release))
@@ -1188,8 +1191,9 @@ class _Start:
         strays: set[str],
     ) -> None:
         """Add the consequences of metadata that is older than the logs of `directories`, if the node leads or follows
-        controllers that were given. Add the consequences and faults of logs that are older than the metadata `image`.
-        Producers of directories whose name is in `strays` do not count. Raises `StorageError` if a file cannot be read.
+        controllers that were given; the producer ids of directories whose name is in `strays` do not count for this.
+        Add the consequences and faults of logs that are older than the metadata `image`. Raises `StorageError` if a
+        file cannot be read.
         """
 
         def replica_of(directory: PartitionDirectory) -> PartitionImage | None:

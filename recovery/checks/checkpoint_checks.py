@@ -84,8 +84,8 @@ class Beside(Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, log_dir: LogDir, tiering: Tiering = NO_TIERING, leader_epochs: Offsets | None = None) -> Self:
-        """Return the facts of a log directory. `tiering` and `leader_epochs` (those in the metadata; None if it is not
-        known) are stored unchanged.
+        """Return the facts of a log directory. `tiering` and `leader_epochs` (those in the metadata) are stored with
+        them; None, for unknown metadata, becomes an empty mapping.
         """
         return cls(
             log_starts=log_dir.log_start_offsets,

@@ -132,8 +132,8 @@ def _beyond(
     source_of: Callable[[str], AbstractContextManager[Source]],
 ) -> DeletedBeyondEnd | None:
     """Return what `beyond_end_in` returns. `deleted` are base offsets and paths of the `.deleted` logs, sorted;
-    `last_base` is the base offset of the last live segment, below which all segments are skipped. Raises `StorageError`
-    if a log cannot be read.
+    `last_base` is the base offset of the last live segment. A `.deleted` log is not read if the next one begins at or
+    below it. Raises `StorageError` if a log cannot be read.
     """
     end = max(last_base, end)
     paths, records, offsets = [], 0, []

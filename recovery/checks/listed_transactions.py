@@ -14,7 +14,8 @@ __all__ = ["ListedTransactions"]
 class ListedTransactions:
     """Compares the entries of one transaction index, added in order, with `wanted`, the aborted transactions that the
     index should list. `wanted` maps producer id and last offset to the first offset. An entry whose first offset is
-    below the log start offset may belong to a deleted transaction and does not count as extra.
+    below the log start offset may belong to a deleted transaction and does not count as extra, unless its version is
+    unknown.
     """
 
     def __init__(self, wanted: Mapping[tuple[int, int], int], log_start_offset: int = 0) -> None:
@@ -61,7 +62,7 @@ class ListedTransactions:
 
         An entry that gives a wanted transaction a lower first offset (`earlier`) normally counts as listed. It counts
         as extra if the transaction is listed with its right first offset too. It does also if it is in `untrue`, the
-        beginnings that the log contradicts (`untrue_beginnings`).
+        beginnings that the log contradicts (`untrue_beginnings`); the transaction is then not listed.
         """
         for key, beginning in self.earlier.items():
             if beginning in untrue or key not in self._missing:

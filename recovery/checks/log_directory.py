@@ -93,9 +93,9 @@ class AsListed:
 
 def beside_of(log_dir: LogDir, log_dirs: Sequence[LogDir] = (), facts: TopicFacts | None = None) -> Beside:
     """Return the facts of a log directory with which its partitions are compared, for `verify_beside`. `log_dirs` may
-    be other log directories of its broker. `facts` come from the broker's metadata log. If `facts` is None, they are
-    read here, but only if the first segment of some partition does not begin at 0. Otherwise the tiering in them is not
-    used. Raises `StorageError` if the directory cannot be listed.
+    be other log directories of its broker. `facts` come from the broker's metadata log; their tiering is used only if
+    the first segment of some partition does not begin at 0. If `facts` is None, they are read here in this case only.
+    Raises `StorageError` if the directory cannot be listed.
     """
     names = [entry.name for entry in scan_directory(log_dir.path)]
     begin_late = any(partition.segments and partition.segments[0].base_offset for partition in log_dir.partitions)

@@ -95,9 +95,10 @@ def batches_outside(log_dir: LogDir, ends_at: EndsAt) -> list[Finding]:
 
 def offered_once(findings: Mapping[str, Sequence[Finding]]) -> dict[str, list[Finding]]:
     """Return the findings of several log directories, by path as in `findings`, with fewer BATCHES_OUTSIDE findings: a
-    file beside the directories has one in each. If it fits partitions, those of other directories are left out. If
-    not, those of directories whose partitions have its batches already remain, else the first. If it fits partitions
-    of several directories, each finding says so. A relative path of a file is relative to its log directory.
+    file beside the directories has one in each. If it fits partitions, only the findings of their directories remain;
+    if these are several, each finding says so. If it fits none, only those of directories whose partitions have its
+    batches already remain. Without any of these, the first remains. A relative path of a file is relative to its log
+    directory.
     """
     by_file: dict[str, list[tuple[str, Finding]]] = {}
     for root, several in findings.items():
@@ -205,9 +206,10 @@ def _held(path: str) -> _Held | None:
 def _where(held: _Held, path: str, log_dir: LogDir, fitting: _Fitting) -> str | None:
     """Return text about the place to which the batches `held` of the file at `path` belong. It names each live
     partition that the batches fit, with the path to which to copy or rename the file. The partition in whose directory
-    the file lies comes first. If no partition fits, the text names the file that already holds these batches, or other
-    batches in their place. Otherwise it says that no partition fits. A file beside a `partition.metadata` fits only
-    partitions of that topic.
+    the file lies comes first. A partition whose file at that path has other sound batches does not fit. If none fits,
+    the text names the file that already holds these batches, or that has others in their place in the same directory.
+    Otherwise it says that no partition fits. If the file lies in no partition directory of `log_dir`, but beside a
+    `partition.metadata`, no partition with another topic id fits.
 
     Return None if the file lies in the directory of a live partition whose segment at the file's first offset holds all
     of its batches. Reads existing segments with the same base offset; raises `StorageError` if this fails.
@@ -224,7 +226,7 @@ def _where(held: _Held, path: str, log_dir: LogDir, fitting: _Fitting) -> str | 
         is_there = os.path.lexists(home)
         if why is None and not is_there:
             continue
-        count = _batches_there(home, path) if is_there else 0
+        count = _batches_there(home, path, held) if is_there else 0
         if count == held.batches and is_own:
             return None
         if count == held.batches:
@@ -251,17 +253,20 @@ def _is_of_another(partition: Partition, topic_id: str | None) -> bool:
     return None not in (known, topic_id) and known != topic_id
 
 
-def _batches_there(home: str, path: str) -> int | None:
+def _batches_there(home: str, path: str, held: _Held) -> int | None:
     """Return the number of sound batches in the segment at `home`, if the file at `path` has all of them too, at the
-    same positions. Return None if it does not. Damaged parts of the segment are skipped. Raises `StorageError` if a
-    file cannot be read.
+    same positions. If the segment begins with all batches of the file (`held`), return their number, whatever follows.
+    Return None in other cases. Damaged parts of the segment are skipped. Raises `StorageError` if a file cannot be
+    read.
     """
-    count = 0
+    count = end = 0
     with FileSource(home) as there, FileSource(path) as here:
         for batch in open_segment(home).batches(on_damage="skip"):
+            if count == held.batches and batch.position == end:
+                return count
             if there.read(batch.position, batch.size) != here.read(batch.position, batch.size):
                 return None
-            count += 1
+            count, end = count + 1, end + batch.size
     return count
 
 
@@ -289,12 +294,12 @@ class _Fitting:
 
     def reason(self, held: _Held, path: str, partition: Partition) -> str | None:
         """Return why the file at `path` with the batches `held` may be a segment of a partition, as text; None if it
-        cannot be one. The reasons, in this order: a segment begins at the offset after the file's last; the file lies
-        at an edge of a hole between two segments; the log ends at the file's first offset; the partition has no
-        segment; or the file lies in the partition's directory, and its name or a segment has the base offset of its
-        first batch. Other files may lie between the file and the offset, for the first reason only if that segment is
-        the partition's first. Without segments, the file must lie in the partition's directory or end below the high
-        watermark.
+        cannot be one. The reasons: a segment begins at the offset after the file's last, and no segment has batches in
+        its place; the file lies at an edge of a hole between two segments; the log ends at the file's first offset; the
+        partition has no segment; or the file lies in the partition's directory, and its name or a segment has the base
+        offset of its first batch. Other files may lie between the file and the offset, for the first reason only if
+        that segment is the partition's first. Without segments, the file must lie in the partition's directory or end
+        below the high watermark.
 
         If the file begins at or above the high watermark, only the first two reasons count. All reasons count if the
         file lies in the partition's directory and a segment begins at the same offset.
@@ -336,8 +341,9 @@ class _Fitting:
         return (end, behind[0] - 1) if end is not None and end <= held.first else None
 
     def _has_others(self, held: _Held, partition: Partition) -> bool:
-        """Return whether segments of a partition have sound batches in place of `held`. The segment that begins at the
-        first offset of `held` is not considered.
+        """Return whether a segment of a partition has sound batches where `held` would be. Such a segment begins at or
+        below the last offset of `held`, and its last sound batch ends at or above the first one. The segment that
+        begins at the first offset of `held` is not considered.
         """
         bases = [segment.base_offset for segment in partition.segments]
         first = max(bisect.bisect_left(bases, held.first) - 1, 0)

@@ -29,9 +29,10 @@ _LOST = codes_with(Trait.HIDES_DIRECTORY)
 def with_what_was_there(findings: Iterable[Finding], roots: Sequence[str]) -> list[Finding]:
     """Return the findings in order, with added text in the findings about unusable log directories. The text says what
     a broker's start does. It counts the partitions that the metadata log of the other directories places in all of
-    these together, and names the first 20. It says that they are unknown without a readable metadata log, or if one of
-    `roots` has no directory id and so may have them. `roots` are the readable log directories. If they do not belong to
-    exactly one broker, all findings are returned unchanged. Reads `meta.properties` files and the metadata log.
+    these together, and names the first 20. If it finds none, and the metadata log is missing or damaged or one of
+    `roots` has no directory id, it says that they are unknown. `roots` are the readable log directories. If they do not
+    belong to exactly one broker, all findings are returned unchanged. Reads `meta.properties` files and the metadata
+    log.
     """
     found = list(findings)
     lost = [finding for finding in found if finding.code in _LOST]
@@ -43,9 +44,9 @@ def with_what_was_there(findings: Iterable[Finding], roots: Sequence[str]) -> li
 
 
 def read_only_finding(root: str, facts: TopicFacts) -> list[Finding]:
-    """Return one info finding if the file system of the log directory `root` is mounted read-only. It has the number of
-    partitions that `facts` assign to the directory, and the names of the first 20. Empty if it is writable or cannot be
-    examined.
+    """Return a list with one INFO finding if the file system of the log directory `root` is mounted read-only. If
+    `facts` assign partitions to the directory, it gives their number and names the first 20. The list is empty if the
+    file system is writable or cannot be examined.
     """
     if not is_mounted_read_only(root):
         return []
@@ -106,8 +107,9 @@ def _listed(keys: Sequence[tuple[str, int]], facts: TopicFacts) -> str:
 
 def _start(finding: Finding, roots: Sequence[str]) -> str:
     """Return a sentence about a broker's start without the directory of `finding`. A broker takes an unreadable
-    directory offline. If the directory is missing or has no `meta.properties`, a broker with ZooKeeper starts and a
-    broker with KRaft does not. A `meta.properties` of version 0 in `roots` means ZooKeeper. Reads these files.
+    directory offline, and starts unless its metadata log is in it. If the directory is missing or has no
+    `meta.properties`, a broker with ZooKeeper starts and a broker with KRaft does not. A `meta.properties` of version 0
+    in `roots` means ZooKeeper. Reads these files.
     """
     versions = {meta.version for root in roots if (meta := meta_properties_of(root)) is not None}
     if finding.code is FindingCode.UNREADABLE:

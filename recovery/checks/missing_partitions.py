@@ -38,9 +38,10 @@ Offsets = Mapping[tuple[str, int], int]
 
 
 def missing_partitions_of(log_dir: LogDir, facts: TopicFacts) -> list[Finding]:
-    """Return a PARTITION_MISSING finding, with an absolute path, for each missing partition directory of `log_dir`
-    (`missing_partitions`). Its checkpoints or the metadata name the partition. `facts` come from the metadata log of
-    its broker. Raises `StorageError` if a directory or a `partition.metadata` cannot be read.
+    """Return a PARTITION_MISSING finding for each partition that the checkpoints of `log_dir` or the metadata name, but
+    whose directory is missing: the first 1000 (`missing_partitions`). The path of a finding begins with that of
+    `log_dir`. `facts` come from the metadata log of its broker. Raises `StorageError` if a directory or a
+    `partition.metadata` cannot be read.
     """
     checkpoints = {
         RECOVERY_POINT_CHECKPOINT: log_dir.recovery_points,
@@ -107,7 +108,8 @@ def renamed_directories(root: str, findings: Iterable[Finding], facts: TopicFact
     Such a directory contains log files that are not empty, and has no name of a partition. Its name is the missing one
     with a suffix, or its `partition.metadata` has the id of a topic of which only one partition is missing. It is
     ignored if it is a symbolic link or has the id of another topic. Of several directories, the one with the largest
-    logs is returned. Raises `StorageError` if a directory or its `partition.metadata` cannot be read.
+    logs is returned. A log that cannot be examined, such as a dangling link, counts as empty. Raises `StorageError` if
+    a directory or its `partition.metadata` cannot be read.
     """
     missing = _names_missing(findings)
     of_topic: dict[str, list[str]] = {}
@@ -133,10 +135,11 @@ def copied_directories(
     findings: Iterable[Finding], facts: TopicFacts, copies: Sequence[str]
 ) -> dict[str, tuple[str, bool]]:
     """Return (path, flag) by the name of each missing partition directory. The path is that of the directory with this
-    name in `copies` (log directories, or partition directories). The flag says whether it is of the topic that the
-    metadata has. Partitions of which no copy has log files are omitted. Of several directories, those of the topic come
-    first, then the one with the largest logs. `findings` that are not PARTITION_MISSING are ignored. Raises
-    `StorageError` if a directory or its `partition.metadata` cannot be read.
+    name in `copies` (log directories, or partition directories). The flag says whether its `partition.metadata` has the
+    topic id that the metadata log has; it is False if one of them is unknown. Partitions of which no copy has a log
+    file that is not empty are omitted. Of several directories, those of the topic come first, then the one with the
+    largest logs. `findings` that are not PARTITION_MISSING are ignored. Raises `StorageError` if a directory or its
+    `partition.metadata` cannot be read.
     """
     best: dict[str, tuple[bool, int, str]] = {}
     for name in _names_missing(findings):
@@ -156,11 +159,19 @@ def _names_missing(findings: Iterable[Finding]) -> set[str]:
 
 def _held(directory: str) -> tuple[int, str | None]:
     """Bytes of a directory's log files, and the topic id in its `partition.metadata`, None if it has no valid one.
-    Raises `StorageError` if the directory cannot be read.
+    Raises `StorageError` if the directory or its `partition.metadata` cannot be read.
     """
     files = {file.name: file for file in scan_directory(directory)}
-    size = sum(file.stat().st_size for name, file in files.items() if name.endswith(FileKind.LOG.value))
+    size = sum(_size(file) for name, file in files.items() if name.endswith(FileKind.LOG.value))
     return size, topic_id_in(directory) if PARTITION_METADATA in files else None
+
+
+def _size(file: Entry) -> int:
+    """Size in bytes of a file or of the target of a link; 0 if it cannot be examined, such as a dangling link."""
+    try:
+        return file.stat().st_size
+    except OSError:
+        return 0
 
 
 def _is_suffixed(name: str, partition: str) -> bool:

@@ -26,13 +26,13 @@ __all__ = ["missing_at_start", "missing_by_summaries", "missing_from", "missing_
 
 def missing_from(partition: Partition, collected: MissingOffsets) -> list[Finding]:
     """Return the findings about missing segments of a partition. Findings about batches that are missing inside a
-    segment follow if the topic is known to be never compacted. The cleaner's checkpoint must have no offset above 0 of
-    the partition. `collected` has the ranges of missing offsets (`missing_offsets_of`). Parts below the log start
+    segment follow only if the topic is known to be never compacted and the cleaner's checkpoint has no offset above 0
+    of the partition. `collected` has the ranges of missing offsets (`missing_offsets_of`). Parts below the log start
     offset are left out, and so are ranges with the base offset of a log that is a symbolic link.
 
     Empty if nothing is missing or the partition is not live. Also empty if the topic is compacted and the cleaner's
     checkpoint is missing or cannot be read. Reads the cleaner's checkpoint and the metadata log in the partition's log
-    directory, if they exist. Raises `StorageError` if a file cannot be read.
+    directory, if they exist; if they cannot be read, nothing is raised.
     """
     name = partition.name
     if name is None or partition.state is not DirectoryState.LIVE:
@@ -63,11 +63,11 @@ def missing_offsets_of(partition: Partition) -> MissingOffsets:
 
 
 def missing_at_start(partition: Partition) -> list[Finding]:
-    """Return a finding about lost offsets below the first segment of a live partition, if leader epochs or an index
-    without its log show the loss. The code is SEGMENT_MISSING, or TIER_GAP if the log is tiered. Empty if nothing shows
-    a loss, or if the lost offsets are below the checkpointed log start offset or in the remote tier. Lists the
-    partition's directory, and reads the metadata log beside it only if something looks lost. Raises `StorageError` if a
-    directory cannot be listed.
+    """Return a list with one finding about lost offsets below the first segment of a live partition, if leader epochs
+    or an index without its log show the loss. The code is SEGMENT_MISSING, or TIER_GAP if the log is tiered. Empty if
+    nothing shows a loss, or if the lost offsets are below the checkpointed log start offset or in the remote tier.
+    Lists the partition's directory, and reads the metadata log beside it only if something looks lost. Raises
+    `StorageError` if a directory cannot be listed.
     """
     name, begins = partition.name, partition.segments[0].base_offset if partition.segments else 0
     if not begins or name is None or partition.state is not DirectoryState.LIVE:
@@ -91,8 +91,8 @@ def missing_at_start(partition: Partition) -> list[Finding]:
 
 def missing_by_summaries(partition: Partition, segments: Sequence[SegmentSummary]) -> list[Finding]:
     """Return the findings of `missing_from` about missing segments and batches of a partition. `segments` are the
-    summaries of all of its segments, in order. Offsets that may have been in damaged bytes do not count as
-    missing. Raises `StorageError` if a file cannot be read.
+    summaries of all of its segments, in order. Offsets that may have been in damaged bytes do not count as missing.
+    Raises `StorageError` if the time index of an empty log cannot be read.
     """
     missing = missing_offsets_of(partition)
     following: list[int | None] = [segment.segment.base_offset for segment in segments[1:]]

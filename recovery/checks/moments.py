@@ -40,11 +40,13 @@ def offset_reached(end: int, findings: Iterable[Finding]) -> int | None:
 
 
 def different_moments(log_dir: LogDir, reached: Reached) -> list[Finding]:
-    """Return a list with one MOMENTS_DIFFER finding if the log directory was copied while a broker wrote to it, else an
-    empty list. The finding's file is the absolute path of the recovery-point checkpoint.
+    """Return a list with one MOMENTS_DIFFER finding if a live log ends below its recovery point, else an empty list.
+    Either the log directory was then copied while a broker wrote to it, or the log was cut off. The finding's file is
+    the absolute path of the recovery-point checkpoint.
 
     Empty if a clean-shutdown marker exists. `reached(path)` returns the `offset_reached` of the partition directory
-    `path`; it is called only for live partitions whose last segment begins below the recovery point.
+    `path`, or None to ignore the log; it is called only for live partitions whose last segment begins below the
+    recovery point.
     """
     if log_dir.clean_shutdown is not None:
         return []

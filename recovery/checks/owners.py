@@ -29,7 +29,7 @@ def other_owners(root: str, facts: TopicFacts) -> list[Finding]:
 
     The broker's user is not known. It is assumed to be the most frequent owner of the log directories (`root` and
     `facts.roots`), their partition directories and `meta.properties`; the root user is not counted. The list is also
-    empty if everything belongs to root, or a directory cannot be listed.
+    empty if all of these belong to root, a directory cannot be listed or an entry cannot be examined.
     """
     found = closed_files(root, facts.roots)
     if found is None:
@@ -60,8 +60,8 @@ def shared_files_of(files: Mapping[str, FileFacts]) -> list[Finding]:
 
 def _linked(root: str) -> Iterator[tuple[str, tuple[int, int]]]:
     """Yield path and identity (device, inode) of each regular file in the partition directories of `root` that has
-    several hard links. A partition directory is skipped from the first error on; an error for `root` is raised as
-    `StorageError`.
+    several hard links. Symbolic links to partition directories are not followed. A partition directory is skipped from
+    the first error on; an error for `root` is raised as `StorageError`.
     """
     for entry in scan_directory(root):
         try:

@@ -191,8 +191,8 @@ class _PartitionVerifier:
         self._found(FindingCode.OFFSETS_BELOW_LOG_START, detail, path, offset, severity)
 
     def _returning(self) -> None:
-        """Add a warning if records of a live log were deleted and are in it again. Raises `StorageError` if a segment
-        cannot be read.
+        """Add a warning if the leader epochs of a live log show that records were deleted and are in it again
+        (`returning_records`). Raises `StorageError` if a segment cannot be read.
         """
         partition, segments = self.partition, {each.base_offset: each for each in self.partition.segments}
         if not self._is_live:
@@ -589,8 +589,9 @@ class _PartitionVerifier:
                 self._found(FindingCode.SNAPSHOT_MISMATCH, problem, path)
 
     def _other_segments(self) -> None:
-        """Add a clause to the finding about the first entry of a time index, if the index and a producer snapshot were
-        perhaps made from another segment (`other_segment`). Raises `StorageError` if a file cannot be read.
+        """Add a clause to the error that the first entry of a time index contradicts the log, if the index and a
+        producer snapshot were perhaps made from another segment (`other_segment`). Raises `StorageError` if a file
+        cannot be read.
         """
         findings = self.report.findings
         for number, finding in enumerate(findings):
@@ -618,9 +619,10 @@ class _PartitionVerifier:
         return self._was_closed and self._is_live and self.report.offset_reached is not None
 
     def _without_snapshot(self) -> None:
-        """Add a SNAPSHOT_MISMATCH finding if a live log that was closed cleanly has producers but no producer snapshot.
-        A broker takes one whenever it closes a log; a start without any does not read the log
-        (`UnifiedLog.rebuildProducerState`). It is an error if a transaction is open, else a warning.
+        """Add a SNAPSHOT_MISMATCH finding if a live log that was closed cleanly, and whose end is not doubtful
+        (`offset_reached`), has producers but no producer snapshot. A broker takes one whenever it closes a log; a start
+        without any does not read the log (`UnifiedLog.rebuildProducerState`). It is an error if a transaction is open,
+        else a warning.
         """
         if self.partition.snapshots or not (self._has_producers and self._starts_from_snapshots):
             return

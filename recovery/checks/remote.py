@@ -39,8 +39,9 @@ def verify_remote(
 ) -> DirectoryReport:
     """Check the remote logs that brokers would read from a tier, as `verify` checks local logs. Return a report with
     one entry for each partition; findings and entries name objects of the tier in place of local files. The report is
-    empty if the tier has no segments. A partition that cannot be read gets an UNREADABLE finding. Nothing is written.
-    Raises `StorageError` if the tier cannot be listed, or a log of `__remote_log_metadata` cannot be read.
+    empty if the tier has no segments. A partition that cannot be read gets an UNREADABLE finding, and its counts are 0.
+    Nothing is written. Raises `StorageError` if the tier cannot be listed, or a log of `__remote_log_metadata` cannot
+    be read.
 
     * `tier`: see `open_tier`
     * `paths`: log directories whose `__remote_log_metadata` says which segments are read; if it has no events of a

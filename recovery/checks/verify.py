@@ -54,16 +54,16 @@ def verify(
 
     A file or directory that cannot be read becomes a finding (`unreadable`), and everything else is still checked. If a
     running broker holds the lock of a log directory, the directory is examined up to four times. Only problems that
-    persist are reported then, and the broker's next start is not predicted. Raises `UsageError` for an unknown release,
-    if everything selected is excluded, and for paths without Kafka data. Missing or empty paths raise it only if no log
-    directory is given. Raises `UnknownName` for a topic or partition that does not exist, and `StorageError` if an
-    object store fails.
+    persist are reported then, and the broker's next start is not predicted. Raises `UsageError` for an unknown release
+    if a start is predicted, if everything selected is excluded, and for paths without Kafka data. Missing or empty
+    paths raise it only if no log directory is given. Raises `UnknownName` for a topic or partition that does not exist,
+    and `StorageError` if an object store fails.
 
     * `paths`: log directories, partition directories or segments; beside these, the data directories of ZooKeeper,
       which decide what a broker with ZooKeeper serves after a start
     * `deep`: also decode every record
-    * `select`: which partitions. If not all are selected, checks of a log directory as a whole are left out. So are log
-      directories that have only other partitions
+    * `select`: which partitions. If not all are selected, checks of a log directory as a whole and the forecast of a
+      start are left out. So are log directories that have only other partitions
     * `limits`: what a batch or file may hold at most (`Limits`)
     * `jobs`: number of partitions read at a time
     * `on_read`: called with the number of log bytes read since the last call
@@ -81,9 +81,10 @@ def verify(
 
 
 def _settle(directory: DirectoryReport, look: Callable[[frozenset[str]], VerifyReport]) -> None:
-    """Examine again, up to three times (`look_again`), a directory that a broker has open. Remove from its report the
-    warnings and errors that do not persist, and the partitions that no longer exist. `look` checks the partition and
-    log directories with the paths passed to it and returns their report; its errors are raised.
+    """Examine again, up to three times (`look_again`), what has a warning or error in a directory that a broker has
+    open. Remove from its report the warnings and errors that do not persist, and the partitions that no longer exist.
+    `look` checks the partition and log directories with the paths passed to it and returns their report; its errors are
+    raised.
     """
 
     def again(paths: frozenset[str]) -> dict[str, Sequence[Finding]]:
@@ -111,8 +112,9 @@ def _look(
     only: frozenset[str] | None,
 ) -> VerifyReport:
     """Check everything once; the parameters are as in `verify`. With `only`, a set of paths, only these partition
-    directories and log directories are checked. Findings about directories that a running broker has open are left out
-    if they may be due to its work (`settled_findings`). Raises the errors of `verify`.
+    directories are checked, and of the log directories only those that are in the set, contain one of them, or have no
+    partition. Findings about directories that a running broker has open are left out if they may be due to its work
+    (`settled_findings`). Raises the errors of `verify`.
     """
     with listed_once():  # and no longer: what was listed goes before others are forked
         logs, zookeepers = without_zookeeper(paths)

@@ -248,7 +248,7 @@ def repair_at(
     """Return the only possible repair of the damaged magic-2 batch at byte `start`, and the batch's size in bytes after
     it. `neighbors` has the facts about other batches by which the repair's proof is judged. Bits that the checksum does
     not cover are tried only if no covered bit repairs the batch. With `following_at`, only repairs count after which
-    the batch has this size in bytes. Nothing is written; at most one batch of the tried size is in memory.
+    the batch has this size in bytes. Nothing is written.
 
     Return None if there is no repair, or more than one, or if less than a header is left. Return None too if the batch
     has an unknown magic that other batches also have: it is a newer format. Raises `StorageError` if reading fails.

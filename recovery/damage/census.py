@@ -238,7 +238,8 @@ def overlaps(tree: Tree, directory: str) -> bool:
 def _reaches(tree: Tree, path: str, next_base: int) -> bool:
     """Whether the segment at `path` has a batch of a transaction whose last offset is at or above `next_base`. Reads
     the end of the segment, from the last entry of its offset index on. The whole segment is read only if that end
-    reaches `next_base` or has no batch, or if there is no index. Raises `StorageError` if the log cannot be read.
+    reaches `next_base` or has no batch, or if the index is missing, empty or ends in zeros. Raises `StorageError` if
+    the log cannot be read.
     """
     source = tree.source(path)
     index = f"{path.removesuffix(FileKind.LOG.value)}{FileKind.OFFSET_INDEX.value}"
@@ -301,7 +302,7 @@ def has_bytes(tree: Tree, spans: Iterable[Span], checksum: int, size: int) -> bo
 def _offsets(batch: RecordBatch, unopened: Mapping[Unopened, int] = NOTHING_UNOPENED) -> tuple[int, int]:
     """Return the first and last offset of a batch, both inclusive. For an uncompressed message of magic 0 or 1 they are
     equal. For a compressed one, the first offset is taken from `unopened`, or from its content, and is at most the last
-    offset. If it cannot be decompressed, both are the last offset.
+    offset. If it is not in `unopened` and cannot be decompressed, both are the last offset.
     """
     header = batch.header
     if isinstance(header, BatchHeader):
@@ -343,8 +344,8 @@ def _is_unopened_message(batch: RecordBatch) -> bool:
 def count_of(batch: RecordBatch, first: int, log_start: int) -> int:
     """Return the number of records of a batch that a consumer sees from offset `log_start` on; 0 for control batches
     and unknown codecs. `first` is the first offset of the batch. Records are decoded only if the batch begins below
-    `log_start`, or is a compressed message of magic 0 or 1. Otherwise the count in the header is used. If a message
-    cannot be decompressed, its offsets are counted.
+    `log_start`, or is a compressed message of magic 0 or 1. Otherwise the count in the header is used. If a message of
+    magic 0 or 1 cannot be decoded whole, its offsets from `log_start` on are counted.
     """
     header = batch.header
     if header.attributes & CONTROL_FLAG and isinstance(header, BatchHeader):
@@ -619,8 +620,9 @@ class _Walk:
         self._continued = max(self._continued, end)
 
     def _overwritten(self) -> list[tuple[int, int]]:
-        """Return the offsets that are missing after batches of which each is a copy of another batch. Reads the sound
-        parts of the log and the displaced batches if there are such offsets; raises `StorageError` if that fails.
+        """Return the ranges of offsets (first and last) that are missing after batches below the offsets so far, if
+        each of these batches is a copy of another one. Parts that the cleaner has reached are left out. Reads the sound
+        parts of the log and the displaced batches if there may be such ranges; raises `StorageError` if that fails.
         """
         stale = Counter(key for _first, _last, keys in self._suspects for key in keys)
         misplaced = (Span(each.path, each.position, each.end) for each in self.result.damages if each.is_readable)
@@ -645,7 +647,9 @@ class _Walk:
         self._pending.clear()
 
     def end(self, *, is_uncleaned: bool) -> None:
-        """Finish after the last segment: count repeated batches, and missing and overwritten ranges."""
+        """Finish after the last segment: count the repeated batches, and set the missing and overwritten ranges of the
+        result. The latter stay empty if the log has other gaps. Raises `StorageError` if a log cannot be read.
+        """
         self._pending.clear()
         self._settle_unreached()
         self._count_repeats()
@@ -658,8 +662,9 @@ class _Walk:
         the base offset of the next segment, None for the last. The damage reaches to the next proven batch of the
         segment, or to the end of the file. If the headers of the damaged batches lead exactly to there, they give the
         record counts. At the end of the file they give the last offset too. Otherwise all offsets before the next batch
-        or segment count as damaged. The last offset is None if nothing shows how far the damage reached. Reads the
-        damaged part; raises `StorageError` if this fails.
+        or segment count as damaged. The last offset is None if nothing shows how far the damage reached. An incomplete
+        batch or zeros at the log's end are described by `_tail`. Reads the damaged part; raises `StorageError` if this
+        fails.
         """
         finding, position, resumed = ended.findings[-1], ended.position, ended.resumed
         end = source.size if resumed is None else resumed

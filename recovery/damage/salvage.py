@@ -61,8 +61,9 @@ class _Salvage:
         the next segment, None for the last. Sets in the result the segment's size, and its content if this is not
         merely a prefix of the file. Also sets the first cut, the repairs and the losses.
 
-        After damage that was not repaired, the walk continues only in mode salvage, or if the damage is an incomplete
-        write at the log's end. Raises `StorageError` if the file cannot be read.
+        After damage that was not repaired, the walk continues only with `resume`, or if the damage is an incomplete
+        write at the log's end. It continues after a batch that is left out for unreadable records. Raises
+        `StorageError` if the file cannot be read.
         """
         source = self._tree.source(path)
         expected = base if self._last is None else max(self._last + 1, base)
@@ -139,10 +140,10 @@ class _Salvage:
 
     def _take(self, batch: RecordBatch, base: int, following: int | None, next_epoch: int | None) -> _Stop | None:
         """Keep a batch whose checksum is right, and return None; or return why it is not kept. It is not kept if its
-        offsets are wrong or out of place. If bits are repaired, it is not kept if one outside the checksum is proven to
-        be flipped. With `looks_inside` it is not kept if its records cannot be read, unless they are control records.
-        `base` is the base offset of the segment. `following` and `next_epoch` are the first offset and leader epoch of
-        the next batch, None if unknown.
+        offsets repeat or are out of place; with `resume` also if it is displaced. If bits are repaired, it is not kept
+        if one outside the checksum is proven to be flipped. With `looks_inside` it is not kept if its records cannot be
+        read, unless they are control records. `base` is the base offset of the segment. `following` and `next_epoch`
+        are the first offset and leader epoch of the next batch, None if unknown.
 
         A kept batch updates offsets, epochs and gaps of the walk, and the end offset in the result. A batch that is
         left out for unreadable records updates only the offset expected next. Raises `StorageError` if the batch after

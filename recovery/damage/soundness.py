@@ -160,8 +160,8 @@ class _Walk:
     def segment(self, base: int, path: str, next_base: int | None) -> bool:
         """Walk one segment; return whether the log continues in the next one. False if damage was found, or the walk
         has to end in this segment. `next_base` is the base offset of the next segment, None for the last. Sets the size
-        of the sound part, in bytes, in the result, and the cut if there is one. Raises `StorageError` if the file
-        cannot be read.
+        of the sound part, in bytes, in the result, and the cut if there is one; neither if `misplaced` is set. Raises
+        `StorageError` if the file cannot be read.
         """
         if base > self._highest:  # the log goes on from there, even if nothing is in it
             self._go_on()

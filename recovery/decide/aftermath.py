@@ -372,10 +372,10 @@ def transactions_staying_open(
     after: Tree, results: Iterable[LoadedPartition], coordinators: Coordinators, rules: Rules
 ) -> Iterator[LossConsequence]:
     """Yield a `transaction_stays_open` consequence for each transaction that is open at the end of a live log and that
-    no coordinator will end. The reason is that a partition of `__transaction_state` is lost. This is so if no log
-    directory of the broker has partitions of it that can be read, or if they do not know its producer. Transactions
-    that `consequences` names in any case are left out. `after`, `results` and `rules` are as in `consequences`. Raises
-    `StorageError` if a file cannot be read.
+    nothing ends if a partition of `__transaction_state` is lost. These are the transactions whose producer is unknown
+    to the partitions of that topic in the broker's log directories; all, if there are none that can be read.
+    Transactions for which `consequences` yields a `transaction_stays_open` are left out. `after`, `results` and `rules`
+    are as in `consequences`. Raises `StorageError` if a file cannot be read.
     """
     for result in results:
         name = parse_partition_directory(result.name)
@@ -455,8 +455,9 @@ def _of_retention(after: Tree, result: LoadedPartition, name: PartitionName, rul
 def _of_old_commits(
     results: Iterable[LoadedPartition], coordinators: Coordinators, rules: Rules
 ) -> Iterator[LossConsequence]:
-    """Yield one `commits_expire` consequence if a coordinator soon removes commits in one of the partitions. The limit
-    is known if it is set, or if the broker's properties are given. Yields nothing if `__consumer_offsets` is large.
+    """Yield one `commits_expire` consequence if a coordinator soon removes commits in one of the live partitions of
+    `__consumer_offsets` in `results`. Yields nothing if the topic is large, or if the limit is unknown: it is known if
+    it is set, or if the broker's properties are given.
     """
     settings = {**rules.server, **rules.config}
     minutes = parse_java_long(settings.get(OFFSETS_RETENTION, str(DEFAULT_OFFSETS_RETENTION)).strip(), 32)
@@ -631,8 +632,9 @@ def _of_transactions(
 
 
 def _ended_by_later(stop: _Stop, state: int, directory: str, where: str) -> str:
-    """Return a sentence about a transaction that the end marker of a later one will end. `state` is the
-    `TransactionState` of the later one. `where` is "lost" or "missing": what happened to the transaction's own marker.
+    """Return a sentence about a transaction that the end marker of a later one will end, or that its coordinator will
+    abort because it has lost the decision. `state` is the `TransactionState` of the later one. `where` is "lost" or
+    "missing": what happened to the transaction's own marker.
     """
     whose, from_on = f"producer {stop.producer_id}{stop.whose}", f"from offset {stop.offset} of {directory} on"
     if stop.forgotten_by:

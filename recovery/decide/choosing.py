@@ -86,8 +86,8 @@ def _carried_out(
     it is the unchanged tree.
 
     A simulated recovery with bit repair is left out if it repairs nothing. Examination below the recovery point
-    (`full`) is simulated only if mode safe leaves something that it could repair. Raises `StorageError` if a file
-    cannot be read.
+    (`full`) is simulated only if it was not requested, and mode safe leaves something that it could repair. Raises
+    `StorageError` if a file cannot be read.
     """
     rules, own = directory.rules, forecasts.own
     asked = RecoveryRequest.of(rules)
@@ -192,7 +192,7 @@ def _compared(
     """Make a `RecoveryChoice` from the simulated ways and the ways that take other brokers' copies: describe and order
     them, in total and for each partition in `hurt`. Each way is counted for each partition, and the counts are stored
     in the elements of `ways`; for partitions that are not in `hurt`, a simulated way gets the counts of the requested
-    recovery. `held_back` is set in the counts of the simulated ways for partitions in `hurt`.
+    recovery. `held_back` is set in the counts of all these ways for partitions in `hurt`.
 
     `counted` are all partitions, `hurt` those that lose something or have fewer records than mode merge leaves.
     `with_help` are ways that use other copies or the remote tier; they have counts only for the partitions that they

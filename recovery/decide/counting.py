@@ -393,8 +393,8 @@ class Comparer:
 
     def is_hurt(self, partition: CountedPartition) -> bool:
         """Whether the ways of recovering may differ for the partition: records or transaction markers are lost,
-        damaged, missing, overwritten, hidden or out of order, leader epochs decrease, the partition becomes stray, or
-        recovery declines it.
+        damaged, missing, overwritten, hidden or out of order, a transaction has offsets of the next segment, leader
+        epochs decrease, the partition becomes stray, or recovery declines it.
         """
         original = partition.census
         if partition.name in self.own.refusals or self.own.makes_stray(partition.facts):
@@ -448,10 +448,9 @@ class Comparer:
         )
 
     def is_fetched_again(self, partition: CountedPartition) -> bool:
-        """Whether a broker's start leaves nothing wrong in the partition and loses records only from its new end on,
-        which a follower fetches again. True also if nothing is lost. False if the broker does not start or the
-        partition becomes stray. Gaps and damage below the recovery point stay, because a start does not look there
-        (`LogLoader.recoverLog`).
+        """Whether a broker's start leaves nothing wrong in the partition, and loses nothing, or only records from its
+        new end on, which a follower fetches again. False if the broker does not start or the partition becomes stray.
+        Gaps and damage below the recovery point stay, because a start does not look there (`LogLoader.recoverLog`).
         """
         loaded, left = self.kafka.partitions.get(partition.name), partition.by_kafka
         if loaded is None or self.kafka.tree is None or loaded.stray is not None:

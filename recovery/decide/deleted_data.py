@@ -77,7 +77,7 @@ def deleted_partitions(surveyed: Survey, facts: TopicFacts, moved: Collection[st
     """Return the deleted partitions of a surveyed log directory that have records, and of which no live log of the
     broker has all batches; None if there are none. The metadata log is left out, and so are the directories `moved`
     (`old_copies_elsewhere`). Reads the deleted logs and live logs of the same partitions. Raises `StorageError` if a
-    deleted log or its topic id cannot be read; a live log that cannot be read counts as missing.
+    deleted log cannot be read. A live log counts as missing if it or one of the topic ids cannot be read.
     """
     tree = surveyed.tree()
     roots = _roots_of(surveyed, facts)
@@ -100,7 +100,7 @@ def _roots_of(surveyed: Survey, facts: TopicFacts) -> tuple[str, ...]:
 def log_of_finished_move(surveyed: Survey, directory: str, roots: Iterable[str]) -> str | None:
     """Return the path of the live log that a move between log directories has made of the `-delete` directory
     `directory`: the first in `roots`, log directories of the broker, that has its topic id and all its batches, with
-    right checksums. None if there is none; a log that cannot be read proves nothing.
+    right checksums. None if there is none; a log or topic id that cannot be read proves nothing.
     """
     parsed = parse_partition_directory(directory)
     if parsed is None:

@@ -234,9 +234,10 @@ def _refuse_incomplete(root: str, meta: MetaProperties | None) -> None:
 
 def _checkpoints(files: NodeFiles) -> Identity:
     """Verify `meta.properties` of all log directories as a KRaft node before 3.7 does
-    (`BrokerMetadataCheckpoint.getBrokerMetadataAndOfflineDirs`). Return all directories as online, with their ids.
-    Raises `StartEndsError` if a file is missing or unreadable, or lacks a cluster id or node id. Also raises it if ids
-    differ from each other or from the properties, or if a second directory has a metadata log.
+    (`BrokerMetadataCheckpoint.getBrokerMetadataAndOfflineDirs`). Return all directories as online, with their directory
+    ids, which are not compared. Raises `StartEndsError` if a file is missing or unreadable, or lacks a cluster id or
+    node id. Also raises it if cluster ids or node ids differ between files, if the node id differs from the properties,
+    or if a directory other than the expected one has a metadata log.
     """
     known: dict[str, MetaProperties] = {}
     for root in files.roots:

@@ -108,10 +108,11 @@ class _Names:
 
 def internal_topics(root: str, result: BrokerResult) -> InternalTopics:
     """Return what the coordinators meet in the partitions of internal topics (`TOPICS`) in the loaded log directory
-    `root`. `unserved` has the first problem of each: a record that its coordinator cannot read or apply, or a batch
-    with a wrong checksum. Partitions without a problem are left out, and so are `-future`, `-delete` and `-stray`
-    directories. `kept` has the groups or transactional ids of each partition of `__consumer_offsets` and
-    `__transaction_state`, up to its first problem.
+    `root`. `unserved` has the first problem of each partition that has one: a record or batch that its coordinator
+    cannot read or apply, or a batch that it reads with a wrong checksum. `kept` has the groups or transactional ids of
+    each partition of `__consumer_offsets` and `__transaction_state`, with or without a problem: those of the records
+    that the coordinator reads before the problem, or, with a wrong checksum, up to the end of that segment. `-future`,
+    `-delete` and `-stray` directories are ignored.
 
     Segments are read in order, up to 16 MiB in total. The search ends before the first segment that would exceed this;
     the partition of this segment and those after it are then left out of `kept`. Raises `StorageError` if a segment
@@ -230,9 +231,9 @@ def consequences_of_misplaced(
 def consequences_of_unserved(
     unserved: Iterable[Unserved], release: Release
 ) -> tuple[list[StartConsequence], list[Fault]]:
-    """Return consequences and faults of a start of `release`, in the order of `unserved`. There is one of each for
-    every record that the coordinator cannot read, from 4.0 on also for every record that it cannot apply. Batches that
-    it reads despite a wrong checksum give one of each too (UNFORESEEN). Other entries are skipped.
+    """Return consequences and faults of a start of `release`, in the order of `unserved`. Each entry gives one of each,
+    except that records that coordinators from 4.0 on cannot apply give nothing before 4.0. Batches that the coordinator
+    reads despite a wrong checksum give UNFORESEEN.
     """
     consequences, faults = [], []
     for entry in unserved:

@@ -74,8 +74,9 @@ class Leaders(Struct, kw_only=True):
 
 
 def continues(own: LoadedMetadata, leader: LoadedMetadata) -> bool:
-    """Whether the leader's metadata has all of `own`, so that the follower truncates nothing. False if the leader's
-    epoch is lower than the epoch of `own`, or if its log is damaged or cannot be read.
+    """Whether the leader's metadata, by epochs and offsets, has all of `own`, so that the follower truncates nothing.
+    False if the leader's epoch is lower than the epoch of `own`. Otherwise True if the leader's log starts at or above
+    the end of `own`. Only if it starts below is it read; False if it is then damaged or unreadable.
     """
     if (leader.epoch or 0) < (own.epoch or 0):
         return False

@@ -39,7 +39,8 @@ def with_ends_of_moves(
 ) -> list[PartitionDirectory]:
     """Return `directories` in their order, with missing log end offsets filled in for partitions that have a `-future`
     directory. For this, their logs are loaded in memory, with `now_ms` as the present time. The offset stays None if
-    the log does not load or its log directory cannot be listed. Raises `StorageError` if a file cannot be read.
+    the log does not load, or if its partition directory or log directory cannot be listed. Raises `StorageError` if a
+    file cannot be read.
     """
     moved = {directory.partition for directory in directories if directory.parsed.state is DirectoryState.FUTURE}
     return [
@@ -52,7 +53,8 @@ def with_ends_of_moves(
 
 def _end(files: NodeFiles, directory: PartitionDirectory, now_ms: int) -> int | None:
     """Log end offset of a partition directory after it was loaded alone, in memory and with default settings. None if
-    its log directory cannot be listed or it does not load. Raises `StorageError` if a file of it cannot be read.
+    it or its log directory cannot be listed, or if it does not load. Raises `StorageError` if a file of it cannot be
+    read.
     """
     try:
         tree = files.tree(directory.root).part(directory.name)

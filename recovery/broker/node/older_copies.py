@@ -109,7 +109,7 @@ def sentence_of_reused(used: Sequence[tuple[str, int]], next_block: int, page: s
 def sentence_of_older_metadata(later: Sequence[tuple[str, int, int]], next_block: int | None, page: str) -> str:
     """Return the sentence about metadata that is older than the logs: `later` are (partition directory, last leader
     epoch of its log, leader epoch in the metadata). If `later` is empty, the logs have producer ids that the metadata
-    hands out again from `next_block` on (None: 0). `page` is a page of the runbook.
+    hands out again from `next_block` on (None or -1: 0). `page` is a page of the runbook.
     """
     whose, other = " in ZooKeeper" if page == ZOOKEEPER_PAGE else "", ""
     if later:
@@ -179,20 +179,20 @@ def consequences_of_older_logs(
 ) -> tuple[list[StartConsequence], list[Fault]]:
     """Return consequences and faults for older logs: those whose `leader-epoch-checkpoint` ends before the last epoch
     in which node `node_id` led them, by the metadata (`replica_of`). A leader writes its epoch into this file before it
-    serves clients, so these logs were restored from an older copy. Both lists are empty if there are none.
+    serves clients, so these logs were restored from an older copy. Both lists are empty if no log is older.
 
     The first consequence is OLDER_LOGS. If logs of `__transaction_state` are older, one about their transactional ids
     follows; if logs of `__consumer_offsets` are, one about the groups with commits in them. There is a fault for each
-    older log, which counts the offsets that it lacks by committed offsets and high watermarks. `coordinators` are those
-    of the node's log directories.
+    of these logs, which counts the offsets that it lacks by committed offsets and high watermarks. `coordinators` are
+    those of the node's log directories.
 
-    A whole log of `__transaction_state` that shows no such epoch is older too if it has a lower epoch of a producer
-    than another log. This is certain, because the coordinator writes an epoch before it gives it to a producer.
-    OLDER_LOGS then names the ids.
+    A whole log of `__transaction_state` that is not among these is older too if it has a lower epoch of a producer than
+    another log. This is certain, because the coordinator writes an epoch before it gives it to a producer. One more
+    OLDER_LOGS, the last consequence, names the ids of all such logs; they have no fault.
 
-    Only live logs with epochs in the file count, and only if this node has the only replica. If a log directory was not
-    stopped in order, only producers' epochs count, because a crash may lose the file. A log whose epoch a recovery has
-    removed from the file is left out too: a start removes epochs that no record has
+    Only live logs count, and only if this node has the only replica. Leader epochs are not compared if the file has
+    none, or if the log directory was not stopped in order, because a crash may lose the file. They are not compared
+    either if a recovery has removed the epoch from the file: a start removes epochs that no record has
     (`LeaderEpochFileCache.truncateFromEnd`). Raises `StorageError` if a log directory or a file cannot be read.
     """
     older, of_transactions = [], []
@@ -327,9 +327,10 @@ def _of_older_log(
     files: NodeFiles, directory: PartitionDirectory, known: int, led: int, coordinators: Coordinators
 ) -> Fault:
     """Return the fault of a log that knows leader epoch `known`, and that this node led in epoch `led`. Its `lacks` is
-    the number of offsets by which the log ends below the high watermark or the highest committed offset; 0 if it does
-    not, or if these or the log's end are unknown. Committed offsets are ignored unless `coordinators.has_few_commits`.
-    Raises `StorageError` if the checkpoint of high watermarks cannot be read.
+    the number of offsets by which the log ends below the high watermark or the highest committed offset, whichever is
+    higher; 0 if it does not, or if both or the log's end are unknown. Committed offsets are ignored unless
+    `coordinators.has_few_commits`. An invalid checkpoint counts as no high watermark. Raises `StorageError` if the
+    checkpoint of high watermarks cannot be read.
     """
     reached = coordinators.highest_commit(*directory.partition) if coordinators.has_few_commits else 0
     try:

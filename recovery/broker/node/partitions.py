@@ -176,12 +176,13 @@ def open_partitions(
 ) -> tuple[list[StartConsequence], list[Fault]]:
     """Return consequences and faults for log directories that go offline during the start (DIRECTORY_OFFLINE), or
     later, when an index is first read (NOT_SERVING). Both lists are empty if all stay online. A directory goes offline
-    if a log fails with an IOException or a checkpoint cannot be read. It also does if the broker's user may not open
-    the files, or the file system is mounted read-only. `results` are the results of loading logs, by log directory.
+    if the broker's reading of a log or checkpoint ends with an IOException. It also does if the broker's user may not
+    open the files, or the file system is mounted read-only. `results` are the results of loading logs, by log
+    directory.
 
     Raises `StartEndsError` if a log ends the start, or if all directories go offline during the start. With `is_kraft`,
-    it is enough that the directory of the metadata log does. Raises `StorageError` if a directory or a checkpoint
-    cannot be read.
+    it is enough that the directory of the metadata log does. Raises `StorageError` if this process cannot read a
+    directory or a checkpoint.
     """
     offline: list[StartConsequence] = []
     faults: list[Fault] = []
@@ -272,15 +273,15 @@ def partition_consequences(
 ) -> tuple[list[StartConsequence], list[Fault]]:
     """Predict what the start of a KRaft broker does with partition directories after comparing them with the metadata:
     strays, partitions created again, partitions without a leader, directories of another topic, moves, and a log
-    directory inside another one. Return consequences and faults; both are empty if nothing is wrong.
+    directory inside another one. Return consequences and faults; both are empty if the start does none of this.
 
     Raises `StartEndsError` in four cases. A partition is in two log directories (from 3.7.1 on, strays do not count).
     3.7.0 finds a directory without a topic id. The new name of a moved partition is not free. Files have the names of
     partitions that are created again, in every log directory or in the one of the metadata log. Raises `StorageError`
     if a log directory or a file cannot be read.
 
-    * `image`: the metadata; None if it is unknown, and then only directories without a topic id are strays (from 3.7.1
-      on)
+    * `image`: the metadata; None if it is unknown. Then only directories without a topic id are strays (from 3.7.1
+      on), and nothing is returned about new partitions, other topics and moves
     * `explained`: partitions that the metadata shows as deleted or moved; their strays are expected
     * `directory_ids`: log directory -> its id, for directories that are online
     * `put_away`: `-delete` and `-stray` directories
@@ -469,9 +470,9 @@ def _in_the_way(
 ) -> tuple[list[StartConsequence], list[Fault]]:
     """Return one consequence and one fault for each log directory that goes offline because a partition of `nowhere`
     cannot be created in it (`LogManager.createLogDirectory`): a file, a special file or a dangling link has its name.
-    Remove these partitions from `nowhere`. A partition belongs to the log directory to which it is assigned. If the
-    metadata names no directories for it, it belongs to every log directory without an id. If there is only one log
-    directory, all partitions belong to it.
+    Remove these partitions from `nowhere`. If there is only one log directory, all partitions belong to it. Of several,
+    a partition belongs to the one to which it is assigned; an unassigned one is left out, because it is not known in
+    which a broker makes it.
 
     Raises `StartEndsError` if all directories go offline, or the one of the metadata log. Raises `StorageError` if a
     directory cannot be listed.

@@ -81,7 +81,7 @@ def static_voters(properties: Mapping[str, str]) -> tuple[int, ...]:
 
 def refuse_voters(files: NodeFiles, role: Role) -> None:
     """Raise `StartEndsError` if `controller.quorum.voters` contradicts the node's role: a controller is not in it, or a
-    broker is (`KafkaConfig.validateValues`). Not checked if the properties lack it or the role.
+    broker is (`KafkaConfig.validateValues`). Not checked if the properties lack the voters or the role.
     """
     voters = static_voters(files.properties)
     if not voters or files.stated_role is None:
@@ -156,10 +156,10 @@ def _updated(batch: MetaBatch, known: Voters) -> Voters:
 
 
 def state_of_start(loaded: LoadedMetadata, release: Release) -> StateFile:
-    """Read `quorum-state` as a start does. If the file or the metadata log is missing, the node continues without its
-    vote: the result has `is_there` False, a consequence and a fault. Before 3.8 the result is the same for a file that
-    is empty, is not a JSON object, or lacks `data_version`. Raises `StartEndsError` for any other damage,
-    `StorageError` if the file cannot be read.
+    """Read `quorum-state` as a start does. If the file or the directory of the metadata log is missing, the node
+    continues without its vote: the result has `is_there` False, a consequence and a fault. Before 3.8 the result is the
+    same for a file that is empty, is not a JSON object, or lacks `data_version`. Raises `StartEndsError` for any other
+    damage, `StorageError` if the file cannot be read.
     """
     path = os.path.join(loaded.directory, QUORUM_STATE)
     if not loaded.directory or not os.path.exists(path):  # else it is looked for in the working directory

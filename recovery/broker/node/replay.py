@@ -102,8 +102,9 @@ class Replay(Struct, kw_only=True):
 
     def take(self, batches: Iterable[MetaBatch]) -> None:
         """Replay batches into `image`; control batches are skipped. A controller stops at the first record that it
-        cannot apply, and `contradiction` describes it; later calls apply nothing. A broker continues: it skips the
-        record and adds it to `skipped`. Exceptions of `batches` are passed on, such as `ReaderError`.
+        cannot apply, and `contradiction` describes it; later calls apply nothing. A broker applies the records that
+        only controllers refuse. It skips those that it cannot apply itself, and adds them to `skipped`. Exceptions of
+        `batches` are passed on, such as `ReaderError`.
         """
         for batch in batches:
             if self.contradiction is not None:

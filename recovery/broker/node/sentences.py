@@ -121,7 +121,8 @@ def sentence_of_answer(answer: NodeAnswer, how: str = "") -> str:
 
 def _statements(answer: NodeAnswer, how: str) -> list[str]:
     """Return the parts of `sentence_of_answer`: one for each grave consequence (`_GRAVE`) of a start, the gravest
-    first. There is only one part if there are none (it ends with `how`), or if the start fails or is unknown.
+    first. There is only one part if there are none (`would start on it` and `how`), or if the start fails or is
+    unknown. The condition of the answer, if any, ends the last part, except if the start is unknown.
     """
     condition = "" if answer.condition is None else f" ({answer.condition})"
     if answer.outcome is StartOutcome.FAILS:

@@ -52,10 +52,11 @@ _FIRST_MIGRATING_LEVEL = 8
 
 def refuse_incomplete_properties(files: NodeFiles, role: Role, release: Release) -> None:
     """Raise `StartEndsError` if the properties of a KRaft node lack a setting that a start needs (`KafkaConfig`). It
-    needs the roles and the node id, the voters if controller listeners are set, and the controller listeners if voters
-    are set. A broker without the controller role needs the listeners only from 4.0 on. From 4.2 on, also raise it if
-    `log.dirs` has an empty name, as between two commas. Does nothing for a broker with ZooKeeper, or if the properties
-    have none of these settings, because they then only name directories.
+    needs the roles and the node id. If controller listeners are set, it needs the voters or bootstrap servers of the
+    quorum, and if one of these is set, the controller listeners. A broker without the controller role needs the
+    listeners only from 4.0 on. From 4.2 on, also raise it if `log.dirs` has an empty name, as between two commas. Does
+    nothing for a broker with ZooKeeper, or if the properties have none of these settings, because they then only name
+    directories.
     """
     names = {name for name, value in files.properties.items() if value.strip()}
     if role is Role.ZOOKEEPER_BROKER or not names & {_ROLES, _NODE, _LISTENERS, *_QUORUM}:
@@ -97,9 +98,9 @@ def goes_on_migrating(files: NodeFiles, release: Release) -> bool:
 
 
 def condition_of_migration(files: NodeFiles, image: MetadataImage, release: Release) -> str | None:
-    """Return a condition on which a controller starts if its properties say to migrate from ZooKeeper, whatever the
-    state of the migration: ZooKeeper answers (3.6.2, 3.9.1), and if the cluster never used it, the node never leads.
-    None if they do not.
+    """Return, for people, on which condition a controller starts whose properties say to migrate from ZooKeeper:
+    ZooKeeper must answer (3.6.2, 3.9.1). If the metadata has no migration, another controller must also lead. None if
+    the properties do not say so, or the release does not know the setting (before 3.4, from 4.0 on).
     """
     if not goes_on_migrating(files, release):
         return None
@@ -143,12 +144,12 @@ def consequences_of_migration(
     files: NodeFiles, image: MetadataImage, loaded: LoadedMetadata, release: Release
 ) -> tuple[Sequence[StartConsequence], Sequence[Fault]]:
     """Return consequences and faults for a leading controller whose metadata has an unfinished migration from
-    ZooKeeper. If the migration has begun, the start ends it unless the properties go on with it: one consequence and no
-    fault. If it has not begun, the controller registers no broker: one consequence and one fault. Both lists are empty
-    from 4.0 on, and if no migration is unfinished.
+    ZooKeeper. If the migration has begun, the start ends it: one consequence and no fault, or nothing if the properties
+    go on with it. If it has not begun, the controller registers no broker: one consequence and one fault. Both lists
+    are empty from 4.0 on, and if no migration is unfinished.
 
-    Raises `StartEndsError` if the properties say to migrate, and the metadata is of a cluster that never used ZooKeeper
-    (`ActivationRecordsGenerator`).
+    Raises `StartEndsError` if the properties say to migrate (3.4 to 3.9), and the metadata is of a cluster that never
+    used ZooKeeper (`ActivationRecordsGenerator`).
     """
     state, goes_on = image.zk_migration_state, goes_on_migrating(files, release)
     if goes_on and not state:

@@ -17,7 +17,7 @@ from msgspec import structs
 from kafkalog import Log
 from kafkalog.cluster.kraft.metadata_image import MetadataImage, PartitionImage
 from kafkalog.cluster.kraft.metadata_log import MetadataLog
-from kafkalog.codec.names import DirectoryState, PartitionName
+from kafkalog.codec.names import CLEAN_SHUTDOWN_FILE, DirectoryState, PartitionName
 from kafkalog.log.directories.partition import open_partition
 from kafkalog.recovery.broker.node.answer import ConsequenceKind, NodeAnswer, Part, StartOutcome
 from kafkalog.recovery.broker.node.metadata_log import LoadedMetadata
@@ -35,7 +35,7 @@ from kafkalog.recovery.broker.node_start import node_start
 from kafkalog.recovery.run import plan
 from testkit.judging.trees import copy_tree
 from testkit.kafka.start_records import MetadataRecord, append_metadata
-from testkit.recorded.broker_dirs import own_copy, unpacked
+from testkit.recorded.broker_dirs import brokers, own_copy, unpacked
 from testkit.recorded.fixture_data import broker_case
 from testkit.recorded.quorums import BROKER, CONTROLLERS, copied
 from testkit.running.command import kafkalog
@@ -657,3 +657,20 @@ def test_a_second_directory_that_is_mounted_read_only(
         if command != "verify":
             assert f"findmnt -T {other} " in f"{' '.join(finished.out.split())} "
             assert "metadata log stays damaged" not in finished.out
+
+
+def test_what_coordinators_meet_is_told_in_the_order_of_the_log_directories(tmp_path: Path) -> None:
+    source = brokers("4.3.0/groups")[0]
+    meta, clean = (source / "meta.properties").read_text(), source / CLEAN_SHUTDOWN_FILE
+    log = next(path for path in sorted(source.glob("__consumer_offsets-*/*.log")) if path.stat().st_size)
+    data = bytearray(log.read_bytes())
+    data[17] ^= 1  # checksum of the first batch
+    roots = [tmp_path / name for name in "gbhdafce"]
+    for number, root in enumerate(roots):
+        partition = own_copy(log.parent, root / f"__consumer_offsets-{number}")
+        (partition / log.name).write_bytes(data)
+        (root / "meta.properties").write_text(re.sub("(?m)^directory.id=.*\n", "", meta))
+        shutil.copy(clean, root)
+    found = node_start([*map(str, roots)], release="4.3").answers[0]
+    names = [each.names[0] for each in found.consequences if each.kind is ConsequenceKind.UNFORESEEN]
+    assert names == [f"__consumer_offsets-{number}" for number in range(len(roots))]

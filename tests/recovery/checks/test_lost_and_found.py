@@ -290,6 +290,18 @@ def test_batches_are_not_copied_over_other_batches(root: Path) -> None:
     assert f"copy it to {log}, of which that file holds 3 batches" in finding["detail"]
 
 
+def test_an_earlier_copy_of_a_segment_that_has_grown_since_is_nothing_lost(root: Path) -> None:
+    log = logs(root)[-1]
+    whole = log.read_bytes()
+    half = [*open_segment(log).batches()][4].position
+    log.with_name(f"{log.name}.1").write_bytes(whole[:half])
+    assert outside("verify", root) == []
+    (root / "lost+found").mkdir()
+    log.with_name(f"{log.name}.1").rename(root / "lost+found" / "#1")
+    (finding,) = outside("verify", root)
+    assert finding["detail"].endswith(f"{log} holds all of it")
+
+
 def test_misnamed_segments_are_renamed_and_nothing_is_lost(root: Path) -> None:
     """A broker reads no segment whose name has 19 digits."""
     before = {log: log.read_bytes() for log in logs(root)}

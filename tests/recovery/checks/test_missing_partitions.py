@@ -177,6 +177,17 @@ def test_a_directory_that_is_something_else_is_not_taken_for_a_partition(change:
     assert plan(root)[0].choice.renamed == ()
 
 
+def test_a_log_that_is_a_dangling_link_counts_as_empty(root: Path) -> None:
+    other = (root / VICTIM).rename(root / f"{VICTIM}.bak")
+    for log in other.glob("*.log"):
+        log.unlink()
+        log.symlink_to("nowhere")
+    found = answers(root)
+    ((_severity, _file, detail),) = found["verify"]
+    assert "looks like" not in detail
+    assert found == dict.fromkeys(found, found["verify"])
+
+
 def test_a_report_does_not_count_the_directories_of_a_node_that_does_not_start(root: Path, tmp_path: Path) -> None:
     other = tmp_path / "other"
     other.mkdir()
