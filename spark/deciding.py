@@ -83,8 +83,9 @@ class _Deciding:
 
     def _frames(self, part: str) -> dict[str | None, list[Framed]]:
         """Return, by topic, the first frames (payloads with a schema id) of its keys or values (`part`). They come from
-        the first partition that has frames, among the first `_PARTITIONS_LOOKED_AT` of the topic. Topics without frames
-        are left out. Raises `UsageError` for wrong paths, `StorageError` if a file cannot be read.
+        the first partition that has frames in its first records, among the first `_PARTITIONS_LOOKED_AT` of the topic.
+        Topics without frames are left out. Raises `UsageError` for wrong paths, `StorageError` if a file cannot be
+        read.
         """
         by_topic = {}
         for topic, partitions in self._topics.items():
@@ -93,8 +94,9 @@ class _Deciding:
         return {topic: frames for topic, frames in by_topic.items() if frames}
 
     def _reader(self, part: str, frames: dict[str | None, list[Framed]]) -> Schema:
-        """Return the latest schema of the subject to which all frames of `part` (`key` or `value`) belong. Raises
-        `UsageError` if they belong to several subjects or to none, or if there are no frames.
+        """Return the latest schema of the subject to which the frames of `part` (`key` or `value`) belong. Frames whose
+        schema is not in the registry do not count. Raises `UsageError` if no frame is left, or if frames belong to
+        several subjects.
         """
         registry = self._decoder.registry
         of = {topic: subjects_of(registry, topic, part, payloads) for topic, payloads in frames.items()}

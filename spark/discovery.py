@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import zip_longest
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 from msgspec.structs import replace
 
@@ -24,6 +24,7 @@ from kafkalog.log.directories.follow import Follower
 from kafkalog.log.directories.inventory import Inventory, open_all
 from kafkalog.log.directories.partition import Partition
 from kafkalog.log.disk.looked_at import in_threads, looking_once
+from kafkalog.log.disk.object_store import uri_parts
 from kafkalog.log.disk.remote_file import is_uri
 from kafkalog.log.reading.consumer_view import READ_COMMITTED, ConsumerView, consumer_view, hiding, nothing_to_read
 from kafkalog.log.reading.readable import OffsetAndTimestamp
@@ -64,14 +65,14 @@ def _remote(path: str) -> list[str]:
 def expand_paths(paths: Sequence[str]) -> list[str]:
     """Return the paths in the given order; `file:` URIs become decoded paths. A glob is replaced by its sorted matches,
     unless a file or directory has that name. A URI of an object store is expanded by `uri_patterns.matching`. Raises
-    `UsageError` if a path does not exist, a pattern has no match, a `file:` URI names another host, or another URI is
-    malformed, has credentials or an unknown scheme. Raises `StorageError` if a request to an object store fails.
+    `UsageError` if a path does not exist, a pattern has no match, a URI is malformed, a `file:` URI names another host,
+    or another URI has credentials or an unknown scheme. Raises `StorageError` if a request to an object store fails.
     """
     expanded: list[str] = []
     for path in paths:
         local = path
         if _SCHEME.match(path) and not os.path.lexists(path):
-            parts = urlsplit(path)
+            parts = uri_parts(path)
             if parts.scheme.lower() != "file":
                 expanded.extend(_remote(path))
                 continue

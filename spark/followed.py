@@ -141,9 +141,9 @@ class FollowedLogs:
     def starts(self, views: Mapping[TopicPartition, View]) -> dict[TopicPartition, int]:
         """Return partition -> start offset of a new stream, for all partitions of `views`. It is the offset that
         `Range.start` returns, with two exceptions. For "latest" it is `View.end`, up to which the stream can read now.
-        It is too for a timestamp that no record reaches, if startingOffsetsByTimestampStrategy is `latest`. Raises the
-        errors of `Range.start` (`UsageError`, `FormatError` and `StorageError`), and `UsageError` if a bound by
-        partition does not name exactly these partitions.
+        For a timestamp that no record reaches it is `View.end` too, if startingOffsetsByTimestampStrategy is `latest`.
+        Raises the errors of `Range.start` (`UsageError`, `FormatError` and `StorageError`), and `UsageError` if a bound
+        by partition does not name exactly these partitions.
         """
         bound = self._options.start
         check_named(bound, [view.partition for view in views.values()])

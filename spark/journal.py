@@ -104,13 +104,14 @@ def _read(work: str, name: str) -> dict[str, object] | None:
         if content.pop("version") != _VERSION:
             raise ValueError
         is_whole = checksum == _checksum(content)
+        directory = content.pop("directory")
     except (AttributeError, KeyError, TypeError, ValueError, RecursionError):
         raise FormatError(
             "not the journal of a commit of this version of kafkalog; move it away if you know what it was", source=path
         ) from None
     if not is_whole:
         raise FormatError("its checksum is wrong; move it away if you know what it was", source=path)
-    if content.pop("directory") != _inode(work):
+    if directory != _inode(work):
         root = log_directory_of(work)
         raise RecoveryRefused(
             f"{path} is of a commit into another directory than {root}, which is a copy of that, was put in its place, "

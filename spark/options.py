@@ -291,7 +291,7 @@ def parse_options(options: Mapping[str, str], *, streaming: bool = False) -> Rea
     if pattern is not None:
         try:
             re.compile(pattern)
-        except re.error as error:
+        except (re.error, RecursionError, OverflowError) as error:
             raise UsageError(f"option subscribePattern is not a regular expression: {error}") from None
     start = parse_bound(given, "starting", LATEST if streaming else EARLIEST)
     end = parse_bound(given, "ending", LATEST)

@@ -10,7 +10,7 @@ import os
 import re
 from collections.abc import Mapping
 from difflib import get_close_matches
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 from msgspec import Struct
 
@@ -20,6 +20,7 @@ from kafkalog.codec.compression.specs import SPECS
 from kafkalog.codec.files.text import decode_uuid
 from kafkalog.codec.model import Codec
 from kafkalog.codec.rules.codec_names import as_codec
+from kafkalog.log.disk.object_store import uri_parts
 from kafkalog.log.writing.column_partitions import COLUMN_PARTITIONERS
 from kafkalog.log.writing.config import LogConfig
 
@@ -100,7 +101,7 @@ def _number(options: Mapping[str, str], name: str, *, least: int = 1) -> int | N
 
 def _local(path: str) -> str:
     if _SCHEME.match(path) and not os.path.lexists(path):
-        parts = urlsplit(path)
+        parts = uri_parts(path)
         if parts.scheme != "file" or parts.netloc not in ("", "localhost"):
             raise UsageError(f"{path}: kafkalog writes where files can be locked and renamed, not into {parts.scheme}:")
         path = unquote(parts.path)

@@ -43,9 +43,10 @@ def states_behind(
     original: Tree, rebuilt: Tree, directory: str, lost: Sequence[Span] = ()
 ) -> Iterator[KnownState]:
     """Yield states from which the log can be recovered without leaving ended transactions open. The tree of each is a
-    copy of `rebuilt` with an original producer snapshot after lost batches, and the original transaction indexes up to
-    it. At most three are yielded, first those that prove more. Nothing is yielded if nothing is lost, or if these files
-    show no more than the batches do or do not prove how the transactions ended.
+    copy of `rebuilt` with an original producer snapshot after lost batches. It has the original transaction indexes of
+    the segments that end after the first lost offset, up to `proven`. At most three are yielded, first those that prove
+    more. Nothing is yielded if nothing is lost, or if these files show no more than the batches do or do not prove how
+    the transactions ended.
 
     `rebuilt` has the logs that are kept of `original`, with all other files rebuilt. `lost` has the offset ranges
     (first, last) that this recovery leaves out. If it is empty, the first gap between the log's batches counts as lost.
@@ -94,8 +95,8 @@ def are_known_to_have_ended(known: Tree, scanned: Tree, directory: str, end: int
 def _that_tell_more(original: Tree, rebuilt: Tree, directory: str, spans: Sequence[Span]) -> list[int]:
     """Return the ends of segments at which the original files prove more than the rebuilt ones, as ascending offsets.
     Each has an original producer snapshot. Either it shows that a transaction has ended which is open in the rebuilt
-    one, or an original transaction index up to there lists more. `spans` are base offset and next base offset of each
-    segment but the last. Raises `StorageError` if a file cannot be read.
+    one, or an original transaction index up to there lists a transaction that the rebuilt one lacks. `spans` are base
+    offset and next base offset of each segment but the last. Raises `StorageError` if a file cannot be read.
     """
     offsets = []
     is_another_list = False
@@ -117,11 +118,11 @@ def _with_indexes(
 
     * An index is damaged, or an original one lacks a transaction of the rebuilt one.
     * The batches do not confirm these indexes and the original snapshot after the last segment.
-    * The last offsets of one of the segments are in `lost`.
+    * The last offset of one of the segments is in `lost`.
     * `lost` is empty and a segment ends below the next one: another segment, with its own index, may have been between
       them.
 
-    Reads the batches before the end of the last segment in `concerned`; raises `StorageError` if this fails.
+    Reads the batches before the end of the last segment in `concerned`. Raises `StorageError` if a file cannot be read.
     """
     tree, end = rebuilt.copy(), concerned[-1][1]
     claims: list[Claim] = []
@@ -154,8 +155,9 @@ def _batches(tree: Tree, directory: str, end: int) -> Iterator[tuple[int, OneBat
 
 
 def _first_gap(tree: Tree, directory: str) -> int | None:
-    """Return the first offset that is missing between batches of the log; None if there is none. Reads the log up to
-    that gap; raises `StorageError` if that fails.
+    """Return the first missing offset: the offset after the first batch whose next batch begins higher. Return None if
+    there is no such gap. Reads the log up to that gap, and each segment only up to its first damage. Raises
+    `StorageError` if a log cannot be read.
     """
     expected: int | None = None
     for _base, run in _batches(tree, directory, NO_END):

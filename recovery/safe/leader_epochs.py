@@ -28,8 +28,8 @@ _PROOF = 2
 
 def true_epochs(tree: Tree, directory: str, log_start: int) -> list[LeaderEpoch] | None:
     """Return the leader epochs that the batches of a log have, from the log start offset on, if the epoch checkpoint is
-    wrong: at least two batches have another leader epoch than it lists for their base offsets. Only batches of the last
-    segment, and of those in which an epoch begins by the checkpoint, are compared.
+    wrong: at least two batches have another leader epoch than it lists for their base offsets. Only batches of some
+    segments are compared: the last one, and those in which or directly after which an epoch begins by the checkpoint.
 
     Return None if fewer batches differ, or if the checkpoint is missing, empty or invalid. Return None too if the log
     is damaged or the epochs of its batches decrease, because they prove nothing then. Raises `StorageError` if a file

@@ -140,10 +140,10 @@ def reset_indexes(tree: Tree, directory: str, bases: Set[int]) -> None:
 
 
 def last_start(tree: Tree, directory: str, log_start: int) -> int:
-    """Return the highest log start offset that lets a broker keep the end of the log: the highest offset of the sound
-    batches there (`end_of_last_sound`), or the first segment's base offset if it is higher. If no segment begins with a
-    sound batch, return the last segment's base offset; if there is no segment, `log_start`. Raises `StorageError` if a
-    log cannot be read.
+    """Return a log start offset with which a broker keeps the end of the log: the highest offset of the sound batches
+    there (`end_of_last_sound`), or the first segment's base offset if it is higher. If no segment begins with a sound
+    batch, return the last segment's base offset; if there is no segment, `log_start`. Raises `StorageError` if a log
+    cannot be read.
 
     The log end offset would be possible too, but leader epochs would then appear and disappear with every start.
     """

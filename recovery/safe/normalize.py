@@ -363,8 +363,9 @@ class _Partition:
 
     def metadata(self, donor: Callable[[], str | None], *, has_metadata: bool) -> None:
         """Write the topic id that `donor` returns, if the stored id is invalid or missing, and add the change to
-        `changes`. A directory in place of the file is removed. A missing id is written only for a live partition of a
-        KRaft broker, which would otherwise rename the directory to `-stray`; never for the metadata log.
+        `changes`. An invalid id is replaced in any partition directory, also if a directory is in place of the file. A
+        missing id is written only for a live partition of a KRaft broker, which would otherwise rename the directory to
+        `-stray`, and not for the metadata log.
 
         `donor` is called only if an id is needed; if it returns None, nothing is changed. `has_metadata` is as for
         `is_kraft`.
@@ -405,8 +406,8 @@ def partitions_of(tree: Tree, cluster_metadata: bool = False) -> list[tuple[str,
 
 
 def topic_ids(tree: Tree) -> dict[str, str]:
-    """Return the topic id by topic, from the partition directories of the log directory without the metadata log.
-    Topics without an id, or with contradictory ids, are omitted. Files with an invalid id are ignored. Raises
+    """Return the topic id by topic, from all partition directories, also `-delete` and `-stray`, but not the metadata
+    log. Topics without an id, or with contradictory ids, are omitted. Files with an invalid id are ignored. Raises
     `StorageError` if a file cannot be read.
     """
     ids_by_topic: dict[str, set[str]] = {}

@@ -170,7 +170,7 @@ class PartitionRecovery:
 
     def at_rest(self, result: BrokerResult) -> BrokerResult | None:
         """Start the model of the broker repeatedly, at most four rounds; return a result that the next start leaves
-        unchanged. Return None if a full start fails, or if there is no such result.
+        unchanged. Return None if there is no such result, or if a round begins with the result of a failed start.
 
         A full start scans all segments from `start` on. A short start begins at the recovery point that is written with
         the result, and scans only the last segment (`as_written`). The two differ if the short start finds an epoch
@@ -341,9 +341,10 @@ class PartitionRecovery:
         read records below that offset, so their loss does not matter. `sound` is returned unchanged for any other log,
         in mode salvage, and if nothing shows that the log went beyond the log start offset.
 
-        If every sound part after damage begins at or below the log start offset, or there is none, the salvaged log is
-        returned, and `repairs` is set. Otherwise the result is an empty log with only `cut`. A broker then begins a new
-        log at the log start offset (`LogLoader.load`), so no offset that was read is assigned to another record.
+        If the log continues at or below the log start offset after each damaged place, other than an incomplete write
+        at a log's end, the salvaged log is returned, and `repairs` is set. Otherwise the result is an empty log with
+        only `cut`. A broker then begins a new log at the log start offset (`LogLoader.load`), so no offset that was
+        read is assigned to another record.
         """
         ends_below = max(sound.end_offset or 0, sound.log_end_offset) < self.log_start
         if sound.cut is None or self.rules.resumes or not ends_below:
@@ -472,8 +473,9 @@ class PartitionRecovery:
         batches. False if the directory would become stray although its topic id is known. `before` is the tree before
         the broker's start.
 
-        One fault is accepted: last batches above the broker's log end offset, which no consumer reads. For this an
-        earlier end of the log must remove more bytes, and the indexes of the last segment must accept appends.
+        One fault is accepted: last batches above the broker's log end offset, which no consumer reads. They must have
+        fewer bytes than `sound` would remove from the broker's result, and the indexes of the last segment must accept
+        appends.
         """
         directory = self.directory_of(theirs)
         if directory != self.directory and topic_id_or_none(self.original, self.directory) is not None:
@@ -533,8 +535,8 @@ class PartitionRecovery:
     def with_known_ends(self, rest: BrokerResult) -> BrokerResult:
         """Return a result like `rest`, but without open transactions of which only the end markers are lost. Return
         `rest` if the original producer snapshots and transaction indexes do not prove how they ended, or a start would
-        change the new result again. Return it too if the log has a single segment, or for a stray directory. Raises
-        `StorageError` if a file cannot be read.
+        change the new result again. Return it too if `as_written` is None for the new result, such as for a single
+        segment, and for a stray directory. Raises `StorageError` if a file cannot be read.
         """
         if self.directory_of(rest) != self.directory:
             return rest
@@ -551,8 +553,8 @@ class PartitionRecovery:
 
     def with_true_epochs(self, rest: BrokerResult) -> BrokerResult:
         """Return a result whose epoch checkpoint agrees with the leader epochs of the batches. Return `rest` if nothing
-        proves its checkpoint wrong (`true_epochs`), if a start would change the new checkpoint again, or for a metadata
-        log or stray directory. Raises `StorageError` if a file cannot be read.
+        proves its checkpoint wrong (`true_epochs`), if a start with the new checkpoint fails or changes a file, or for
+        a metadata log or stray directory. Raises `StorageError` if a file cannot be read.
         """
         directory, loaded = self.directory_of(rest), self.loaded_of(rest)
         epochs = None if self.is_metadata else true_epochs(rest.tree, directory, loaded.log_start_offset)

@@ -65,6 +65,7 @@ REFUSED = [
     ({"subscribe": "a", "assign": '{"a":[0]}'}, "assign, subscribe"),
     ({"subscribe": "a,,b"}, "subscribe"),
     ({"subscribePattern": "("}, "subscribePattern"),
+    ({"subscribePattern": "a{99999999999999999999}"}, "subscribePattern"),
     ({"assign": '{"a":0}'}, "assign needs JSON"),
     ({"assign": '{"a":"12"}'}, "assign needs JSON"),
     ({"assign": '{"a":[0.9]}'}, "assign needs JSON"),

@@ -288,8 +288,13 @@ def test_paths_may_be_globs_and_file_uris() -> None:
     (broker,) = brokers("4.1.1/codecs")
     assert expand_paths([f"{broker.parent}/brok*-?"]) == [str(broker)]
     assert expand_paths([f"file://{broker}"]) == expand_paths([f"file:{broker}"]) == [str(broker)]
-    unknown = "nowhere: is not a scheme"
-    for wrong, words in (("nowhere://bucket/x", unknown), ("/no/such", "does not exist"), ("/no/*x", "nothing")):
+    for wrong, words in (
+        ("nowhere://bucket/x", "nowhere: is not a scheme"),
+        ("s3://logs[12]/x", "s3: the URI has a malformed host or bucket"),
+        ("file://[x", "file: the URI has a malformed host or bucket"),
+        ("/no/such", "does not exist"),
+        ("/no/*x", "nothing"),
+    ):
         with pytest.raises(UsageError, match=words):
             expand_paths([wrong])
 

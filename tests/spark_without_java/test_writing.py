@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
+import json
 import os
 import shutil
 from collections.abc import Callable, Iterator
@@ -25,7 +27,7 @@ from kafkalog.log.writing.partitioners import legacy_partition, partition_for_ke
 from kafkalog.spark import leftovers as leftovers_module
 from kafkalog.spark.commit import abandon, commit
 from kafkalog.spark.commit_lock import in_turn
-from kafkalog.spark.journal import Journal, Planned, load_journal, note_batch, save_journal
+from kafkalog.spark.journal import _VERSION, Journal, Planned, load_journal, note_batch, save_journal
 from kafkalog.spark.leftovers import clear_leftovers, leftovers
 from kafkalog.spark.schema import SPARK_TYPES
 from kafkalog.spark.sink_schema import check_schema, rows_of
@@ -301,6 +303,7 @@ def test_everything_that_was_read_can_be_written() -> None:
     [
         ({}, "no path was given"),
         ({"path": "s3://b/d"}, "writes where files can be locked and renamed, not into s3:"),
+        ({"path": "s3://logs[12]/d"}, "s3: the URI has a malformed host or bucket"),
         ({"path": "x", "compresion.type": "lz4"}, "no option compresion.type for writing; is compression.type or"),
         ({"path": "x", "compression.type": "brotli"}, "'brotli' is not one of none, gzip, snappy, lz4, zstd"),
         ({"path": "x", "numPartitions": "0"}, "option numPartitions is a number from 1"),
@@ -588,6 +591,7 @@ JOURNALS = (
     '{"version": 1}',
     '{"version": 1, "job": "x", "query": 0, "batch": 0, "done": false, "partitions": [{"name": 5}]}',
     "[" * 100_000,
+    json.dumps({"version": _VERSION, "checksum": hashlib.sha256(b"{}").hexdigest()}),
 )
 
 

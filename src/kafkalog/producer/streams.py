@@ -87,7 +87,7 @@ class Stream(Struct, frozen=True):
 def _pattern(text: str) -> re.Pattern[str]:
     try:
         return re.compile(topic_filter(text))
-    except re.error as error:
+    except (re.error, RecursionError, OverflowError) as error:
         raise UsageError(f"{text!r} is not a regular expression: {error}") from None
 
 

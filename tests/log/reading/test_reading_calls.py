@@ -151,7 +151,10 @@ def test_streams_share_the_chosen_partitions(
 
 
 def test_streams_refuse_two_ways_of_choosing(log_dir: kafkalog.LogDir) -> None:
-    for wrong in ({"whitelist": "a", "blacklist": "b"}, {"whitelist": "("}, {"topics": "orders"}):
+    too_large = "a{99999999999999999999}"
+    for wrong in (
+        {"whitelist": "a", "blacklist": "b"}, {"whitelist": "("}, {"whitelist": too_large}, {"topics": "orders"}
+    ):  # fmt: skip
         with pytest.raises(kafkalog.UsageError):
             kafkalog.open_streams(log_dir, 2, **wrong)  # type: ignore[arg-type]
     with pytest.raises(kafkalog.UsageError):

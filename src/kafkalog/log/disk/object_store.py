@@ -18,7 +18,7 @@ from kafkalog.log.disk.looked_at import LookedAt, in_threads, looked_at
 from kafkalog.log.disk.remote_file import Content, MissingFileError, RemoteEntry, RemoteFile, is_uri, mount
 from kafkalog.log.disk.store_retries import RETRIES, RETRY_SECONDS, Retries, ShortReadError
 
-__all__ = ["STORAGE_OPTIONS", "StorageOptions", "mount_default", "root_of_uri"]
+__all__ = ["STORAGE_OPTIONS", "StorageOptions", "mount_default", "root_of_uri", "uri_parts"]
 
 _PREFIX = "storage."
 _FOR_S3 = {
@@ -85,7 +85,7 @@ def mount_default(path: str) -> None:
     """
     if _is_file_uri(path):
         raise UsageError(f"{path}: give the path without file:")
-    endpoint = os.environ.get(_ENDPOINT) if _parts(path).scheme in ("s3", "s3a", "s3n") else None
+    endpoint = os.environ.get(_ENDPOINT) if uri_parts(path).scheme in ("s3", "s3a", "s3n") else None
     StorageOptions((path,), () if endpoint is None else (("endpoint", endpoint),))
 
 
@@ -98,14 +98,15 @@ def root_of_uri(path: str) -> str:
     the authority is malformed (`s3://[`) or contains credentials (anything before an `@`, except the container name of
     an Azure URI); the message does not show them.
     """
-    parts = _parts(path)
+    parts = uri_parts(path)
     if "@" in parts.netloc and parts.scheme not in ("abfs", "abfss", "wasb", "wasbs"):
         host = parts.netloc.rpartition("@")[2]
         raise UsageError(f"{parts.scheme}://{host}: credentials belong in the options {_PREFIX}*, not into the path")
     return f"{parts.scheme}://{parts.netloc}"
 
 
-def _parts(path: str) -> SplitResult:
+def uri_parts(path: str) -> SplitResult:
+    """Split a URI. Raises `UsageError` if its host or bucket is malformed; the message names only the scheme."""
     try:
         return urlsplit(path)
     except ValueError:  # such as brackets without an IPv6 address; its text may have credentials
@@ -116,7 +117,7 @@ class _Store:
     """One bucket, container or cluster of an object store or HDFS. It is connected at the first request."""
 
     def __init__(self, path: str, values: dict[str, str]) -> None:
-        parts = _parts(path)
+        parts = uri_parts(path)
         self.root = root_of_uri(path)
         self._scheme = parts.scheme
         self._authority = parts.netloc
