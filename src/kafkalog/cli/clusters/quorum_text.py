@@ -221,8 +221,8 @@ def _expiry_lines(plan: QuorumPlan) -> Iterator[str]:
 def print_quorum_result(result: QuorumResult) -> None:
     """Print the result of a quorum recovery on standard output. If it made a new directory, print its path. For each
     changed directory, print where its old files are and the command that reverses the change. For each unchanged
-    directory, print "nothing to do"; print nothing for it if no recovery was necessary at all. If a node still does not
-    start, print why, and a command that plans the rest.
+    directory, print "nothing to do", unless no recovery was necessary at all. For each node that still does not start,
+    print why, and a command that plans the rest.
     """
     with SentenceWriter() as writer:
         if result.into is not None:
