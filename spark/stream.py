@@ -70,9 +70,9 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def initialOffset(self) -> dict[str, dict[str, int]]:  # noqa: N802 - Spark's name
         """Return the start offsets of a new query, like `{"topic": {"0": 23}}`. They are determined by the first call
         and then kept. A query with a checkpoint ignores them and continues from the checkpoint. Raises `UsageError` if
-        the options do not fit the partitions, `StorageError` if a file cannot be read. With FAILFAST, raises
-        `StorageError` also for a link or other entry in place of data, and `FormatError` if damage may hide the start
-        timestamp.
+        the options do not fit the partitions or a path does not exist, `StorageError` if a file cannot be read. With
+        FAILFAST, raises `StorageError` also for a link or other entry in place of data, and `FormatError` if damage may
+        hide the start timestamp.
         """
         if self._initial is None:
             views = self._logs.look(all_there=True)
@@ -102,6 +102,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._begins_at_the_end and start in (None, self._initial):
             # An empty first batch: Spark stores only where a batch ends, and a restart would find a later log end.
             self._begins_at_the_end = False
+            self._triggered = time.monotonic()
             self._until = self.initialOffset()
             return self._until
         start = self._until if start is None else start  # Spark passes it since 4.2

@@ -141,8 +141,9 @@ def _level(options: Mapping[str, str], codec: Codec) -> int | None:
 
 
 def parse_write_options(options: Mapping[str, str]) -> WriteOptions:
-    """Return the checked options of a write, with defaults for those that are not set. Raises `UsageError` with one
-    sentence that names the option as documented, if one is unknown or invalid or there is no path.
+    """Return the checked options of a write, with defaults for those that are not set. A relative path is made
+    absolute. Raises `UsageError` if an option is unknown or invalid, if two do not fit each other, or if there is no
+    path.
     """
     given, ignored = _given(options)
     if not given.get("path"):

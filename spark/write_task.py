@@ -76,8 +76,8 @@ class _Task:
         batches, or all together have `_HELD_BYTES`, batches are written to the attempt's file. Missing timestamps
         become the current time.
 
-        Raises `UsageError` for rows that cannot be written, such as a wrong partition number, and `StorageError` if the
-        file cannot be written.
+        Raises `UsageError` for rows that cannot be written, such as a wrong partition number, and if the job is over;
+        `StorageError` if the file cannot be written.
         """
         if not batch.num_rows:
             return

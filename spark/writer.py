@@ -108,8 +108,8 @@ class LogStreamArrowWriter(DataSourceStreamArrowWriter):
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Run one attempt of a task of a stream's batch on an executor: create the job's directory, write the rows to a
-        staged file in it, and return the message for `commit`. Raises `UsageError` for rows that cannot be written or
-        if the job is over, `StorageError` for I/O errors.
+        staged file in it, and return the message for `commit`. Raises `UsageError` for rows that cannot be written, or
+        if the job ends before the first of them are written; `StorageError` for I/O errors.
         """
         task, attempt, query = _attempt()
         job = f"stream-{query}-{self._prepared.job}"

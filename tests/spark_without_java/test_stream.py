@@ -337,6 +337,18 @@ def test_too_few_offsets_wait_until_the_delay_is_over(
     assert now_only.offsets() == [14, 15]
 
 
+def test_too_few_offsets_wait_also_after_the_empty_first_batch_of_a_stream_from_the_end(
+    log: kafkalog.Log, tmp_path: Path
+) -> None:
+    append(log, 3)
+    query = Query(tmp_path / "data", minOffsetsPerTrigger=10, maxTriggerDelay="30s")
+    assert query.trigger() == []
+    append(log, 9)
+    assert query.trigger() == [], "as in Spark's Kafka source"
+    append(log, 1)
+    assert query.offsets() == list(range(3, 13))
+
+
 def test_available_now_reads_to_where_the_log_ended_and_no_further(log: kafkalog.Log, tmp_path: Path) -> None:
     append(log, 25)
     query = Query(tmp_path / "data", startingOffsets="earliest", maxOffsetsPerTrigger=10)

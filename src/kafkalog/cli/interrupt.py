@@ -141,7 +141,9 @@ def _told(path: str, before: Documents, now: Documents, *, only_new: bool) -> It
 
 def _runs(path: str, quarantine: str | None) -> Documents | None:
     """Return, for each execution that is kept for a log directory, its id and the name of its document (journal,
-    manifest, …; None if it has none). None if the executions cannot be read, or if there is no log directory at `path`.
+    manifest, …; None if it has none). Executions in another quarantine directory than the default one are also returned
+    if no document tells whose they are. None if the executions cannot be read, or if there is no log directory at
+    `path`.
     """
     from kafkalog.recovery.act.history import root_of_runs
     from kafkalog.recovery.act.journal import PURGING, UNDONE

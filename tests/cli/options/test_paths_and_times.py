@@ -193,6 +193,7 @@ HOSTILE = [
     (["plan", "--config", "\udcff"], 64, "--config needs NAME=VALUE"),
     (["metadata", "--as-of", "9" * 5000], 64, "is neither an offset nor a transaction"),
     (["metadata", "--as-of", "-5"], 64, "is neither an offset nor a transaction"),
+    (["metadata", "--as-of", "0x1" + "0" * 16], 64, "is neither an offset nor a transaction"),
     (["metadata", "--as-of", "0x"], 64, "neither milliseconds since 1970"),
     (["ls", "--no-such-option"], 64, "No such option"),
 ]

@@ -144,8 +144,8 @@ def command(
 ) -> int:
     """Show controllers, brokers, leader elections and ISR changes, from ZooKeeper's dataDir or a KRaft log directory.
 
-    --without shows what the controller would do if brokers left, optionally --as-of some moment and with the settings
-    in --server-properties that it was started with.  A partition that would have no leader is not a finding.
+    --without shows what the controller would do if brokers left, optionally --as-of some moment.  --server-properties
+    gives the settings that the controller was started with.  A partition that would have no leader is not a finding.
 
     Exit code 0 if all is well, 1 if something was found, 4 if something could not be read.
     """

@@ -131,7 +131,7 @@ def _print_members(groups: Sequence[Group]) -> None:
 def _new_counts(texts: tuple[str, ...]) -> dict[str, int]:
     """Return the number of partitions by topic, from the texts `TOPIC=N` of the option `--partitions`. Raises
     `UsageError` if a text has another form, N is not from 1 to `_MOST_PARTITIONS`, or a topic is given two different
-    numbers.
+    values.
     """
     form = f"TOPIC=N with N from 1 to {_MOST_PARTITIONS}"
     counts = {}

@@ -75,10 +75,11 @@ def _row(survivor: QuorumSurvivor, is_best: bool) -> list[object]:
 
 
 def _start_sentences(log: QuorumLog) -> list[str]:
-    """Return sentences about the node's start on this copy of the metadata log: why it does not start, or what it would
-    lose. If neither is the case, return `log.refusal` alone, or an empty list if that is None. The start on the log
-    directory is simulated, which reads files and changes nothing. It is not simulated if the log has a hole and a
-    refusal; the refusal is then returned alone. Raises `StorageError` if the metadata log cannot be read.
+    """Return sentences about the node's start on this copy of the metadata log: why it does not start, what it would
+    lose, or that this is unknown. If none of this is the case, return `log.refusal` alone, or an empty list if that is
+    None. The start on the log directory is simulated, which reads files and changes nothing. It is not simulated if the
+    log has a hole and a refusal; the refusal is then returned alone. Raises `StorageError` if the metadata log cannot
+    be read.
     """
     if log.hole is not None and log.refusal is not None:
         return [log.refusal]
@@ -220,8 +221,8 @@ def _expiry_lines(plan: QuorumPlan) -> Iterator[str]:
 def print_quorum_result(result: QuorumResult) -> None:
     """Print the result of a quorum recovery on standard output. If it made a new directory, print its path. For each
     changed directory, print where its old files are and the command that reverses the change. For each unchanged
-    directory, print "nothing to do"; print nothing for it if no recovery was necessary at all. If a node still does not
-    start, print why, and a command that plans the rest.
+    directory, print "nothing to do", unless no recovery was necessary at all. For each node that still does not start,
+    print why, and a command that plans the rest.
     """
     with SentenceWriter() as writer:
         if result.into is not None:

@@ -32,10 +32,10 @@ _WORDS = {True: "hanging", False: "ongoing", None: "coordinator not seen"}
 
 def _state_of(opened: OpenTransaction) -> str:
     """Return the state of an open transaction for the table. If its marker is lost, the text says so, and how the
-    transaction was decided if that is known. If a later transaction of its producer will end it, the text adds how, or
-    that the later one is ongoing, or that its coordinator, which has lost the decision, aborts it. If no marker is
-    lost, the state is what the coordinator will write at its next start; if that is nothing, it is `hanging`, `ongoing`
-    or `coordinator not seen`.
+    transaction was decided if that is known. If its coordinator has lost the decision too, the text adds that it aborts
+    the transaction. Otherwise, if a later transaction of the producer will end it, the text adds how, or that the later
+    one is ongoing. If no marker is lost, the state is what the coordinator will write at its next start; if that is
+    nothing, it is `hanging`, `ongoing` or `coordinator not seen`.
     """
     will = None if opened.hanging is not False else _AT_START.get(opened.coordinator_state or "")
     if opened.decision is not None:

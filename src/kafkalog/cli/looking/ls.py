@@ -86,8 +86,8 @@ def _partition_line(summary: PartitionHealth, log_dir: LogDir | None) -> Partiti
 def _line(health: DirectoryHealth) -> LsLine:
     """Return the JSON line of a log directory. Its findings are those of the directory and then those of its
     partitions. The fields about a log directory are None if the path is a partition directory or a segment, or cannot
-    be read; the ids are None too if the log directory has no `meta.properties`. Raises `StorageError` if a file marked
-    for deletion cannot be examined.
+    be read; the ids are None too if there is no `meta.properties` that can be read. Raises `StorageError` if a file
+    marked for deletion cannot be examined.
     """
     log_dir, partitions = health.log_dir, health.partitions
     meta = None if log_dir is None else log_dir.meta_properties

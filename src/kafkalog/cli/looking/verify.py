@@ -67,10 +67,10 @@ def _in_order(reports: Iterable[PartitionReport]) -> list[PartitionReport]:
 
 
 def _print(report: VerifyReport, *, shallow: bool, every: bool, words: Sequence[str]) -> None:
-    """Print the first screen (verdict and next command), a line with the totals of all partitions, and a table.
-    Without `every`, the table has the partitions with warnings or errors, those with the most unreadable bytes first,
-    and is omitted if there are none. With `every`, it has all partitions, sorted by path, and a row of totals if there
-    are several.
+    """Print the first screen (verdict and next command), the totals of all partitions, sentences about tiered logs, and
+    a table. Without `every`, the table has the partitions with warnings or errors, those with the most unreadable bytes
+    first, and is omitted if there are none. With `every`, it has all partitions, sorted by path, and a row of totals if
+    there are several.
 
     `shallow` says that records were not counted. `words` are options that the recommended command repeats. Reads
     damaged places again.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -58,7 +59,7 @@ class _PositionOrTime(_PositionType):
         number = _number(text)
         if number is not None:
             return Moment(zxid=number) if text.lower().startswith("0x") else Moment(offset=number)
-        if text.lstrip("+-").isdecimal():
+        if text.lstrip("+-").isdecimal() or re.fullmatch("0x[0-9a-f]+", text, re.IGNORECASE):
             detail = "is neither an offset nor a transaction: those are 0 or more, in 63 bits"
             self.fail(f"{text[:60]!r} {detail}", param, ctx)
         return Moment(time=Timestamp().convert(text, param, ctx))

@@ -22,8 +22,8 @@ __all__ = ["KcatSink", "kcat_format_of"]
 
 @dataclass
 class KcatSink:
-    """Writes records in kcat's format. Bytes are written unchanged, except on a terminal, where they are made
-    printable.
+    """Writes records in kcat's format. With `redaction`, records are redacted first. Bytes are otherwise unchanged,
+    except on a terminal, where they are made printable.
     """
 
     writer: LineWriter
