@@ -68,7 +68,7 @@ class TimeLine(Struct, frozen=True, kw_only=True, tag_field="kind", tag="time"):
     """the requested time: ms since 1970, or `earliest`, `latest`, `max-timestamp`, `earliest-local` or `latest-tiered`
     """
     offset: int | None
-    """null if no record has that time, or damage ends the search"""
+    """null if no record has that time, or damage or a limit ends the search before one is found"""
     timestamp: int | None
     """of the record, in ms since 1970; null if there is none, and for all words but `max-timestamp`"""
     leader_epoch: int | None
