@@ -169,9 +169,10 @@ def remark(text: str) -> None:
 
 def said(text: str) -> str:
     """Return `kafkalog: TEXT` as lines for standard error, each with a newline at its end. Control characters are
-    escaped. The lines are wrapped to the width of the terminal or of COLUMNS; if neither is known, the text is one
-    line. A sentence with a command in its middle is not wrapped, because a part of a command would be a different
-    command; a command that is only named in backquotes, without arguments, does not count.
+    escaped. The lines are wrapped to the width COLUMNS, or else that of the terminal; without both, the text is one
+    line. A command at the end, after a colon, is wrapped separately, in lines that a shell reads as one. A text with
+    several commands, or with one elsewhere, is not wrapped, because a part of a command would be a different command. A
+    command that is only named in backquotes, without arguments, does not count.
     """
     line, width = f"kafkalog: {escape_controls(text)}", terminal_width(sys.stderr)
     # one command behind a colon gets lines that a shell reads as one

@@ -109,7 +109,7 @@ class RecoveryProgress(_Bar):
 
     def paused(self, show: Callable[[Made], None]) -> Callable[[Made], None]:
         """Return a function that removes the progress bar, so that it does not mix with other output, and then calls
-        `show`.
+        `show`. The next update may show the bar again.
         """
 
         def shown(made: Made) -> None:

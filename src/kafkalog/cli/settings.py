@@ -99,9 +99,9 @@ def given_words(
 
 
 def planning_words(request: Recovery, server_properties: str | None) -> list[str]:
-    """Return the options of a plan as words of a command line. The mode, bit repair and the options that only affect
-    the execution are omitted, and so is every option with its default value. `server_properties` is the path of the
-    option `--server-properties`, which comes after `--at`; None omits it.
+    """Return the options of a plan as words of a command line. The mode, bit repair, copies and the options that only
+    affect the execution are omitted, and so is every option with its default value. `server_properties` is the path of
+    the option `--server-properties`, which comes after `--at`; None omits it.
     """
     words = option_words(request, of_acting=False)
     if server_properties is None:

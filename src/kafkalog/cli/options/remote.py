@@ -31,8 +31,8 @@ class Remote(Struct, frozen=True, kw_only=True):
 
     def tier(self) -> RemoteTier | None:
         """Open the remote tier; None if `--remote` was not used. Raises `UsageError` if the other options were used
-        without it or are invalid, or the tier is missing or does not fit them. Raises `StorageError` if it cannot be
-        read.
+        without it or are invalid, or the tier is missing or does not fit them. Raises `StorageError` if it or a key
+        file cannot be read.
         """
         if self.uri is None:
             given = {"--layout": self.layout, "--storage": self.storage, "--private-key": self.private_keys}

@@ -72,7 +72,8 @@ def command(
     directory with the fewest, as a broker does. With --append, records are added to an existing partition where it is;
     without it, an existing partition is refused.
 
-    Exit code 0 when all is well, 2 if --append was given and records were written.
+    Exit code 0 when all is well, 1 if a FILE or an existing log is damaged, 2 if --append was given and records were
+    written, 3 if a recovery of a directory has not ended, 4 if something could not be read or written.
     """
     if bool(targets) == (server_properties is not None):
         raise UsageError("give either --into or --server-properties")

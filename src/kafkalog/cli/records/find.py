@@ -68,7 +68,7 @@ class TimeLine(Struct, frozen=True, kw_only=True, tag_field="kind", tag="time"):
     """the requested time: ms since 1970, or `earliest`, `latest`, `max-timestamp`, `earliest-local` or `latest-tiered`
     """
     offset: int | None
-    """null if no record has that time, or damage ends the search"""
+    """null if no record has that time, or damage or a limit ends the search before one is found"""
     timestamp: int | None
     """of the record, in ms since 1970; null if there is none, and for all words but `max-timestamp`"""
     leader_epoch: int | None
@@ -128,11 +128,11 @@ class _Search:
 
     def time(self, partition: Partition, when: int | str) -> TimeLine:
         """Return the answer to a `ListOffsets` request for a time in ms or a word. A time gives the first record at or
-        after it, and `max-timestamp` gives the record with the largest timestamp. `latest` gives the log end offset, or
-        with read_committed the last stable offset; `earliest` gives the log start offset, `earliest-local` that of the
-        local part, and `latest-tiered` the highest remote offset. The offset is None if there is no such record, or if
-        damage or a limit ends the search; only then `is_behind_damage` is true. Timestamp and leader epoch are None for
-        words other than `max-timestamp`.
+        after it, and `max-timestamp` gives the record with the largest timestamp before any damage. `latest` gives the
+        log end offset, or with read_committed the last stable offset; `earliest` gives the log start offset,
+        `earliest-local` that of the local part, and `latest-tiered` the highest remote offset. The offset is None if
+        there is no such record, or if damage or a limit ends the search before one is found; in this second case
+        `is_behind_damage` is true. Timestamp and leader epoch are None for words other than `max-timestamp`.
 
         Damage that the search for a record meets and wrong index entries are added to `findings`. Raises `StorageError`
         if a file cannot be read.

@@ -126,8 +126,8 @@ def command(
 ) -> int:
     """Let Kafka's own clients read log directories, as if a broker had them open.
 
-    Every request that would write is refused, and nothing in the directories is changed.  Ends with SIGINT or
-    SIGTERM.
+    Every request that would write records or change topics is refused, and nothing in the directories is changed.
+    Offsets that clients commit are kept apart from them (see --offsets-file).  Ends with SIGINT or SIGTERM.
 
     Exit code 0 after either signal, 3 if clients could connect without protection (see --insecure).
     """

@@ -56,9 +56,9 @@ def check_addresses(listen: tuple[str, int], advertise: tuple[str, int] | None) 
 def check_access(
     host: str, topics: list[str], *, with_tls: bool, with_users: bool, insecure: bool, complain: Callable[[str], None]
 ) -> None:
-    """Check that topics are not served unprotected. An address beyond loopback needs both TLS and users. If one is
-    missing, raise `RecoveryRefused`; with `insecure`, pass a warning to `complain` instead. Both name a few of
-    `topics`.
+    """Check that topics are not served unprotected. An address beyond loopback needs both TLS and users (`with_users`:
+    clients need a password or a certificate). If one is missing, raise `RecoveryRefused`; with `insecure`, pass a
+    warning to `complain` instead. Both name a few of `topics`.
     """
     if _is_loopback(host) or (with_tls and with_users):
         return

@@ -44,8 +44,8 @@ def _print_plan(plan: CompactionPlan) -> None:
     """Print the plan of a compaction. The table of `plan.partitions` comes first, also with partitions that the pass
     does not clean; it is omitted if there are none. Sentences follow: why the topics' settings are unknown, and which
     partitions are left unchanged and why. Others are about partitions that a broker could not clean, records without a
-    key, and other files that change. Without partitions in the table and partitions left unchanged, the last one says
-    that no topic is known to be compacted.
+    key, and other files that change. If there are neither partitions in the table nor partitions left unchanged, the
+    last sentence says that no topic is known to be compacted.
     """
     root = escape_controls(plan.root)
     rows = [_row(each) for each in plan.partitions]
@@ -188,9 +188,9 @@ def command(
     decide which topics are compacted and how. The result is what a broker leaves once its delayed deletions are done. A
     damaged log is reported and left as it is: cleaning would hide the damage.
 
-    Prints the plan first. With --yes it then acts; on a terminal it asks; otherwise it changes nothing (exit code 3).
-    `undo` reverses it. Exit code 3 if it refused, 4 if something could not be read, 2 if something was changed in
-    place; otherwise 1 if a partition could not be cleaned, else 0.
+    Prints the plan first. With --yes or --into it then acts; on a terminal it asks; otherwise it changes nothing (exit
+    code 3 if there was something to do). `undo` reverses it. Exit code 3 if it refused, 4 if something could not be
+    read, 2 if something was changed in place; otherwise 1 if a partition could not be cleaned, else 0.
     """
     settings = {**known_settings(settings_in(given["server_properties"])), **parse_settings(given["config"])}
     paths = tuple(holding(paths, chosen))

@@ -47,7 +47,7 @@ def command(
 
     Needs --into or --dry-run.  The copies are only read.  Shows which copy each range of offsets came from, what is
     wrong with each copy, and which offsets no copy has.  Given log directories, it merges every partition found in any
-    of them and writes no meta.properties.
+    of them except `__cluster_metadata-0`, and writes no meta.properties.
 
     Exit code 0 if all was merged, even if a copy is damaged, 3 if a partition was refused, 4 if something could not be
     read (even if a partition was refused).

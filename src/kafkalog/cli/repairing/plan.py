@@ -45,8 +45,8 @@ __all__ = ["command", "make_all", "show"]
 
 def make_all(paths: Sequence[str], request: Recovery, jobs: int) -> list[Plan | Unplanned]:
     """Make a recovery plan for each log directory, with a progress bar. Return one entry per log directory, in the
-    order of `paths`. If a directory cannot be read or is refused, its entry is an `Unplanned` with the error, and the
-    others are still planned. Changes no files.
+    order of `paths`. If a directory cannot be read or is refused, or one of several paths is not a log directory, its
+    entry is an `Unplanned` with the error, and the others are still planned. Changes no files.
 
     Raises `UsageError` for a request that makes no sense, or if the only path is not a log directory. Raises
     `RecoveryRefused` if lost `meta.properties` cannot be reconstructed. Raises `StorageError` if a file that concerns
@@ -107,11 +107,12 @@ def show(
     *,
     every: bool = False,
 ) -> int:
-    """Make plans and print them, first a verdict on all of them; with `as_json` print one JSON line per directory.
-    Return the exit code, the first that applies: USAGE if one of several paths is not a log directory, and not missing
-    or empty; 4 if something cannot be read; 3 if a directory is refused as a whole; 1 if there are findings, changes or
-    executions to complete, or if groups stand beyond a log's end, transactions lack a marker or a merge is offered;
-    else 0. The reason why a directory has no plan also goes to standard error.
+    """Make plans and print them: first sentences about locks and unfinished executions, then a verdict on all plans,
+    then each plan. With `as_json` print one JSON line per directory. Return the exit code, the first that applies:
+    USAGE if one of several paths is not a log directory, and not missing or empty; 4 if something cannot be read; 3 if
+    a directory is refused as a whole; 1 if there are findings, changes or executions to complete, or if groups stand
+    beyond a log's end, transactions lack a marker or a merge is offered; else 0. The reason why a directory has no plan
+    also goes to standard error.
 
     `words` are options that recommended commands repeat. With `every` the tables have all partitions that change.
     Changes no files. Raises the errors of `make_all`, and `StorageError` if a metadata log that is needed for advice

@@ -103,12 +103,13 @@ def command(
 ) -> int:
     """Repair log directories after a crash, under the broker's lock and with a journal.
 
-    Prints its plan first.  With --yes it then acts; on a terminal it asks; otherwise it changes nothing (exit code 3).
+    Prints its plan first.  With --yes or --into it then acts; on a terminal it asks; otherwise it changes nothing (exit
+    code 3 if there was something to do).
     If records that can still be read would be dropped, it refuses and names the ways that lose less; --accept-loss
-    overrides this.  A run that was cut short is completed, and nothing else is done then.  Exit code 0 if there was
-    nothing to do or a copy was recovered, 1 if nothing was changed and a problem remains other than records that were
-    lost before, 2 if something was changed in place, 3 if it refused, even for one partition only, 4 if something could
-    not be read; the other partitions are still recovered.
+    overrides this.  A run that was cut short is completed, and nothing else is done then in its directory.  Exit code 0
+    if there was nothing to do or a copy was recovered, 1 if nothing was changed and a problem remains other than
+    records that were lost before, 2 if something was changed in place, 3 if it refused, even for one partition only, 4
+    if something could not be read; the other partitions are still recovered.
 
     Modes: {modes}.
 

@@ -142,7 +142,10 @@ def _kept(result: RecoveryResult) -> str:
 
 
 def _fetched_again(result: RecoveryResult) -> Iterator[str]:
-    """Yield a sentence about the partitions set aside that other brokers have in sync, once for the same brokers."""
+    """Yield a sentence for each group of other brokers that have partitions in sync which were set aside here: this
+    broker fetches these again. It names the first `_NAMED`. Yield nothing if the mode does not set aside whole
+    partitions.
+    """
     by_brokers: dict[tuple[int, ...], list[str]] = {}
     if result.plan.mode.spec.takes_whole_partitions:
         for directory in put_away(result.plan):

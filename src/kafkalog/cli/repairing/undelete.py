@@ -84,10 +84,10 @@ def _remains(
 
 @contextmanager
 def _nearest_name(paths: Sequence[str], patterns: Sequence[str], quarantine: str | None) -> Iterator[None]:
-    """Context manager for restoring a topic. If the topic has no deleted data and no deleted topic has its name,
-    `RecoveryRefused` is replaced by `UnknownName` with the nearest name. All other errors are passed on unchanged; if
-    deleted segments cannot be restored, the commands that extract them are printed before. The directories are read
-    again to find out.
+    """Context manager for restoring a topic. If it ends with `RecoveryRefused` because there is nothing to restore, and
+    no deleted topic has the name, `UnknownName` with the nearest name is raised instead. All other errors are passed on
+    unchanged; if deleted segments cannot be restored, the commands that extract them are printed before. The
+    directories are read again to find out.
     """
     try:
         yield
@@ -308,8 +308,8 @@ def command(
     the topic again, stop it and undelete: the log replaces the empty one, which may be in another log directory of the
     broker, so give all of them.
 
-    Exit code 0 for a list, or if DIR was written; 2 if something was restored in place, 3 if it refused, 4 if
-    something could not be read; the list and --into still cover the rest.
+    Exit code 0 for a list, or if DIR was written; 1 if no deleted topic has the name, 2 if something was restored in
+    place, 3 if it refused, 4 if something could not be read; the list and --into still cover the rest.
     """
     paths, quarantine = tuple(log_directories(paths)), given["quarantine"]
     if not patterns or only_list:

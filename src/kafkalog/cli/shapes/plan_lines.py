@@ -82,7 +82,7 @@ def result_line(result: ResultJson) -> ResultLine:
 
 def _in_options(plan: PlanJson) -> dict[str, object]:
     """Return the fields of the JSON line that differ from the plan, by name. Ways and needs are given as command-line
-    options. Fields that only programs need are `UNSET`, so the line does not have them.
+    options. `identity_in` and `recommended_way` are `UNSET`, so the line does not have them.
     """
     best = plan.recommended_way
     needs = [] if best is None else needs_in(best)

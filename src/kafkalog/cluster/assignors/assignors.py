@@ -64,8 +64,8 @@ def _range(counts: Mapping[str, int], members: Sequence[GroupMember]) -> dict[st
 def spread(count: int, takers: int) -> list[range]:
     """Split the indexes 0 to `count` - 1 into contiguous ranges, one per taker, in order.
 
-    Sizes differ by at most one; the first ranges get the extra items. Ranges are empty if there are fewer items than
-    takers. Returns an empty list if `takers` is 0.
+    Sizes differ by at most one; the first ranges get the extra items. If there are fewer items than takers, the last
+    ranges are empty. Returns an empty list if `takers` is 0.
     """
     if not takers:
         return []

@@ -160,7 +160,8 @@ def _commit(
     path: Paths, group: str, offsets: Committed, given: int | None, timestamp: int | None, *, look: bool
 ) -> int:
     """Implement `commit_offsets`; return the number of the partition of `__consumer_offsets` that was written. Locks
-    the directories, creates the partition if it is missing, appends one batch and flushes it.
+    the directories, creates the partition if it is missing, appends one batch (none if `offsets` is empty) and flushes
+    it.
 
     `path` is a log directory, or a sequence with all directories of a broker. `offsets` maps (topic, partition) to an
     offset, with or without metadata; None deletes the group's offset. `given` is the number of partitions that the
@@ -198,10 +199,10 @@ def _count(directories: BrokerDirectories, known: KnownTopic | None, given: int 
     """Return the number of partitions of `__consumer_offsets`: from the cluster's metadata, else `given`, else 50.
     Raises `UsageError` if `given` differs from the metadata.
 
-    Without metadata, raises `UsageError` if `given` is below 1, or if the directories have a partition with a number
-    that is not below the result. If `group`, the group to write, is not None, the existing groups are read too, and
-    `refuse_other_count` raises `UsageError` if the result does not suit them. Raises `StorageError` if a directory
-    cannot be listed or a file cannot be read.
+    If the metadata does not state the number, raises `UsageError` if `given` is below 1, or if the directories have a
+    partition with a number that is not below the result. If `group`, the group to write, is not None, the existing
+    groups are read too, and `refuse_other_count` raises `UsageError` if the result does not suit them. Raises
+    `StorageError` if a directory cannot be listed or a file cannot be read.
     """
     if known is not None and known.partitions:
         if given is not None and given != len(known.partitions):

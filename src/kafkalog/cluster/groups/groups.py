@@ -306,7 +306,8 @@ def read_groups(
     `share_state_partitions` is the number of partitions of `__share_group_state`, if known. Share-group state is not
     read if `until` is an offset.
 
-    Raises `StorageError` if files cannot be read. Damage raises nothing and is in the findings.
+    Raises `StorageError` if files cannot be read, and `UsageError` if `offsets_topic_num_partitions` is below 1 and
+    there is a group. Damage raises nothing and is in the findings.
     """
     partitions = tuple(partitions)
     if topic_names is None:
