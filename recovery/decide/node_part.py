@@ -23,7 +23,6 @@ from kafkalog.recovery.broker.manager import BrokerResult, StartResult
 from kafkalog.recovery.broker.node.answer import NodeStart, Part, ReplacedConsequence, StartOutcome
 from kafkalog.recovery.broker.node.bootstrap import BOOTSTRAP_CHECKPOINT
 from kafkalog.recovery.broker.node.sentences import node_findings
-from kafkalog.recovery.broker.node_start import node_start
 from kafkalog.recovery.broker.start_question import StartQuestion, directories_of_node, findings_for, start_with
 from kafkalog.recovery.checks.checkpoint_checks import verify_beside
 from kafkalog.recovery.checks.lost_and_found import offered_once
@@ -257,20 +256,17 @@ def _of_metadata_log(root: str, rules: Rules) -> list[Finding]:
 
 
 def start_now(root: str, rules: Rules, before: NodeStart | None) -> NodeStart | None:
-    """Predict the node's start on the directory as it is now, after a recovery. `before` is the plan's prediction, if
-    any. The logs, which the recovery has verified, are not loaded again if the start changes nothing according to
-    `before`. Return None if the metadata log, a snapshot of it or `quorum-state` cannot be read, or a
-    `partition.metadata` of a node without a known role. If another file cannot be read, the answers are UNKNOWN. Raises
-    `UsageError` if the release asked about is not known.
+    """Predict the node's start on the directory as it is now, after a recovery, from the same facts as the plan
+    (`start_with`). `before` is the plan's prediction, if any. The logs, which the recovery has verified, are not loaded
+    again if the start changes nothing according to `before`. Return None if the metadata log, a snapshot of it or
+    `quorum-state` cannot be read, or a `partition.metadata` of a node without a known role. If another file cannot be
+    read, the answers are UNKNOWN. Raises `UsageError` if the release asked about is not known.
     """
+    facts = rules.facts
     try:
-        return node_start(
-            directories_of_node(root, rules.facts.directories),
-            properties=rules.server or None,
-            release=rules.release,
-            loads_others=before is None or not before.changes_nothing,
-            controllers=rules.facts.controllers,
-            now_ms=rules.at,
-        )
+        return start_with(
+            root, facts.directories, {}, StartQuestion(rules.release, rules.server), rules.at, facts.controllers,
+            facts.apart, loads_others=before is None or not before.changes_nothing,
+        )  # fmt: skip
     except StorageError:
         return None
