@@ -193,7 +193,8 @@ def _state(plan: Plan, name: str) -> str:
     """Return text about the copy of partition directory `name` in the plan's log directory, to follow a phrase that
     names it. The text is `could not be examined` if the plan declines the copy or has no counts of it. A copy that is
     damaged or lacks records gets the number of records that can be kept, if it is known. Otherwise the text has the
-    codes of the warnings and errors, or says that the copy is sound. The log end offset follows if it is known.
+    codes of the warnings and errors, or says that the copy is sound; then the log end offset follows, if the plan has
+    the partition.
     """
     kept = plan.choice.own_by_partition.get(name)
     if kept is None or name in plan.declined:

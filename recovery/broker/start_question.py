@@ -45,12 +45,14 @@ def start_with(
     controllers: Sequence[str] = (),
     apart: Sequence[str] = (),
     planned: Mapping[str, Tree] | None = None,
+    *,
+    loads_others: bool = False,
 ) -> NodeStart:
     """Predict the start of the node that `root` belongs to. Its log directories are `root` and those in `roots` that
     are not copies of it. Reads only. Raises `UsageError` if the release is not a version number or not known, and
     `StorageError` in the cases in which `node_start` does.
 
-    * `loaded`: results of loading logs, by log directory; segments of other directories are not read
+    * `loaded`: results of loading logs, by log directory
     * `asked`: properties and release to ask about. If the properties are of another node and do not name `root`, they
       are ignored, and every answer has a condition that says so
     * `now_ms`: time to treat as now, in ms since 1970; None: the clock's
@@ -58,6 +60,8 @@ def start_with(
     * `apart`: directories that name another broker but may belong to this one. If there is one, every answer becomes
       UNKNOWN, unless no release starts without it either
     * `planned`: trees that recoveries would leave, as in `node_start`
+    * `loads_others`: whether the logs of directories that are not in `loaded` are loaded; if False, their segments are
+      not read
     """
     others = _other_node(root, asked.properties or {})
     start = node_start(
@@ -70,7 +74,7 @@ def start_with(
             for path, result in loaded.items()
             if not result.is_before_logs or result.error is not None
         },
-        loads_others=False,
+        loads_others=loads_others,
         controllers=controllers,
         now_ms=now_ms,
         planned=planned,

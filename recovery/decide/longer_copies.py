@@ -42,11 +42,11 @@ def longer_copies(
     root: str, copies: Sequence[str], results: Iterable[LoadedPartition], merged: Collection[str]
 ) -> Iterator[LossConsequence]:
     """Yield `copy_has_more` consequences: one for each topic and each log directory with copies in which a partition of
-    the topic ends above its end after the plan. `copies` are log directories or partition directories. `results` are
-    the partitions in the log directory `root` as the plan leaves them; those that are not live or become stray are
-    skipped. Also skipped are the metadata log, and copies that have another topic id or cannot be read. So are
-    partitions in `merged`, which the recommended way merges with the copies. Reads the last segments of the copies.
-    Raises `StorageError` if a topic id in `root` cannot be read.
+    the topic ends at a higher offset than the plan leaves it. `copies` are log directories or partition directories.
+    `results` are the partitions in the log directory `root` as the plan leaves them; those that are not live or become
+    stray are skipped. Also skipped are the metadata log, and copies that do not have the same topic id or cannot be
+    read. So are partitions in `merged`, which the recommended way merges with the copies. Reads the last segments of
+    the copies. Raises `StorageError` if a topic id in `root` cannot be read.
     """
     if not copies:
         return

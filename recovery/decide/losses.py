@@ -26,8 +26,8 @@ def lost_text(found: Measured, number: Callable[[int], str] = str) -> str:
     """Return the number of lost records as text for a table, formatted by `number`: "7"; "about 7" if it is not exact;
     "7 at most" if only offsets are counted or another replica may have all; "3 to 7" if it may have some. If some
     damaged places could not be counted, it is "7 or more", or "about 7+" if the number is partly derived from offsets,
-    both without the records that another replica may have; or "7+ offsets" if only offsets are counted. "unknown" if
-    the number is None, or 0 but not exact.
+    both without the records that another replica may have; or "7+ offsets" if only offsets are counted and no other
+    replica may have any. "unknown" if the number is None, or 0 but not exact.
     """
     if found.records_lost is None or (found.records_lost == 0 and not found.is_exact):
         return "unknown"
@@ -94,7 +94,7 @@ def _elsewhere_text(found: Measured, surely: int) -> str:
 
 def sentence_of_lost(found: Measured) -> str:
     """Return text to follow "it loses": the number of lost records (`records_text`), and the number of kept records
-    that a consumer skips, if it is not 0. The text is "nothing" if both are known to be 0.
+    that consumers may skip, if it is not 0. The text is "nothing" if both are known to be 0.
     """
     if found.records_lost == 0 and found.is_exact and not found.records_hidden:
         return "nothing"

@@ -75,14 +75,15 @@ class _Merged(Struct, frozen=True, kw_only=True):
 
 
 def merge_in_place(survey: Survey, tree: Tree, copies: Sequence[str], rules: Rules, recover: Recover) -> SafeResult:
-    """Merge each live partition of `tree`, a part of the survey's tree, with the records of its other copies. The
-    metadata log is not merged. Recover all in mode safe. Return the result, in which `helped` names the merged
-    partitions. Nothing on disk is changed.
+    """Merge each live partition of `tree`, a part of the survey's tree, with the records of its other copies, if
+    `_merged` gives a log for it. The metadata log is not merged. Then call `recover` (mode safe) on the whole and
+    return its result, in which `helped` names the merged partitions. Nothing on disk is changed.
 
-    A partition is left as it is if its copies do not belong together or cannot be read, or if a broker would truncate
-    the merged log. The reason is then in the result's `refusals`. Each time a broker would truncate merged logs,
-    `recover` is called again without them. The segments of the other copies of a partition are added to
-    `survey.outside` if `_merged` gives a log for it. Raises `StorageError` if a file cannot be read.
+    A partition is not merged either if its copies do not belong together, if no other copy can be read, or if a broker
+    would truncate the merged log. The reason is then in the result's `refusals`. Each time a broker would truncate
+    merged logs, `recover` is called again without them. The segments of the other copies of a partition are added to
+    `survey.outside` if `_merged` gives a log for it. Raises `StorageError` if a file of the log directory cannot be
+    read, or one of a copy no longer.
     """
     refusals: dict[str, str] = {}
     merged: dict[str, _Merged] = {}

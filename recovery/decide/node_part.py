@@ -23,7 +23,6 @@ from kafkalog.recovery.broker.manager import BrokerResult, StartResult
 from kafkalog.recovery.broker.node.answer import NodeStart, Part, ReplacedConsequence, StartOutcome
 from kafkalog.recovery.broker.node.bootstrap import BOOTSTRAP_CHECKPOINT
 from kafkalog.recovery.broker.node.sentences import node_findings
-from kafkalog.recovery.broker.node_start import node_start
 from kafkalog.recovery.broker.start_question import StartQuestion, directories_of_node, findings_for, start_with
 from kafkalog.recovery.checks.checkpoint_checks import verify_beside
 from kafkalog.recovery.checks.lost_and_found import offered_once
@@ -39,16 +38,16 @@ __all__ = ["start_now", "with_nodes"]
 
 def with_nodes(plans: Sequence[Plan], rules: Mapping[str, Rules]) -> list[Plan]:
     """Return the plans, in order, with two forecasts of their node's start: on the directories as they are, and after
-    the plans. `rules` are by log directory. Plans that were made without comparing ways, or whose broker's start could
-    not be predicted, get neither these nor the following. Each node is predicted once, from the results of loading the
-    logs of all its directories. If only some partitions were examined, no further segments are read for it. Findings
-    about one file outside the logs are reduced in all plans, as `offered_once` does.
+    the plans (None as in `BrokerForecast.after`). `rules` are by log directory. Plans that were made without comparing
+    ways, or whose broker's start could not be predicted, get neither these nor the following. Each node is predicted
+    once, from the results of loading the logs in these plans. If only some partitions were examined, no further
+    segments are read for it. Findings about one file outside the logs are reduced in all plans, as `offered_once` does.
 
     If the logs of a directory load, or the start after the plans is known, its plan also gets the consequences of the
-    start. If the logs load, it also gets findings about the start and the metadata log. A `bootstrap.checkpoint` that
-    prevents the start is removed by it too (`_without_bootstrap`). The plan is refused if a later release than those
-    asked about has written the files, so that none of them starts. If the node starts with no release, the outcome
-    becomes START_FAILS.
+    start. If the logs load, it also gets findings about the start and the metadata log. Then the plan is also refused
+    if a later release than those asked about has written the files, so that none of them starts; and the outcome
+    becomes START_FAILS if the node starts with no release. A `bootstrap.checkpoint` that prevents the start is removed
+    by the plan too (`_without_bootstrap`).
 
     Raises `StorageError` if a file that a start reads cannot be read, `UsageError` if the release asked about is not
     known.
@@ -96,9 +95,9 @@ def _is_same_failure(start: NodeStart, after: NodeStart) -> bool:
 
 
 def _left_by(plans: Sequence[Plan], start: NodeStart) -> dict[str, BrokerResult]:
-    """Return, for each log directory that the plans of one node change, the result of loading the logs that they leave.
-    It has the tree that they leave. Empty if nothing is changed, or if one of the plans is refused, declines partitions
-    or has an unknown result.
+    """Return, for each log directory that the plans of one node change, the result of loading the logs as the plan
+    leaves them, with the tree that the plan leaves. Empty if nothing is changed, or if one of the plans is refused,
+    declines partitions or has an unknown result.
     """
     left: dict[str, BrokerResult] = {}
     for plan in plans:
@@ -120,10 +119,10 @@ def _left_by(plans: Sequence[Plan], start: NodeStart) -> dict[str, BrokerResult]
 def _with_node(plan: Plan, rules: Rules, start: NodeStart, after: NodeStart | None) -> Plan:
     facts = rules.facts
     broker = replace(plan.broker, node=start, strays=start.strays, logs=None, logs_after=None, after=after)
+    plan = _without_bootstrap(plan, start)
     if broker.outcome != StartResult.LOADED:
         plan = replace(plan, broker=broker)
         return plan if after is None else _with_consequences(plan, rules)
-    plan = _without_bootstrap(plan, start)
     newest = start.answers[-1]
     if plan.refusal is None and all(answer.is_of_newer_files for answer in start.answers):
         plan = _refused(plan, f"a recovery does not make it start: {newest.condition}, which may need no recovery")
@@ -150,9 +149,9 @@ def _with_node(plan: Plan, rules: Rules, start: NodeStart, after: NodeStart | No
 
 def _with_consequences(plan: Plan, rules: Rules) -> Plan:
     """Return the plan with the consequences of the node's start added (`Plan.node_then`). Consequences of partitions
-    that no directory of the node has are added only to the plan of its first directory. They are left out if not all
-    its directories were given. Unchanged without a forecast of the node's start. Raises `StorageError` if a file cannot
-    be read.
+    that no directory of the node has are added only to the plan of its first directory. They are left out if it is not
+    certain that all directories of the node were given. Unchanged without a forecast of the node's start. Raises
+    `StorageError` if a file cannot be read.
     """
     start, facts = plan.broker.node_then, rules.facts
     if start is None:
@@ -257,20 +256,17 @@ def _of_metadata_log(root: str, rules: Rules) -> list[Finding]:
 
 
 def start_now(root: str, rules: Rules, before: NodeStart | None) -> NodeStart | None:
-    """Predict the node's start on the directory as it is now, after a recovery. `before` is the plan's prediction, if
-    any. The logs, which the recovery has verified, are not loaded again if the start changes nothing according to
-    `before`. Return None if the metadata log, a snapshot of it or `quorum-state` cannot be read, or a
-    `partition.metadata` of a node without a known role. If another file cannot be read, the answers are UNKNOWN. Raises
-    `UsageError` if the release asked about is not known.
+    """Predict the node's start on the directory as it is now, after a recovery, from the same facts as the plan
+    (`start_with`). `before` is the plan's prediction, if any. The logs, which the recovery has verified, are not loaded
+    again if the start changes nothing according to `before`. Return None if the metadata log, a snapshot of it or
+    `quorum-state` cannot be read, or a `partition.metadata` of a node without a known role. If another file cannot be
+    read, the answers are UNKNOWN. Raises `UsageError` if the release asked about is not known.
     """
+    facts = rules.facts
     try:
-        return node_start(
-            directories_of_node(root, rules.facts.directories),
-            properties=rules.server or None,
-            release=rules.release,
-            loads_others=before is None or not before.changes_nothing,
-            controllers=rules.facts.controllers,
-            now_ms=rules.at,
-        )
+        return start_with(
+            root, facts.directories, {}, StartQuestion(rules.release, rules.server), rules.at, facts.controllers,
+            facts.apart, loads_others=before is None or not before.changes_nothing,
+        )  # fmt: skip
     except StorageError:
         return None

@@ -127,9 +127,10 @@ def _is_log(name: str) -> bool:
 
 
 def _see_last_offset(survey: Survey, plan: PartitionPlan, path: str, start: int) -> None:
-    """Raise `plan.last_offset_before` to the highest offset in the removed bytes of the log `path`, from byte `start`
-    on, if that is higher. Incomplete batches count too, and checksums are not verified. Nothing changes if no batch is
-    found. Raises `StorageError` if the log cannot be read.
+    """Raise `plan.last_offset_before` to the highest offset of the batches in the log `path`, from byte `start` on, if
+    that is higher. Checksums are not verified. Reading ends at the first place without a complete batch; a batch cut
+    short there counts if its header is whole. Nothing changes if no batch is found. Raises `StorageError` if the log
+    cannot be read.
     """
     scanner = Scanner(survey.source(path), position=start, check_crc=False)
     lasts = [batch.last_offset for batch in scanner]

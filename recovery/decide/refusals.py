@@ -194,8 +194,8 @@ def refusal_of(decision: Decision) -> tuple[str, str] | None:
 
 def refusal_in_every_mode(survey: Survey, actions: Sequence[RecoveryAction], facts: TopicFacts) -> str | None:
     """Return the sentence with which recovery is declined in every mode; None if there is no reason for that. `actions`
-    are those of the plan, whatever its mode. Reasons that depend on the mode, and dangling links through which a broker
-    would write, are not considered.
+    are those of the plan, whatever its mode. Reasons that depend on the mode, and `written_through`, are not
+    considered; of dangling links, only those in place of checkpoints are.
     """
     return (
         refusal_of_unreadable(survey, Mode.SAFE)

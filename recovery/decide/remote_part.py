@@ -35,9 +35,9 @@ def without_uploaded_damage(tree: Tree, tiering: Tiering) -> tuple[Tree, frozens
 
 
 def held_remotely(tree: Tree, directory: str, key: tuple[str, int], tiering: Tiering) -> OffsetRanges:
-    """Return the offsets of a log that a broker can read from the remote tier, local ones too. They follow from the
-    events of `__remote_log_metadata` and the log's leader epochs. Empty if there are no events of the partition. `key`
-    is topic and partition number. Raises `StorageError` if a file cannot be read.
+    """Return the offsets of a log that a broker can read from the remote tier, whether or not the local log has them
+    too. They follow from the events of `__remote_log_metadata` and the log's leader epochs. Empty if there are no
+    events of the partition. `key` is topic and partition number. Raises `StorageError` if a file cannot be read.
     """
     held = OffsetRanges()
     segments = tiering.remote.of(*key)

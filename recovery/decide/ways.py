@@ -550,11 +550,12 @@ class _Measurement:
                         yield batch, first, last, behind
 
     def _count_damaged(self) -> int | None:
-        """Add the records in damaged places to the lost ones. Also count the damaged markers, and the places whose
-        number of records is unknown. Displaced batches are counted by `_count_misplaced`. Places are skipped if they
-        lie below the log start offset, have no known first offset, are zeros after a clean stop, or if the result has
-        all their offsets. Offsets that are lost already add nothing. The counts become estimates if numbers are derived
-        from offsets. Return the offset from which on the loss is unknown; None if all counted places have a known end.
+        """Add the records in damaged places to the lost ones. Also count the damaged markers, and the places that have
+        a known end but an unknown number of records. Displaced batches are counted by `_count_misplaced`. Places are
+        skipped if they lie below the log start offset, have no known first offset, are zeros after a clean stop, or if
+        the result has all their offsets. A place with a known end adds no records if all its offsets are lost already.
+        The counts become estimates if numbers are derived from offsets. Return the offset from which on the loss is
+        unknown; None if all counted places have a known end.
         """
         facts, left, gone, measured = self._facts, self._left, self._gone, self.measured
         unknown_from: int | None = None

@@ -12,6 +12,7 @@ from typing import Any
 from msgspec import Struct
 
 from kafkalog.codec.common.errors import KafkaLogError
+from kafkalog.codec.common.findings import StopReason
 from kafkalog.codec.common.source import Source, used_end
 from kafkalog.codec.derive import FixedLayout
 from kafkalog.codec.files.index_files import (
@@ -48,19 +49,20 @@ def explain_index(
 ) -> tuple[ExplainedPart, ...]:
     """Explain entries of an index (offset, time or transaction index) of the segment with `base_offset`; return a tuple
     of one part. The part begins with the entry that contains byte `position`, which must be in the file. Without a
-    position, it begins three entries before the first wrong one, but not before the first entry; in a sound index, with
-    the first entry. About `most` fields are shown.
+    position, it begins three entries before the first wrong one (or the last one, if the file ends within it), but not
+    before the first entry; in a sound index, with the first entry. About `most` fields are shown.
 
-    Each entry is compared with the one before it, and with the log beside `path` if it can be read (not for a
-    transaction index). The part's role is DAMAGED if a shown entry is wrong, else ASKED. Its remarks are the number of
-    entries in use and, if there are any, the number of zero bytes after them. Raises `StorageError` if the index cannot
-    be read.
+    Each entry is compared with the one before it, and with the log beside `path` up to its first damaged frame, if it
+    can be read (not for a transaction index). The part's role is DAMAGED if a shown entry is wrong, else ASKED. Its
+    remarks are the number of entries in use and, if there are any, the number of zero bytes after them. Raises
+    `StorageError` if the index cannot be read.
     """
     layout, tree = _LAYOUTS[kind]
     end = min(-(-used_end(source, source.size) // layout.size) * layout.size, source.size)
     judge = _judge(source, path, kind, base_offset, layout, end)
     wrong = next(_wrong(source, layout, judge, 0, end), None)
-    start = max((0 if wrong is None else wrong[0]) - _AROUND * layout.size, 0)
+    torn = end // layout.size * layout.size if end % layout.size else 0
+    start = max((torn if wrong is None else wrong[0]) - _AROUND * layout.size, 0)
     if position is not None:
         start = position - position % layout.size
     shown = min(max(end, start + layout.size) - start, max(most // (len(layout.fields) + 1), 1) * layout.size)
@@ -135,9 +137,11 @@ class _Log:
 
     def __init__(self, path: str, offsets: Iterable[int], positions: Iterable[int]) -> None:
         self._batches: list[_Batch] = []
+        self._damaged_from: int | None = None
+        """first offset that a damaged frame hides; None if there is no damaged frame"""
         try:
             with FileSource(path) as source:
-                self._batches = list(_holding(source, sorted(offsets), set(positions)))
+                self._batches, self._damaged_from = _holding(source, sorted(offsets), set(positions))
         except KafkaLogError:
             return
 
@@ -155,21 +159,31 @@ class _Log:
         batch = self._batches[place] if place < len(self._batches) else None
         return batch if batch is not None and batch.low <= offset else None
 
+    def lacks(self, offset: int) -> bool:
+        """Whether no batch holds an offset. False if a damaged frame may hide the batch."""
+        is_hidden = self._damaged_from is not None and offset >= self._damaged_from
+        return not is_hidden and self.of(offset) is None
 
-def _holding(source: Source, wanted: list[int], positions: set[int]) -> Iterator[_Batch]:
-    """Yield the batches of a log, in order, that contain one of the offsets in `wanted` (sorted) or begin at one of the
-    byte `positions`. Batches after the first damaged frame are not yielded. Checksums are not verified. For a message
-    of magic 0 or 1, whose header does not give its first offset, the offset after the entry before is used, or its last
-    offset if that is lower. Raises `StorageError` if the log cannot be read.
+
+def _holding(source: Source, wanted: list[int], positions: set[int]) -> tuple[list[_Batch], int | None]:
+    """Return the batches of a log, in order, that contain one of the offsets in `wanted` (sorted) or begin at one of
+    the byte `positions`. Reading ends at the first damaged frame; then also return the offset after the last batch
+    before it, else None. Checksums are not verified. For a message of magic 0 or 1, whose header does not give its
+    first offset, the offset after the entry before is used, or its last offset if that is lower. Raises `StorageError`
+    if the log cannot be read.
     """
+    batches: list[_Batch] = []
     behind = 0
-    for batch in Scanner(source, check_crc=False):
+    scanner = Scanner(source, check_crc=False)
+    for batch in scanner:
         header = batch.header
         low = header.first_offset if isinstance(header, BatchHeader) else min(behind, header.last_offset)
         place = bisect_left(wanted, low)
         if batch.position in positions or (place < len(wanted) and wanted[place] <= header.last_offset):
-            yield _Batch(low=low, last=header.last_offset, position=batch.position, timestamp=header.max_timestamp)
+            last = header.last_offset
+            batches.append(_Batch(low=low, last=last, position=batch.position, timestamp=header.max_timestamp))
         behind = header.last_offset + 1
+    return batches, None if scanner.stop is StopReason.END else behind
 
 
 def _offset_entry(before: Fields | None, entry: Fields, base_offset: int, log: _Log) -> Iterator[Suspect]:
@@ -179,9 +193,9 @@ def _offset_entry(before: Fields | None, entry: Fields, base_offset: int, log: _
         yield ("relative_offset" if offset <= previous[0] else "position"), "it is not above that of the entry before"
     elif log:
         batch = log.of(base_offset + offset)
-        if batch is None:
+        if log.lacks(base_offset + offset):
             yield "relative_offset", f"no batch of the log holds offset {base_offset + offset}"
-        elif position > batch.position or not log.begins_at(position):
+        elif batch is not None and (position > batch.position or not log.begins_at(position)):
             # it may lie before: of several batches appended at once, the last offset is indexed with the first position
             yield "position", f"the batch that holds offset {base_offset + offset} begins at byte {batch.position}"
 
@@ -194,9 +208,9 @@ def _time_entry(before: Fields | None, entry: Fields, base_offset: int, log: _Lo
         yield name, "it is not above that of the entry before"
     elif log:
         batch = log.of(base_offset + offset)
-        if batch is None:
+        if log.lacks(base_offset + offset):
             yield "relative_offset", f"no batch of the log holds offset {base_offset + offset}"
-        elif batch.timestamp != timestamp:
+        elif batch is not None and batch.timestamp != timestamp:
             yield "timestamp", f"the batch that holds that offset has the time {batch.timestamp}"
 
 

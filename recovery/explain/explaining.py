@@ -51,8 +51,8 @@ def explain(
     limits: Limits = DEFAULT_LIMITS,
 ) -> Explanation:
     """Return the fields of a file of a log directory with their bytes, values and meanings. The name of the file
-    decides how it is read. In a log or an index, only the fields at one place are returned; other files are shown as a
-    whole. Changes nothing.
+    decides how it is read. In a log or an index, only the fields at one place are returned; other files are shown from
+    their start. Changes nothing.
 
     In a log this place is the entry that contains byte `position` or the record at `offset`. If no entry contains the
     offset, the place is the next entry (compaction has removed the record), or the damage that may have contained it.
@@ -60,13 +60,13 @@ def explain(
     the entries before and after it. In an index it is the entry at `position`; without a position, it begins shortly
     before the first wrong entry, or at the start.
 
-    The explanation of an empty log has no parts.
+    Without a position and an offset, the explanation of an empty log has no parts.
 
     Raises `UsageError` if the file is a directory or its name is not one of Kafka's. Raises it also if both `position`
     and `offset` are given, if the place is not in the file, or if an offset or `records` is given for a file without
-    batches. A text file is shown as a whole at any position from 0 on, a producer snapshot at any position in the file.
-    Raises `StorageError` if a file with a name of Kafka's is missing or cannot be read. Raises `LimitExceeded` if a
-    text file is larger than `limits.checkpoint_bytes`.
+    batches. In a text file and in a producer snapshot a position chooses nothing; in a text file it may lie beyond the
+    end. Raises `StorageError` if a file with a name of Kafka's is missing or cannot be read. Raises `LimitExceeded` if
+    a text file is larger than `limits.checkpoint_bytes`.
 
     * `path`: the file
     * `position`: byte in the file, from 0

@@ -136,8 +136,8 @@ class CleanerConfig(Struct, frozen=True, kw_only=True):
     def from_names(cls, values: Mapping[str, str]) -> CleanerConfig:
         """Return the cleaner's settings from values by Kafka's topic or broker names, with Kafka's defaults for the
         others. Known names without effect on the cleaner are ignored. Raises `UsageError` for an unknown name, and for
-        a value that is malformed or out of its range. Raises it also for a buffer too small for the offsets of two
-        keys.
+        a value that is malformed or out of its range. Raises it also if the slots of the offset map, times the load
+        factor, are not more than one.
         """
         known = known_settings(values)
         names = {*_TOPIC_NAMES, *_WITHOUT_EFFECT, *(name for name, _unit in _OTHER_UNITS), _INTERNAL_SEGMENT_BYTES}

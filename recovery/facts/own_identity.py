@@ -37,8 +37,8 @@ def lost_identity(root: str, roots: Sequence[str], facts: TopicFacts) -> bytes |
 
     A present file that names the node is replaced only if Kafka refuses its directory id, or if it has version 1 and
     lacks a directory id that is certain. The new file has the same cluster and node id. Any other file is replaced,
-    also a missing one. Cluster and node id are then those in the broker's other directories, or else those in a present
-    file that only lacks `version`.
+    also a missing one. Cluster and node id are then those in the broker's other directories, or else those that
+    `incomplete_meta_properties_of` finds in the present file.
 
     The directory id comes from the metadata (`facts`) or the damaged file. It is left out if it is not certain or Kafka
     would refuse it; the broker then makes a new one. Raises `RecoveryRefused` if nothing identifies the broker,

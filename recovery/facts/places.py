@@ -23,7 +23,8 @@ def root_of(path: PathLike) -> tuple[str, frozenset[str] | None]:
     directory, they are a set with its name. If it is a log directory, they are None (all).
 
     Raises `UsageError` if `path` contains a NUL, does not exist or is neither of these. Raises `RecoveryRefused` if it
-    is a symbolic link to a partition directory. Raises `StorageError` if a directory cannot be listed.
+    is a symbolic link, named like a partition, to a partition directory. Raises `StorageError` if a directory cannot be
+    listed.
     """
     given = os.fspath(path)
     if "\0" in given:

@@ -312,7 +312,7 @@ def survey(
     follows: bool = False,
 ) -> Survey:
     """List a log directory and the directories in it, but nothing deeper; no file is opened. Symbolic links are listed
-    as such. Entries that disappear meanwhile are left out.
+    as such. An entry that is gone when it is examined is left out.
 
     Raises `UsageError` if `root` is missing or not a directory. Raises `StorageError` if it cannot be listed or has an
     entry that cannot be examined; without `tolerant` also for a directory in it.
@@ -339,7 +339,8 @@ def survey(
                 for inside in scan_directory(entry.path):
                     below.take(inside, f"{entry.name}/{inside.name}")
         except StorageError as error:
-            if not (tolerant and entry.is_dir(follow_symlinks=False)):
+            is_directory = entry.is_dir(follow_symlinks=False) or (follows and os.path.isdir(entry.path))
+            if not (tolerant and is_directory):
                 raise
             unreadable[entry.name] = error
             listing.directories.pop(entry.name, None)
@@ -370,8 +371,8 @@ class _Listing:
     def take(self, entry: Entry, path: str) -> None:
         """Add one entry to the collection of its kind; `path` is relative to the log directory. A live symbolic link
         counts as its target if links are followed, else as special. Three kinds of entries are skipped: directories
-        that are not selected, links to such directories, and entries that no longer exist. Raises `StorageError` if an
-        entry cannot be examined.
+        that are not selected, links to directories that are not selected under the link's name, and entries that no
+        longer exist. Raises `StorageError` if an entry cannot be examined.
         """
         is_meant = self._only is None or entry.name in self._only
         try:

@@ -162,9 +162,8 @@ def _own_files(survey: Survey) -> dict[str, StorageError]:
 
 
 def _not_files(survey: Survey) -> dict[str, StorageError]:
-    """Return name -> error for each partition directory of the survey with an entry that recovery cannot treat as a
-    file. Such entries are FIFOs, devices and links to something that exists. The error names the first such path in
-    sorted order.
+    """Return name -> error for each directory of the survey with an entry that is neither a file nor a directory: a
+    FIFO, socket or device, or a link to something that exists. The error names the first such path in sorted order.
     """
     failed: dict[str, StorageError] = {}
     for path, what in sorted(survey.special.items()):

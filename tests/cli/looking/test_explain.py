@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import random
 import shutil
+import struct
 from pathlib import Path
 
 import pytest
@@ -143,6 +144,25 @@ def test_an_index_is_compared_with_its_log(tmp_path: Path) -> None:
     (part,) = explain(str(index)).parts
     assert part.role is PartRole.DAMAGED
     assert part.breaks[0].endswith(".position")
+
+
+def test_entries_of_an_index_are_not_wrong_because_their_log_is_damaged(tmp_path: Path) -> None:
+    path, size = log(tmp_path, *THREE), len(THREE[0])
+    index = path.with_suffix(".index")
+    index.write_bytes(struct.pack(">4i", 3, size, 5, 2 * size))
+    path.write_bytes(patch(path.read_bytes(), 2 * size + 8, b"\x7f"))
+    assert explain(str(index)).parts[0].role is PartRole.ASKED
+    index.write_bytes(struct.pack(">4i", 3, 7, 5, 2 * size))
+    assert explain(str(index)).parts[0].breaks == ("[0].position",)
+
+
+def test_an_index_that_ends_within_an_entry_is_explained_there(tmp_path: Path) -> None:
+    index = log(tmp_path, *THREE).with_suffix(".index")
+    index.with_suffix(".log").unlink()
+    index.write_bytes(b"".join(struct.pack(">2i", number, number) for number in range(1, 1001)) + b"\x01\x02")
+    (part,) = explain(str(index)).parts
+    assert part.role is PartRole.DAMAGED
+    assert part.span.position == 8 * 997
 
 
 def test_indexes_that_brokers_of_all_versions_wrote_agree_with_their_logs() -> None:

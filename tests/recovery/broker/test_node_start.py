@@ -138,6 +138,24 @@ def test_a_partition_that_cannot_be_listed_is_not_taken_for_a_missing_one(
     assert (found.outcome, found.consequences) == (StartOutcome.UNKNOWN, ())
 
 
+def test_a_linked_partition_that_cannot_be_listed_leaves_the_answer_unknown(
+    node: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    linked, real = partitions(node)[0], os.scandir
+    linked.rename(tmp_path / "moved")
+    linked.symlink_to(tmp_path / "moved", target_is_directory=True)
+
+    def scandir(path: Any = ".") -> Any:
+        if path == str(linked):
+            raise OSError(errno.EIO, os.strerror(errno.EIO), path)
+        return real(path)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "scandir", scandir)
+        found = answer(node)
+    assert (found.outcome, found.consequences) == (StartOutcome.UNKNOWN, ())
+
+
 def test_a_file_that_only_adds_to_a_failed_start_and_cannot_be_read_leaves_the_answer_unknown(
     node: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

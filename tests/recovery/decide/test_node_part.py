@@ -116,6 +116,27 @@ def at_3_3_iv0(*files: Path) -> None:
         path.write_bytes(data)
 
 
+def test_a_bootstrap_checkpoint_is_set_aside_also_if_the_logs_do_not_load(root: Path) -> None:
+    """The plan says that a broker starts after it, so it has to mend both obstacles."""
+    add_directory(root)
+    empty_bootstrap_checkpoint(root)
+    assert "after this plan, Kafka 4.3 and later would start on it" in words(command("plan", root).out)
+    recovered = words(command("recover", root, "--yes").out.partition("\nrecovered ")[2])
+    assert "would NOT START" not in recovered
+    assert not (root / "bootstrap.checkpoint").exists()
+
+
+def test_properties_of_another_node_count_after_a_recovery_no_more_than_before(tmp_path: Path) -> None:
+    root = own_copy(brokers("4.3.0/metadata")[0], tmp_path / "data")
+    add_directory(root)
+    properties = tmp_path / "server.properties"
+    properties.write_text("process.roles=broker,controller\nnode.id=99\nlog.dirs=/var/other\n")
+    said = words(command("recover", root, "--server-properties", properties, "--yes").out)
+    before, _, after = said.partition(" recovered ")
+    assert "with its own properties: those that were given are of node 99" in before
+    assert "a broker that starts on it now opens it and changes nothing" in after
+
+
 def test_metadata_of_3_3_needs_an_older_release_and_a_snapshot_before_4_0(tmp_path: Path) -> None:
     """4.1.1 started on such a directory after 3.9.1 had raised the level and had written a snapshot, not before."""
     root = own_copy(brokers("3.9.1/compact")[0], tmp_path / "data")
