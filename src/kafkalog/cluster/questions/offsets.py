@@ -124,7 +124,7 @@ def offsets(
     * A path has no Kafka data, or none of the log directories has a partition of `__consumer_offsets` or
       `__share_group_state`.
     * A partition of the groups' topics is in several directories, and `replica` chooses none.
-    * ZooKeeper's logs do not go back to `as_of`, or end before its transaction.
+    * ZooKeeper's logs do not go back to the time of `as_of`, or end before its transaction.
     * There are log directories, and offsets in ZooKeeper are of several clusters.
     * The metadata has another number than `offsets_partitions`.
     * An option does not apply to the paths, or everything selected is excluded.
