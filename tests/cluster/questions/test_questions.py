@@ -72,6 +72,17 @@ def test_either_kind_of_metadata_has_a_history(data: Path, zookeeper: Path) -> N
     assert {each.topic for each in only.changes} == {"invoices-20"}
 
 
+def test_damage_of_the_metadata_log_is_one_finding_of_elections(data: Path, tmp_path: Path) -> None:
+    shutil.copytree(data / "__cluster_metadata-0", tmp_path / "__cluster_metadata-0")
+    log = next((tmp_path / "__cluster_metadata-0").glob("*.log"))
+    content = bytearray(log.read_bytes())
+    content[len(content) // 2] ^= 0xFF
+    log.write_bytes(content)
+    found = kafkalog.elections(tmp_path).findings
+    assert found
+    assert len(found) == len(set(found))
+
+
 def test_metadata_of_both_kinds_is_not_read_as_that_of_zookeeper_alone(data: Path, zookeeper: Path) -> None:
     for call in (
         kafkalog.effective_settings, kafkalog.elections, lambda *paths: kafkalog.departures(*paths, brokers=[5])

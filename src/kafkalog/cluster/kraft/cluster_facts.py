@@ -53,8 +53,8 @@ def cluster_facts(inventory: Inventory, *, as_of: int | None = None, limits: Lim
 
     The cluster id is the first one in the `meta.properties` files, or None if none has one. The node id is the smallest
     in these files, or 1 if none has one. Configs, quotas, SCRAM users and topics are empty if there is no metadata
-    partition, or several. They are also empty if the metadata cannot be read or begin after `as_of`; `problem` then
-    says why. Raises nothing for damaged or unreadable files.
+    partition, or several. They are also empty if the metadata cannot be read, or if the log no longer reaches back to
+    `as_of`; `problem` then says why. Raises nothing for damaged or unreadable files.
     """
     metas = [log_dir.meta_properties for log_dir in inventory.log_dirs if log_dir.meta_properties is not None]
     cluster_id = next((meta.cluster_id for meta in metas if meta.cluster_id), None)
@@ -86,12 +86,12 @@ def live_partitions(
     inventory: Inventory, *, replica: PathLike | None = None, select: Selection = ALL
 ) -> Sequence[Partition]:
     """Return the partitions that a broker would serve: live ones with a valid name, without the cluster's metadata.
-    `replica` chooses one of several directories of a partition that `select` accepts. Of partitions that `select` does
-    not accept, all directories are returned.
+    `replica` (a path, or `longest` for the one with the highest log end offset) chooses one of several directories of a
+    partition that `select` accepts. Of partitions that `select` does not accept, all directories are returned.
 
-    Raises `UsageError` if `replica` does not exist, or if several directories have an accepted partition and `replica`
-    does not choose exactly one. Raises `StorageError` if a directory cannot be examined or the end of a log cannot be
-    read.
+    Raises `UsageError` if the path `replica` does not exist, or if several directories have an accepted partition and
+    `replica` does not choose exactly one. Raises `StorageError` if a directory cannot be examined or the end of a log
+    cannot be read.
     """
     return [
         each

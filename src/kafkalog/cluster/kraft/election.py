@@ -162,9 +162,10 @@ class _Change:
         """Elect a leader. Return its id, and whether it may lack committed records; return (-1, False) if nobody can
         lead.
 
-        The present leader is tried first, then the replicas in order. If none of them may lead, the last known leader
-        is elected if it is acceptable, ELR is enabled, and ISR and ELR are empty. Otherwise the first acceptable
-        replica is elected if unclean elections are allowed. Both may lack records.
+        The present leader is tried first, then the replicas in order: acceptable ones in the ISR, or in the ELR if the
+        ISR is empty. If there is none, the last known leader is elected if it is acceptable, ELR is enabled, and ISR
+        and ELR are empty. Otherwise the first acceptable replica is elected if unclean elections are allowed. Both may
+        lack records.
         """
         for each in (self.before.leader, *self.replicas):
             if self._may_lead(each):

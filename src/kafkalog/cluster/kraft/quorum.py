@@ -482,8 +482,8 @@ def _beside_the_first(ranked: Sequence[QuorumLog]) -> list[QuorumSurvivor]:
 def _agreed_first(survivors: Sequence[QuorumSurvivor]) -> list[QuorumLog]:
     """Sort copies again, of which at least one has a contradiction, and return their logs. Copies on which a node can
     start come before others. Among both kinds, the copies come first whose batch at the first contradicting offset is
-    in more copies. A record in several copies is older than one in a single copy. Copies without a batch there come
-    last. Equal ranks keep their order.
+    in more copies. A batch in several copies was replicated; one in a single copy may have been changed there. Copies
+    without a batch at that offset come last. Equal ranks keep their order.
     """
     offset, _epoch = min(survivor.contradicts for survivor in survivors if survivor.contradicts is not None)
     batches = {survivor.log.root: _batch_at(survivor.log, offset) for survivor in survivors}

@@ -164,9 +164,9 @@ def departures(
     partition that would have no leader is not a finding.
 
     Raises `UsageError` if the paths have the metadata of no cluster or of several, or if this does not go back to
-    `as_of`. It is raised too if an option does not apply to it, if a broker is listed twice, or if everything selected
-    is excluded. Raises `UnknownName` for a broker, topic, partition or cluster that does not exist, `StorageError` for
-    I/O errors.
+    `as_of` or ends before its offset or transaction. It is raised too if an option does not apply to it, if a broker is
+    listed twice, or if everything selected is excluded. Raises `UnknownName` for a broker, topic, partition or cluster
+    that does not exist, `StorageError` for I/O errors.
 
     * `paths`: log directories, or ZooKeeper's dataDir and dataLogDir
     * `brokers`: ids of the brokers, in the order in which they leave

@@ -111,7 +111,7 @@ def groups(
     * A path has no Kafka data, or none of the log directories has a partition of `__consumer_offsets` or
       `__share_group_state`.
     * A partition of the groups' topics is in several directories, and `replica` chooses none.
-    * ZooKeeper's logs or `metadata` do not go back to `as_of`.
+    * ZooKeeper's logs or `metadata` do not go back to the time of `as_of`, or the logs end before its transaction.
     * An option does not apply to the paths, or everything selected is excluded.
 
     Raises `UnknownName` for a group, member, topic, partition or cluster that does not exist, `StorageError` for I/O

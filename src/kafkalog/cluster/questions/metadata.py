@@ -70,10 +70,10 @@ def metadata(
     """Return the state of a KRaft cluster's metadata, from the newest complete snapshot of `__cluster_metadata` and the
     log after it. Reads only; damage becomes findings.
 
-    Raises `UsageError` if the paths do not hold exactly one metadata log, or if `as_of` is an offset beyond its end, a
-    time before what is left of it or a ZooKeeper transaction. It is raised too if a path in `against` has no Kafka
-    data, or if everything selected is excluded. Raises `UnknownName` for a topic or partition that does not exist,
-    `StorageError` for I/O errors.
+    Raises `UsageError` if the paths do not hold exactly one metadata log, or if `as_of` is an offset beyond its end, an
+    offset or a time before what is left of it, or a ZooKeeper transaction. It is raised too if a path in `against` has
+    no Kafka data, or if everything selected is excluded. Raises `UnknownName` for a topic or partition that does not
+    exist, `StorageError` for I/O errors.
 
     * `paths`: log directories
     * `as_of`: a past moment
@@ -94,8 +94,9 @@ def state_at(log: MetadataLog, as_of: Moment, findings: list[Finding]) -> Metada
     """Read the metadata state at a moment; append its findings, and findings about unregistered brokers, to `findings`.
 
     A time after the last record is the end of the log. Raises `UsageError` if the moment's offset is above the end of
-    the log or behind damage, or if the moment is a ZooKeeper transaction. It is raised too for a moment before the
-    beginning of a log that does not begin at offset 0. Raises `StorageError` if a file cannot be read.
+    the log, behind damage, or below what the log and its snapshots still have. It is raised too for a time before the
+    first record of a log that does not begin at offset 0, and for a ZooKeeper transaction. Raises `StorageError` if a
+    file cannot be read.
     """
     offset = metadata_offset(log, as_of)
     state = log.state(offset)
@@ -155,10 +156,10 @@ def chosen_changes(log: MetadataLog, select: Selection, findings: list[Finding])
     a selected topic or partition that neither has changes nor exists. Raises `UsageError` if everything selected is
     excluded. Raises `StorageError` for I/O errors.
     """
-    changes = list(partition_changes(log, findings))
-    of_state: list[Finding] = []
-    known = partition_names(known_from_image(state_at(log, NOW, of_state).image))
+    of_log: list[Finding] = []
+    changes = list(partition_changes(log, of_log))
+    known = partition_names(known_from_image(state_at(log, NOW, of_log).image))
     known_findings = set(findings)
-    findings += [finding for finding in of_state if finding not in known_findings]
+    findings += [finding for finding in dict.fromkeys(of_log) if finding not in known_findings]
     select.check([*known, *((change.topic, change.partition) for change in changes)])
     return [change for change in changes if select.takes(change.topic, change.partition)]

@@ -117,14 +117,15 @@ def offsets(
     the state of share groups. Reads only; damage becomes findings.
 
     All are sorted by group, topic and partition; an offset that is stored in both is returned twice. A commit in a
-    transaction counts from the transaction's COMMIT marker on.
+    transaction counts from the transaction's COMMIT marker on; while the transaction is open, it is in `pending`.
 
     Raises `UsageError` in these cases:
 
     * A path has no Kafka data, or none of the log directories has a partition of `__consumer_offsets` or
       `__share_group_state`.
     * A partition of the groups' topics is in several directories, and `replica` chooses none.
-    * ZooKeeper's logs do not go back to `as_of`, or offsets in ZooKeeper are of several clusters.
+    * ZooKeeper's logs do not go back to the time of `as_of`, or end before its transaction.
+    * There are log directories, and offsets in ZooKeeper are of several clusters.
     * The metadata has another number than `offsets_partitions`.
     * An option does not apply to the paths, or everything selected is excluded.
 
@@ -133,7 +134,7 @@ def offsets(
     * `paths`: log directories, and ZooKeeper's dataDir and dataLogDir
     * `groups`: names or patterns of groups; empty for all
     * `select`: the topic-partitions that commits are for
-    * `as_of`: a past moment; log ends are only known for now, and states of share groups not at an offset
+    * `as_of`: a past moment; log ends are then unknown, and at an offset also the states of share groups
     * `chroot`: ZooKeeper node of the cluster, if several are below one ZooKeeper
     * `replica`: which directory counts if a partition is in several: `"longest"`, or its path, which must exist
     * `offsets_partitions`: number of partitions of `__consumer_offsets` if no metadata states it; None: 50, or the

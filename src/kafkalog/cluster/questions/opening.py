@@ -67,8 +67,9 @@ def partitions_with(
     appended to `findings`.
 
     Raises `UsageError` if a path has no Kafka data, or no partition belongs to these topics. It is raised too if such a
-    partition is in several directories and `replica` does not choose exactly one. Raises `StorageError` if none was
-    found and a directory could not be read, or if the longest log is asked for and one cannot be read.
+    partition is in several directories and `replica` does not choose exactly one, or if the path `replica` does not
+    exist. Raises `StorageError` if none was found and a directory could not be read, or if the longest log is asked for
+    and one cannot be read.
     """
     topics = [topic] if or_topic is None else [topic, or_topic]
     partitions = _inventory(paths, findings).all_readable(replica, Selection.of(topics))

@@ -65,8 +65,9 @@ def old_consumers(
     clusters are returned. Invalid nodes and cluster ids become findings; `chroot` restricts these findings to one
     cluster. An offset in the moment is ignored.
 
-    Raises `UsageError` if the moment is not in the logs, or if it is a ZooKeeper transaction and `directory` is None.
-    Raises `StorageError` if a file cannot be read.
+    Raises `UsageError` if the logs begin after the moment's time, if they end before its ZooKeeper transaction, or if
+    it has one and `directory` is None. A transaction before the logs' beginning is a finding. Raises `StorageError` if
+    a file cannot be read.
     """
     if directory is None:
         if moment.zxid is not None:

@@ -150,9 +150,9 @@ def read_opened(
     wanted. If no batch of the open transaction can be read, the result for it is an empty `Opened`. Raises
     `StorageError` if a file cannot be read.
 
-    Markers are left out below `start_offset` and before damage or a gap in the offsets. So are those before a marker
-    that ends nothing, because one may be missing there or have been written twice. If there are more than `2 *
-    _MOST_MARKERS` before an open transaction, the first are left out too.
+    Markers are left out below `start_offset` and before damage or a gap in the offsets. So are a marker that ends
+    nothing or cannot be decoded, and those before it, because one may be missing there or have been written twice. If
+    there are more than `2 * _MOST_MARKERS` before an open transaction, the first are left out too.
     """
     opened = {producer_id: Opened(is_from_start=True) for producer_id in firsts}
     since_gap = set(firsts)  # only these can have anything that the next gap makes doubtful
@@ -209,7 +209,7 @@ def decision_of(history: History, place: TopicPartition, opened: Opened) -> Deci
     """Return how the open transaction of a producer in partition `place` ended, by the coordinator's log. Return None
     if it certainly began after all transactions in that log, so that the coordinator has no such transaction. `decided`
     of the result is None if no transaction fits, or if the log may have lost the transaction. It is None too if those
-    that fit ended differently or have not ended.
+    that fit ended differently, have not ended, or ended before the open transaction began.
     """
     ours = [each for each in history.transactions if each.partitions is None or place in each.partitions]
     fitting = [number for number in range(-1, len(ours) + 1) if _fits(number, ours, history, opened)]
@@ -323,8 +323,8 @@ def by_markers(
     has_own_epoch: bool,
 ) -> Decision | None:
     """Return the decision about the open transaction that the producer's markers in other partitions (`elsewhere`)
-    show. Only markers of the same epoch count, and of these only ones that are not older than the last marker in this
-    partition. If there are none, return `decision`.
+    show. Only markers of the same epoch count, and of these only ones that are at most `_MOST_SKEW` older than the last
+    marker in this partition. If there are none, return `decision`.
 
     An epoch identifies the transaction only if each transaction of the producer has an epoch of its own (KIP-890). A
     COMMIT marker above the epoch of its batches proves this. An ABORT marker above it proves this only with

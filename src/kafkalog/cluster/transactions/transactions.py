@@ -519,7 +519,7 @@ def open_transactions(
     now_ms: int | None = None,
 ) -> tuple[list[OpenTransaction], list[Finding]]:
     """Return the open transactions of all partitions, and a warning for each that hangs, or that its coordinator will
-    end differently than it was decided. A transaction hangs if its coordinator no longer has it.
+    or may end differently than it was decided. A transaction hangs if its coordinator no longer has it.
     `OpenTransaction.hanging` is None if this is unknown, because the coordinator's log was not read completely or its
     high watermark is not recorded.
 
