@@ -37,7 +37,7 @@ from testkit.judging.trees import copy_tree
 from testkit.kafka.start_records import MetadataRecord, append_metadata
 from testkit.recorded.broker_dirs import own_copy, unpacked
 from testkit.recorded.fixture_data import broker_case
-from testkit.recorded.quorums import BROKER, CONTROLLERS, copied
+from testkit.recorded.quorums import BROKER, CONTROLLERS, copied, register
 from testkit.running.command import kafkalog
 
 METADATA = "__cluster_metadata-0"
@@ -258,6 +258,46 @@ def test_a_record_that_only_this_voter_has_is_truncated(voters: dict[int, Path])
     found = answer(first, None, *others)
     assert found.outcome is StartOutcome.STARTS
     assert found.condition == "if it follows the controllers that were given"
+
+
+def test_a_voter_and_others_that_are_a_majority_with_it_start_by_the_metadata_that_goes_furthest(
+    voters: dict[int, Path],
+) -> None:
+    """4.1.1: 2 and 3 of three combined nodes were restored from two backups. 3 was elected in either order of starts,
+    and 2 renamed a topic that was deleted in between.
+    """
+    first, second, third = voters.values()
+    last_log(third).write_bytes(last_log(first).read_bytes())
+    for root in (first, second, third):
+        append_metadata(last_log(root), *topic("gone", ONE, 3))
+    with Log.open(third / "gone-0", topic_id=ONE) as log:
+        log.append([b"x"])
+    end = register(3, first, second)
+    for root in (first, second):
+        append_metadata(last_log(root), ("RemoveTopicRecord", 0, {"topic_id": ONE}))
+    alone, behind, ahead = answer(third), answer(third, None, first), answer(first, None, third)
+    whole = answer(third, None, first, second)
+    assert (alone.condition or "").startswith("as soon as a majority of the voters 1, 2, 3 runs")
+    assert behind.condition == ahead.condition == "if of the voters 1, 2, 3 only the given ones start"
+    assert (ahead.outcome, ahead.consequences) == (StartOutcome.STARTS, ())
+    older, stray = behind.consequences
+    assert (older.kind, older.file) == (ConsequenceKind.METADATA_MAY_GO_BACK, str(third / METADATA))
+    assert f"node 3 had it up to its registration at offset {end}): what the voters 1, 2, 3 committed" in older.detail
+    assert (stray.kind, stray.names) == (ConsequenceKind.EXPECTED_STRAY, ("gone-0",))
+    assert whole.consequences == (stray,), "first and second have everything"
+
+
+def test_plan_and_verify_name_an_older_copy_of_a_voter(voters: dict[int, Path]) -> None:
+    first, second, third = voters.values()
+    assert kafkalog("plan", first, third).code == kafkalog("quorum", "show", first, third).code == 0
+    register(3, first, second)
+    for command in (("plan",), ("verify",), ("quorum", "show")):
+        told = kafkalog(*command, first, third)
+        assert told.code == 1
+        assert "older than it was (it ends at offset" in " ".join(told.out.split())
+    assert "look for a newer copy of the metadata (runbook: kraft-files)" in " ".join(
+        kafkalog("plan", first, third).out.split()
+    )
 
 
 @pytest.mark.parametrize("command", ["plan", "verify"])
