@@ -34,7 +34,7 @@ from kafkalog.recovery.broker.node.with_zookeeper import (
 from kafkalog.recovery.broker.node_start import node_start
 from kafkalog.recovery.run import plan
 from testkit.judging.trees import copy_tree
-from testkit.kafka.start_records import MetadataRecord, append_metadata
+from testkit.kafka.start_records import append_metadata, new_topic
 from testkit.recorded.broker_dirs import own_copy, unpacked
 from testkit.recorded.fixture_data import broker_case
 from testkit.recorded.quorums import BROKER, CONTROLLERS, copied, register
@@ -269,7 +269,7 @@ def test_a_voter_and_others_that_are_a_majority_with_it_start_by_the_metadata_th
     first, second, third = voters.values()
     last_log(third).write_bytes(last_log(first).read_bytes())
     for root in (first, second, third):
-        append_metadata(last_log(root), *topic("gone", ONE, 3))
+        append_metadata(last_log(root), *new_topic("gone", ONE, 3))
     with Log.open(third / "gone-0", topic_id=ONE) as log:
         log.append([b"x"])
     end = register(3, first, second)
@@ -342,22 +342,12 @@ def test_controllers_of_another_cluster_refuse_a_node(voters: dict[int, Path]) -
     assert answer(first).outcome is StartOutcome.STARTS, "nobody else is known"
 
 
-def topic(name: str, topic_id: str, broker: int) -> tuple[MetadataRecord, ...]:
-    """Records of a topic with one partition on the broker."""
-    fields: dict[str, Any] = {
-        "partition_id": 0, "topic_id": topic_id, "replicas": [broker], "isr": [broker], "removing_replicas": [],
-        "adding_replicas": [], "leader": broker, "leader_recovery_state": 0, "leader_epoch": 0, "partition_epoch": 0,
-        "directories": [], "eligible_leader_replicas": None, "last_known_elr": None,
-    }  # fmt: skip
-    return ("TopicRecord", 0, {"name": name, "topic_id": topic_id}), ("PartitionRecord", 0, fields)
-
-
 def test_what_was_deleted_and_made_again_while_the_node_was_down_is_a_note(tmp_path: Path) -> None:
     """Kafka 4.1.1 started, renamed what was deleted -stray, and served the new partition."""
     nodes = copied("static", tmp_path, *CONTROLLERS, BROKER)
     broker, controllers = nodes.pop(BROKER), list(nodes.values())
     for root in (broker, *controllers):
-        append_metadata(last_log(root), *topic("again", ONE, BROKER), *topic("gone", THIRD, BROKER))
+        append_metadata(last_log(root), *new_topic("again", ONE, BROKER), *new_topic("gone", THIRD, BROKER))
     for name, topic_id in (("again", ONE), ("gone", THIRD)):
         with Log.open(broker / f"{name}-0", topic_id=topic_id) as log:
             log.append([b"x"])
@@ -365,7 +355,7 @@ def test_what_was_deleted_and_made_again_while_the_node_was_down_is_a_note(tmp_p
     assert not {each.kind for each in before.consequences} & {ConsequenceKind.STRAY, ConsequenceKind.EMPTY_AGAIN}
     for root in controllers:
         removed = [("RemoveTopicRecord", 0, {"topic_id": topic_id}) for topic_id in (ONE, THIRD)]
-        append_metadata(last_log(root), *removed, *topic("again", OTHER, BROKER))
+        append_metadata(last_log(root), *removed, *new_topic("again", OTHER, BROKER))
     found = answer(broker, None, *controllers)
     kinds = {each.kind: each.names for each in found.consequences}
     assert (found.outcome, found.strays, found.loses_nothing) == (StartOutcome.STARTS, (), True)
@@ -385,7 +375,7 @@ def test_what_was_created_while_an_older_copy_of_the_broker_ran_is_made_again_em
     own, version = [each for each in found if each[0]["broker_id"] == BROKER][-1]
     again = {**own, "broker_epoch": own["broker_epoch"] + 1000}
     for root in controllers:
-        append_metadata(last_log(root), ("RegisterBrokerRecord", version, again), *topic("newer", ONE, BROKER))
+        append_metadata(last_log(root), ("RegisterBrokerRecord", version, again), *new_topic("newer", ONE, BROKER))
     (consequence,) = [each for each in answer(broker, None, *controllers).consequences
                       if each.kind is ConsequenceKind.EMPTY_AGAIN]  # fmt: skip
     assert (consequence.names, consequence.lost) == (("newer-0",), ("newer-0",))
@@ -395,7 +385,7 @@ def test_an_older_copy_of_the_controllers_does_not_explain_strays(tmp_path: Path
     """They know nothing of a topic because their metadata ends before it."""
     nodes = copied("static", tmp_path, *CONTROLLERS, BROKER)
     broker, controllers = nodes.pop(BROKER), list(nodes.values())
-    append_metadata(last_log(broker), *topic("newer", ONE, BROKER))
+    append_metadata(last_log(broker), *new_topic("newer", ONE, BROKER))
     with Log.open(broker / "newer-0", topic_id=ONE) as log:
         log.append([b"x"])
     assert answer(broker, None, *controllers).strays == ("newer-0",)
