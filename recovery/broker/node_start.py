@@ -104,6 +104,7 @@ from kafkalog.recovery.broker.node.replay import (
 )
 from kafkalog.recovery.broker.node.settings_of_start import (
     accepts_unreleased,
+    condition_of_classes,
     condition_of_migration,
     consequences_of_migration,
     consequences_without_tier,
@@ -178,7 +179,7 @@ def node_start(
             answers = (_with_newer_files(context, role, releases[0], answers[0]),)
         if role is Role.ZOOKEEPER_BROKER and len(set(answers)) == 1:
             releases, answers = releases[-1:], answers[-1:]
-        answers = tuple(_if_named(files, answer) for answer in answers)
+        answers = tuple(_if_named(files, role, answer) for answer in answers)
     finally:
         files.close()
         leaders.close()
@@ -470,14 +471,17 @@ def _known_answer(context: _Context, role: Role, release: Release) -> NodeAnswer
         return _with_lost_directories(context, _with_nameless(context, role, release, error.answer))
 
 
-def _if_named(files: NodeFiles, answer: NodeAnswer) -> NodeAnswer:
+def _if_named(files: NodeFiles, role: Role, answer: NodeAnswer) -> NodeAnswer:
     """Return `answer` with the condition that `log.dirs` names the directories, if the properties name only others: the
-    files may be a copy, or have moved. Unchanged if the start fails or is unknown.
+    files may be a copy, or have moved. A condition about classes that the properties name follows. Unchanged if the
+    start fails or is unknown.
     """
-    if not files.paths_elsewhere or answer.outcome in (StartOutcome.FAILS, StartOutcome.UNKNOWN):
+    if answer.outcome in (StartOutcome.FAILS, StartOutcome.UNKNOWN):
         return answer
-    condition = f"if log.dirs names what is here; it names {', '.join(files.paths_elsewhere)}"
-    return structs.replace(answer, condition="; ".join(filter(None, (answer.condition, condition))))
+    others = ", ".join(files.paths_elsewhere)
+    elsewhere = f"if log.dirs names what is here; it names {others}" if others else None
+    conditions = (answer.condition, elsewhere, condition_of_classes(files, role))
+    return structs.replace(answer, condition="; ".join(filter(None, conditions)) or None)
 
 
 def _with_newer_files(context: _Context, role: Role, release: Release, answer: NodeAnswer) -> NodeAnswer:

@@ -234,6 +234,31 @@ def test_a_migration_in_the_properties_of_a_controller(older: Path, state: int |
     assert "ZooKeeper" not in (broker.condition or ""), "3.9.1 waited for its controllers"
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("authorizer.class.name", "com.example.X", "com.example.X (authorizer.class.name)"),
+        ("authorizer.class.name", "org.apache.kafka.metadata.authorizer.StandardAuthorizer", ""),
+        ("metric.reporters", "org.apache.kafka.common.metrics.JmxReporter, a.B", "a.B (metric.reporters)"),
+        ("listener.name.in.principal.builder.class", "a.B", "a.B (listener.name.in.principal.builder.class)"),
+        ("group.consumer.assignors", "uniform,range", ""),
+        ("my.own.class", "a.B", ""),
+        ("remote.log.storage.manager.class.name", "a.Rsm", "a.Rsm (remote.log.storage.manager.class.name)"),
+    ],
+)
+def test_classes_that_no_file_shows_are_a_condition(node: Path, name: str, value: str, words: str) -> None:
+    """3.9.1 and 4.4.0 ended without the class, with ClassNotFoundException, KafkaException or ConfigException; they
+    started with `my.own.class`, and with the class of a tier that is not enabled.
+    """
+    given = {**properties(node, **VOTER), name: value}
+    tier = {"remote.log.storage.system.enable": "true"} if "remote" in name else {}
+    found = answer(node, given | tier)
+    assert found.outcome is StartOutcome.STARTS
+    wanted = f"if its class path has the classes that the properties name: {words}" if words else None
+    assert found.condition == wanted
+    assert not tier or answer(node, given).condition is None
+
+
 def test_a_topic_with_a_tier_on_a_broker_without_one(node: Path) -> None:
     fields = {"resource_type": 2, "resource_name": "orders-48", "name": "remote.storage.enable", "value": "true"}
     append_metadata(last_log(node), ("ConfigRecord", 0, fields))
