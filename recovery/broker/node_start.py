@@ -66,6 +66,7 @@ from kafkalog.recovery.broker.node.metadata_log import Displaced, LoadedMetadata
 from kafkalog.recovery.broker.node.moves import consequences_of_moves, with_ends_of_moves
 from kafkalog.recovery.broker.node.node_files import NodeFiles, log_dirs_of, node_files
 from kafkalog.recovery.broker.node.older_copies import (
+    KRAFT_PAGE,
     ZOOKEEPER_PAGE,
     consequences_of_older_logs,
     consequences_of_older_metadata,
@@ -103,6 +104,7 @@ from kafkalog.recovery.broker.node.replay import (
 )
 from kafkalog.recovery.broker.node.settings_of_start import (
     accepts_unreleased,
+    condition_of_classes,
     condition_of_migration,
     consequences_of_migration,
     consequences_without_tier,
@@ -177,7 +179,7 @@ def node_start(
             answers = (_with_newer_files(context, role, releases[0], answers[0]),)
         if role is Role.ZOOKEEPER_BROKER and len(set(answers)) == 1:
             releases, answers = releases[-1:], answers[-1:]
-        answers = tuple(_if_named(files, answer) for answer in answers)
+        answers = tuple(_if_named(files, role, answer) for answer in answers)
     finally:
         files.close()
         leaders.close()
@@ -469,14 +471,17 @@ def _known_answer(context: _Context, role: Role, release: Release) -> NodeAnswer
         return _with_lost_directories(context, _with_nameless(context, role, release, error.answer))
 
 
-def _if_named(files: NodeFiles, answer: NodeAnswer) -> NodeAnswer:
+def _if_named(files: NodeFiles, role: Role, answer: NodeAnswer) -> NodeAnswer:
     """Return `answer` with the condition that `log.dirs` names the directories, if the properties name only others: the
-    files may be a copy, or have moved. Unchanged if the start fails or is unknown.
+    files may be a copy, or have moved. A condition about classes that the properties name follows. Unchanged if the
+    start fails or is unknown.
     """
-    if not files.paths_elsewhere or answer.outcome in (StartOutcome.FAILS, StartOutcome.UNKNOWN):
+    if answer.outcome in (StartOutcome.FAILS, StartOutcome.UNKNOWN):
         return answer
-    condition = f"if log.dirs names what is here; it names {', '.join(files.paths_elsewhere)}"
-    return structs.replace(answer, condition="; ".join(filter(None, (answer.condition, condition))))
+    others = ", ".join(files.paths_elsewhere)
+    elsewhere = f"if log.dirs names what is here; it names {others}" if others else None
+    conditions = (answer.condition, elsewhere, condition_of_classes(files, role))
+    return structs.replace(answer, condition="; ".join(filter(None, conditions)) or None)
 
 
 def _with_newer_files(context: _Context, role: Role, release: Release, answer: NodeAnswer) -> NodeAnswer:
@@ -636,7 +641,7 @@ class _Start:
             return waits
         if self._leads:
             self._note_undone(loaded)
-        leader = self._leader(voters, state)
+        leader = self._leader(loaded, voters, state)
         if leader is not None and (self._is_of_another_cluster() or self._is_begun_anew(loaded, leader)):
             return self._done()
         replay = self._replay(loaded, leader)
@@ -837,13 +842,14 @@ class _Start:
     # voters
 
     _leads = False
+    _votes = False
 
     def _election(self, identity: Identity, voters: Voters, state: StateFile) -> NodeAnswer | None:
-        """Decide whether the node becomes leader by itself, as the only voter, and set `_leads`. If the start depends
-        on other voters, set `condition`. Return None, or an answer if the node waits forever because no leader can be
-        elected; then a consequence and a fault are added. Raises `StartEndsError` if the only voter cannot be elected
-        (`refuse_state`) or has another node id now (`_renumbered`), and before 3.8 if `quorum-state` has other voters
-        than the properties.
+        """Decide whether the node is a voter, and whether it becomes leader by itself, as the only one; set `_votes`
+        and `_leads`. If the start depends on other voters, set `condition`. Return None, or an answer if the node waits
+        forever because no leader can be elected; then a consequence and a fault are added. Raises `StartEndsError` if
+        the only voter cannot be elected (`refuse_state`) or has another node id now (`_renumbered`), and before 3.8 if
+        `quorum-state` has other voters than the properties.
 
         A voter whose entry in the voter set has another directory id does not vote; this adds a fault.
         """
@@ -867,7 +873,8 @@ class _Start:
             if stated and state.voters and set(stated) != set(state.voters) and not self.release.at_least("3.8"):
                 raise _other_voters(stated, state)
             is_voter = node in members
-        self._leads = is_voter and len(members) == 1 and self.role is not Role.BROKER
+        self._votes = is_voter and self.role is not Role.BROKER
+        self._leads = self._votes and len(members) == 1
         if self._leads:
             refuse_state(state, node, self.release)
         if self.role is Role.BROKER:
@@ -945,11 +952,13 @@ class _Start:
     _is_led = False
     """whether a majority of the voters was given, so that their metadata decides"""
 
-    def _leader(self, voters: Voters, state: StateFile) -> LoadedMetadata | None:
+    def _leader(self, loaded: LoadedMetadata, voters: Voters, state: StateFile) -> LoadedMetadata | None:
         """Return the metadata of the leader that the node follows, from the directories that the caller gave for its
-        controllers; set `_is_led` and `condition`. Return None, and set nothing, if the node leads itself, if those
-        controllers are not a majority of its voters, or if none has readable metadata. Raises `StorageError` if a file
-        of the node, or of the controller whose voters count because its own files name none, cannot be read.
+        controllers. Set `_is_led` and `condition` if these are a majority of its voters, with or without the node
+        itself, and add a consequence if the node's own copy comes from an older one. Return None if the node leads,
+        alone or because its metadata `loaded` goes furthest, if the voters are no majority, or if none has readable
+        metadata. Raises `StorageError` if a file of the node, or of the controller whose voters count because its own
+        files name none, cannot be read.
         """
         if self._leads:
             return None
@@ -959,11 +968,28 @@ class _Start:
         if known is not None and not members:  # its own files name nobody
             members = _voters_of(known)
         leader = self.context.leaders.metadata(members)
-        if leader is None or not self.context.leaders.decides(members):
+        own = self.files.node_id if self._votes else None
+        if leader is None or not self.context.leaders.decides(members, own):
             return None
         self._is_led = True
-        self.condition = "if it follows the controllers that were given"
-        return leader
+        is_ahead = (leader.epoch or 0, leader.end) > (loaded.epoch or 0, loaded.end)
+        if own is not None and is_ahead:
+            self._note_older_copy(own, loaded, leader, members)
+        if self.context.leaders.decides(members):
+            self.condition = "if it follows the controllers that were given"
+            return leader
+        self.condition = f"if of the voters {_listed(members)} only the given ones start"
+        return leader if is_ahead else None
+
+    def _note_older_copy(self, own: int, loaded: LoadedMetadata, leader: LoadedMetadata, members: set[int]) -> None:
+        why = self.context.leaders.why_older(own, loaded.directory, leader, members)
+        if why is not None:
+            detail = (
+                f"its copy of the metadata is older than it was ({why}): what the voters {_listed(members)} committed "
+                f"since may be lost; look for a newer copy of it before (runbook: {KRAFT_PAGE})"
+            )
+            kind = ConsequenceKind.METADATA_MAY_GO_BACK
+            self._note([OlderCopyConsequence(kind=kind, detail=detail, file=loaded.directory)], [])
 
     def _is_of_another_cluster(self) -> bool:
         """Whether the given controllers have another cluster id than the node, so that they refuse it

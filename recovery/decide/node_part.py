@@ -20,7 +20,13 @@ from kafkalog.codec.names import (
 from kafkalog.log.directories.partition import open_partition
 from kafkalog.log.disk.files import unreadable
 from kafkalog.recovery.broker.manager import BrokerResult, StartResult
-from kafkalog.recovery.broker.node.answer import NodeStart, Part, ReplacedConsequence, StartOutcome
+from kafkalog.recovery.broker.node.answer import (
+    ConsequenceKind,
+    NodeStart,
+    Part,
+    ReplacedConsequence,
+    StartOutcome,
+)
 from kafkalog.recovery.broker.node.bootstrap import BOOTSTRAP_CHECKPOINT
 from kafkalog.recovery.broker.node.sentences import node_findings
 from kafkalog.recovery.broker.start_question import StartQuestion, directories_of_node, findings_for, start_with
@@ -28,7 +34,7 @@ from kafkalog.recovery.checks.checkpoint_checks import verify_beside
 from kafkalog.recovery.checks.lost_and_found import offered_once
 from kafkalog.recovery.checks.started_over import findings_of_starting_over
 from kafkalog.recovery.decide.actions import ActionKind, RecoveryAction
-from kafkalog.recovery.decide.aftermath import of_earlier_ends, of_missing
+from kafkalog.recovery.decide.aftermath import LossConsequence, of_earlier_ends, of_missing
 from kafkalog.recovery.decide.plan import Plan
 from kafkalog.recovery.facts.coordinators import Coordinators
 from kafkalog.recovery.facts.recovery_request import Rules
@@ -148,10 +154,11 @@ def _with_node(plan: Plan, rules: Rules, start: NodeStart, after: NodeStart | No
 
 
 def _with_consequences(plan: Plan, rules: Rules) -> Plan:
-    """Return the plan with the consequences of the node's start added (`Plan.node_then`). Consequences of partitions
-    that no directory of the node has are added only to the plan of its first directory. They are left out if it is not
-    certain that all directories of the node were given. Unchanged without a forecast of the node's start. Raises
-    `StorageError` if a file cannot be read.
+    """Return the plan with the consequences of the node's start added (`Plan.node_then`), and without those of
+    partitions whose only directory the start puts out of service. Consequences of partitions that no directory of the
+    node has then are added only to the plan of its first directory. They are left out if it is not certain that all its
+    directories were given. Unchanged without a forecast of the node's start. Raises `StorageError` if a file cannot be
+    read.
     """
     start, facts = plan.broker.node_then, rules.facts
     if start is None:
@@ -163,7 +170,7 @@ def _with_consequences(plan: Plan, rules: Rules) -> Plan:
     return replace(
         plan,
         consequences=(
-            *plan.consequences,
+            *_served(plan, start),
             *of_missing(missing, coordinators),
             *of_earlier_ends(_replaced(plan, start), coordinators),
             *(plan.if_coordinator_is_lost if is_lost else ()),
@@ -196,11 +203,27 @@ def _replaced(plan: Plan, start: NodeStart) -> dict[str, int]:
 
 def _without_directory(start: NodeStart) -> list[str]:
     """Names of the partitions that the start loses, except those whose directory exists and keeps its name."""
-    return [
-        name
-        for name in start.lost
-        if name in start.strays or not any(os.path.lexists(os.path.join(root, name)) for root in start.roots)
-    ]
+    strays = _strays(start)
+    return [name for name in start.lost if name in strays or not _places(start, name)]
+
+
+def _served(plan: Plan, start: NodeStart) -> list[LossConsequence]:
+    """The plan's consequences, except those of directories that the start takes out of service; these count if another
+    log directory of the node has the partition too.
+    """
+    strays = _strays(start)
+    return [each for each in plan.consequences if each.partition not in strays or _places(start, each.partition) > 1]
+
+
+def _strays(start: NodeStart) -> set[str]:
+    """Partition directories that the start renames `-stray` or removes, with evidence that it should or without."""
+    kinds = (ConsequenceKind.STRAY, ConsequenceKind.DELETED, ConsequenceKind.EXPECTED_STRAY)
+    consequences = (consequence for answer in start.answers for consequence in answer.consequences)
+    return {name for consequence in consequences if consequence.kind in kinds for name in consequence.names}
+
+
+def _places(start: NodeStart, name: str) -> int:
+    return sum(os.path.lexists(os.path.join(root, name)) for root in start.roots)
 
 
 def _without_bootstrap(plan: Plan, start: NodeStart) -> Plan:

@@ -6,7 +6,7 @@ that it does not have is truncated. Records that a majority of the voters does n
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct, field
 
@@ -28,18 +28,33 @@ class Leaders(Struct, kw_only=True):
     _loaded: list[tuple[int | None, LoadedMetadata]] = field(default_factory=list)
     _clusters: set[str] = field(default_factory=set)
     _is_read: bool = False
+    _older: Mapping[int | None, str] | None = None
 
     def close(self) -> None:
         """Close the files of the other voters."""
         for file in self._files:
             file.close()
 
-    def decides(self, voters: set[int]) -> bool:
-        """Whether the voters whose directories were given, and whose metadata can be read, are a majority of
-        `voters`.
+    def decides(self, voters: set[int], own: int | None = None) -> bool:
+        """Whether the voters whose directories were given, and whose metadata can be read, are a majority of `voters`,
+        together with the voter `own` if it is not None.
         """
         self._read()
-        return 2 * len({number for number, _loaded in self._loaded} & voters) > len(voters)
+        return 2 * len({own, *(number for number, _loaded in self._loaded)} & voters) > len(voters)
+
+    def why_older(self, node: int, directory: str, leader: LoadedMetadata, voters: set[int]) -> str | None:
+        """Return a clause that shows that the metadata log `directory` of the voter `node` lacks what it once had, as
+        the metadata of `leader` shows; None if nothing shows it, or if the voters that were given without such a sign
+        are a majority of `voters` (`older_voters`). Raises `StorageError` if a log cannot be read.
+        """
+        from kafkalog.cluster.kraft.newer_metadata import older_voters  # few nodes need these
+        from kafkalog.cluster.kraft.quorum_log import read_quorum_log
+
+        if self._older is None:
+            given = (loaded.directory for _number, loaded in self._loaded)
+            logs = [*map(read_quorum_log, dict.fromkeys((leader.directory, directory, *given)))]
+            self._older = older_voters(logs[0], logs, voters)
+        return self._older.get(node)
 
     @property
     def cluster_id(self) -> str | None:

@@ -18,8 +18,8 @@ from kafkalog.recovery.broker.node.node_files import NodeFiles
 from kafkalog.recovery.broker.node.releases import Release
 
 __all__ = [
-    "accepts_unreleased", "condition_of_migration", "consequences_of_migration", "consequences_without_tier",
-    "goes_on_migrating", "refuse_migration_without_zookeeper", "refuse_small_segments",
+    "accepts_unreleased", "condition_of_classes", "condition_of_migration", "consequences_of_migration",
+    "consequences_without_tier", "goes_on_migrating", "refuse_migration_without_zookeeper", "refuse_small_segments",
 ]  # fmt: skip
 
 _MIGRATION, _PRE_MIGRATION = 1, 2
@@ -48,6 +48,18 @@ _MIGRATE, _ZOOKEEPER = "zookeeper.metadata.migration.enable", "zookeeper.connect
 _REMOVE_IT = f"remove the line {_MIGRATE} from server.properties"
 _FIRST_MIGRATING_LEVEL = 8
 """3.4-IV0"""
+_OF_TIER = ("remote.log.storage.manager.class.name", "remote.log.metadata.manager.class.name")
+_OF_CLASSES = (
+    *_OF_TIER, "authorizer.class.name", "metric.reporters", "kafka.metrics.reporters", "replica.selector.class",
+    "client.quota.callback.class", "principal.builder.class", "create.topic.policy.class.name",
+    "alter.config.policy.class.name", "ssl.engine.factory.class", "sasl.server.callback.handler.class",
+    "sasl.client.callback.handler.class", "sasl.login.callback.handler.class", "sasl.login.class",
+    "group.consumer.assignors",
+)  # fmt: skip
+"""settings with classes that a start loads, and ends without one; also after `listener.name.` and a listener"""
+_OF_LISTENER = "listener.name."
+_OF_KAFKA = ("org.apache.kafka.", "kafka.")
+"""beginnings of the names of classes that a release brings along"""
 
 
 def refuse_incomplete_properties(files: NodeFiles, role: Role, release: Release) -> None:
@@ -108,6 +120,29 @@ def condition_of_migration(files: NodeFiles, image: MetadataImage, release: Rele
     if not image.zk_migration_state:
         until += ", and only as long as another controller leads"
     return f"{until}, because {_MIGRATE} is true (if nothing is to be migrated, {_REMOVE_IT})"
+
+
+def condition_of_classes(files: NodeFiles, role: Role) -> str | None:
+    """Return the condition that a node finds the classes that its properties name and that are not Kafka's own, such as
+    an authorizer or the plugin of a remote tier. At most three are named. None if there are none.
+    """
+    has_tier = role is not Role.CONTROLLER and _is_on(files.properties, _SYSTEM)
+    classes = {
+        class_name: name
+        for name, value in sorted(files.properties.items())
+        if _names_classes(name) and (has_tier or name not in _OF_TIER)
+        for class_name in map(str.strip, value.split(","))
+        if "." in class_name and not class_name.startswith(_OF_KAFKA)
+    }
+    if not classes:
+        return None
+    named = first_of([f"{class_name} ({name})" for class_name, name in classes.items()], _NAMED)
+    return f"if its class path has the classes that the properties name: {named}"
+
+
+def _names_classes(name: str) -> bool:
+    of_listener = name.startswith(_OF_LISTENER) and name.endswith(tuple(f".{each}" for each in _OF_CLASSES))
+    return name in _OF_CLASSES or of_listener
 
 
 def _missing(name: str) -> str:

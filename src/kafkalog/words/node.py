@@ -173,8 +173,8 @@ def _not_writable(path: str) -> Mend:
 def _with_other_id(fault: Fault, start: NodeStart) -> Mend:
     """Advice on a `partition.metadata` whose topic id is not the id of the topic with this name."""
     words = (
-        f"{fault.detail}: unless it is the log of a deleted topic, move the file away before a start; `recover` writes "
-        "the right one"
+        f"{fault.detail}: unless it is the log of another topic of this name (deleted, newer than this metadata, or of "
+        "another cluster), move the file away before a start; `recover` writes the right one"
     )
     return Mend(words, (_away(fault, start),), is_first=True)
 

@@ -35,6 +35,7 @@ from testkit.recorded.quorums import (
     last_log,
     node,
     recorded,
+    register,
     take_out,
     tear,
 )
@@ -431,6 +432,41 @@ def test_neither_a_deleted_topic_nor_an_epoch_without_leader_and_vote_shows_newe
     (found,) = read_quorum(directory)
     assert found.later_epoch is None
     assert "all metadata that was committed is in the log" in found.loss()
+
+
+@pytest.mark.parametrize("sign", ["registration", "vote"])
+def test_a_majority_with_an_older_copy_is_not_said_to_have_everything(tmp_path: Path, sign: str) -> None:
+    """4.1.1: two of three voters from backups of two moments started, and records that were committed were lost."""
+    first, second, third = copied("static", tmp_path, *CONTROLLERS).values()
+    end, of_third = read_quorum_log(first).end, read_quorum_log(third).end
+    if sign == "registration":
+        assert register(3, first, second) == end
+        words = f"it ends at offset {of_third}, and node 3 had it up to its registration at offset {end}"
+    else:
+        for root in (first, second):
+            tail(last_log(root), 2, 2, (2, 3), end)
+        words = "it knows epoch 1, and node 3 voted in epoch 2"
+    (found,) = read_quorum(first, third)
+    assert found.has_majority
+    assert f"{third} is older than it was ({words}): if there is a newer copy" in found.loss()
+    (finding,) = [each for each in found.findings if each.file == str(third / METADATA)]
+    assert (finding.code, finding.severity) == (FindingCode.METADATA_INCONSISTENT, Severity.WARNING)
+    assert finding.detail == f"it is older than it was: {words}; what was committed since may be lost"
+    (whole,) = read_quorum(first, second, third)
+    assert "all metadata that was committed is in the log" in whole.loss(), "the others are a majority"
+    assert whole.findings == []
+
+
+def test_a_voter_that_was_stopped_before_others_is_not_older_than_it_was(tmp_path: Path) -> None:
+    """A broker that was registered need not have its registration yet until it is put into service."""
+    first, third = copied("static", tmp_path, 1, 3).values()
+    register(3, first, fenced=True)
+    tail(last_log(first), 2, 2, (1, 2), read_quorum_log(first).end)
+    (found,) = read_quorum(first, third)
+    assert "all metadata that was committed is in the log" in found.loss()
+    register(3, first)
+    (third / METADATA / "quorum-state").unlink()
+    assert "is older than it was" in read_quorum(first, third)[0].loss()
 
 
 def test_leader_epochs_of_partitions_and_a_high_watermark_show_that_the_metadata_is_older(tmp_path: Path) -> None:

@@ -34,10 +34,10 @@ from kafkalog.recovery.broker.node.with_zookeeper import (
 from kafkalog.recovery.broker.node_start import node_start
 from kafkalog.recovery.run import plan
 from testkit.judging.trees import copy_tree
-from testkit.kafka.start_records import MetadataRecord, append_metadata
+from testkit.kafka.start_records import MetadataRecord, append_metadata, new_topic
 from testkit.recorded.broker_dirs import brokers, own_copy, unpacked
 from testkit.recorded.fixture_data import broker_case
-from testkit.recorded.quorums import BROKER, CONTROLLERS, copied
+from testkit.recorded.quorums import BROKER, CONTROLLERS, copied, register
 from testkit.running.command import kafkalog
 
 METADATA = "__cluster_metadata-0"
@@ -234,6 +234,31 @@ def test_a_migration_in_the_properties_of_a_controller(older: Path, state: int |
     assert "ZooKeeper" not in (broker.condition or ""), "3.9.1 waited for its controllers"
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("authorizer.class.name", "com.example.X", "com.example.X (authorizer.class.name)"),
+        ("authorizer.class.name", "org.apache.kafka.metadata.authorizer.StandardAuthorizer", ""),
+        ("metric.reporters", "org.apache.kafka.common.metrics.JmxReporter, a.B", "a.B (metric.reporters)"),
+        ("listener.name.in.principal.builder.class", "a.B", "a.B (listener.name.in.principal.builder.class)"),
+        ("group.consumer.assignors", "uniform,range", ""),
+        ("my.own.class", "a.B", ""),
+        ("remote.log.storage.manager.class.name", "a.Rsm", "a.Rsm (remote.log.storage.manager.class.name)"),
+    ],
+)
+def test_classes_that_no_file_shows_are_a_condition(node: Path, name: str, value: str, words: str) -> None:
+    """3.9.1 and 4.4.0 ended without the class, with ClassNotFoundException, KafkaException or ConfigException; they
+    started with `my.own.class`, and with the class of a tier that is not enabled.
+    """
+    given = {**properties(node, **VOTER), name: value}
+    tier = {"remote.log.storage.system.enable": "true"} if "remote" in name else {}
+    found = answer(node, given | tier)
+    assert found.outcome is StartOutcome.STARTS
+    wanted = f"if its class path has the classes that the properties name: {words}" if words else None
+    assert found.condition == wanted
+    assert not tier or answer(node, given).condition is None
+
+
 def test_a_topic_with_a_tier_on_a_broker_without_one(node: Path) -> None:
     fields = {"resource_type": 2, "resource_name": "orders-48", "name": "remote.storage.enable", "value": "true"}
     append_metadata(last_log(node), ("ConfigRecord", 0, fields))
@@ -258,6 +283,46 @@ def test_a_record_that_only_this_voter_has_is_truncated(voters: dict[int, Path])
     found = answer(first, None, *others)
     assert found.outcome is StartOutcome.STARTS
     assert found.condition == "if it follows the controllers that were given"
+
+
+def test_a_voter_and_others_that_are_a_majority_with_it_start_by_the_metadata_that_goes_furthest(
+    voters: dict[int, Path],
+) -> None:
+    """4.1.1: 2 and 3 of three combined nodes were restored from two backups. 3 was elected in either order of starts,
+    and 2 renamed a topic that was deleted in between.
+    """
+    first, second, third = voters.values()
+    last_log(third).write_bytes(last_log(first).read_bytes())
+    for root in (first, second, third):
+        append_metadata(last_log(root), *new_topic("gone", ONE, 3))
+    with Log.open(third / "gone-0", topic_id=ONE) as log:
+        log.append([b"x"])
+    end = register(3, first, second)
+    for root in (first, second):
+        append_metadata(last_log(root), ("RemoveTopicRecord", 0, {"topic_id": ONE}))
+    alone, behind, ahead = answer(third), answer(third, None, first), answer(first, None, third)
+    whole = answer(third, None, first, second)
+    assert (alone.condition or "").startswith("as soon as a majority of the voters 1, 2, 3 runs")
+    assert behind.condition == ahead.condition == "if of the voters 1, 2, 3 only the given ones start"
+    assert (ahead.outcome, ahead.consequences) == (StartOutcome.STARTS, ())
+    older, stray = behind.consequences
+    assert (older.kind, older.file) == (ConsequenceKind.METADATA_MAY_GO_BACK, str(third / METADATA))
+    assert f"node 3 had it up to its registration at offset {end}): what the voters 1, 2, 3 committed" in older.detail
+    assert (stray.kind, stray.names) == (ConsequenceKind.EXPECTED_STRAY, ("gone-0",))
+    assert whole.consequences == (stray,), "first and second have everything"
+
+
+def test_plan_and_verify_name_an_older_copy_of_a_voter(voters: dict[int, Path]) -> None:
+    first, second, third = voters.values()
+    assert kafkalog("plan", first, third).code == kafkalog("quorum", "show", first, third).code == 0
+    register(3, first, second)
+    for command in (("plan",), ("verify",), ("quorum", "show")):
+        told = kafkalog(*command, first, third)
+        assert told.code == 1
+        assert "older than it was (it ends at offset" in " ".join(told.out.split())
+    assert "look for a newer copy of the metadata (runbook: kraft-files)" in " ".join(
+        kafkalog("plan", first, third).out.split()
+    )
 
 
 @pytest.mark.parametrize("command", ["plan", "verify"])
@@ -302,22 +367,12 @@ def test_controllers_of_another_cluster_refuse_a_node(voters: dict[int, Path]) -
     assert answer(first).outcome is StartOutcome.STARTS, "nobody else is known"
 
 
-def topic(name: str, topic_id: str, broker: int) -> tuple[MetadataRecord, ...]:
-    """Records of a topic with one partition on the broker."""
-    fields: dict[str, Any] = {
-        "partition_id": 0, "topic_id": topic_id, "replicas": [broker], "isr": [broker], "removing_replicas": [],
-        "adding_replicas": [], "leader": broker, "leader_recovery_state": 0, "leader_epoch": 0, "partition_epoch": 0,
-        "directories": [], "eligible_leader_replicas": None, "last_known_elr": None,
-    }  # fmt: skip
-    return ("TopicRecord", 0, {"name": name, "topic_id": topic_id}), ("PartitionRecord", 0, fields)
-
-
 def test_what_was_deleted_and_made_again_while_the_node_was_down_is_a_note(tmp_path: Path) -> None:
     """Kafka 4.1.1 started, renamed what was deleted -stray, and served the new partition."""
     nodes = copied("static", tmp_path, *CONTROLLERS, BROKER)
     broker, controllers = nodes.pop(BROKER), list(nodes.values())
     for root in (broker, *controllers):
-        append_metadata(last_log(root), *topic("again", ONE, BROKER), *topic("gone", THIRD, BROKER))
+        append_metadata(last_log(root), *new_topic("again", ONE, BROKER), *new_topic("gone", THIRD, BROKER))
     for name, topic_id in (("again", ONE), ("gone", THIRD)):
         with Log.open(broker / f"{name}-0", topic_id=topic_id) as log:
             log.append([b"x"])
@@ -325,7 +380,7 @@ def test_what_was_deleted_and_made_again_while_the_node_was_down_is_a_note(tmp_p
     assert not {each.kind for each in before.consequences} & {ConsequenceKind.STRAY, ConsequenceKind.EMPTY_AGAIN}
     for root in controllers:
         removed = [("RemoveTopicRecord", 0, {"topic_id": topic_id}) for topic_id in (ONE, THIRD)]
-        append_metadata(last_log(root), *removed, *topic("again", OTHER, BROKER))
+        append_metadata(last_log(root), *removed, *new_topic("again", OTHER, BROKER))
     found = answer(broker, None, *controllers)
     kinds = {each.kind: each.names for each in found.consequences}
     assert (found.outcome, found.strays, found.loses_nothing) == (StartOutcome.STARTS, (), True)
@@ -345,7 +400,7 @@ def test_what_was_created_while_an_older_copy_of_the_broker_ran_is_made_again_em
     own, version = [each for each in found if each[0]["broker_id"] == BROKER][-1]
     again = {**own, "broker_epoch": own["broker_epoch"] + 1000}
     for root in controllers:
-        append_metadata(last_log(root), ("RegisterBrokerRecord", version, again), *topic("newer", ONE, BROKER))
+        append_metadata(last_log(root), ("RegisterBrokerRecord", version, again), *new_topic("newer", ONE, BROKER))
     (consequence,) = [each for each in answer(broker, None, *controllers).consequences
                       if each.kind is ConsequenceKind.EMPTY_AGAIN]  # fmt: skip
     assert (consequence.names, consequence.lost) == (("newer-0",), ("newer-0",))
@@ -355,7 +410,7 @@ def test_an_older_copy_of_the_controllers_does_not_explain_strays(tmp_path: Path
     """They know nothing of a topic because their metadata ends before it."""
     nodes = copied("static", tmp_path, *CONTROLLERS, BROKER)
     broker, controllers = nodes.pop(BROKER), list(nodes.values())
-    append_metadata(last_log(broker), *topic("newer", ONE, BROKER))
+    append_metadata(last_log(broker), *new_topic("newer", ONE, BROKER))
     with Log.open(broker / "newer-0", topic_id=ONE) as log:
         log.append([b"x"])
     assert answer(broker, None, *controllers).strays == ("newer-0",)

@@ -9,7 +9,10 @@ from pathlib import Path
 import pytest
 
 import kafkalog
+from kafkalog.codec.files.text import decode_partition_metadata
 from kafkalog.recovery import Plan, plan
+from kafkalog.recovery.broker.node.answer import ConsequenceKind
+from testkit.kafka.start_records import append_metadata, new_topic
 from testkit.made.damage import walk, with_crc
 from testkit.recorded.broker_dirs import brokers, own_copy
 from testkit.running.command import kafkalog as command
@@ -80,6 +83,25 @@ def test_what_a_recovery_mends_does_not_hide_what_the_next_start_does(
     assert without[0][1] in words(finished.out.partition("\nrecovered ")[2])
     assert told_of(plan(root)[0]) == without
     assert again in words(command("plan", root).out)
+
+
+@pytest.mark.parametrize("committed", [400, 10**9])
+def test_groups_of_a_topic_that_was_deleted_and_made_again(tmp_path: Path, committed: int) -> None:
+    """4.1.1, with one of two log directories from before: the old log became a stray, the new one was empty, and the
+    group stood at its commit.
+    """
+    root = own_copy(brokers("4.3.0/metadata")[0], tmp_path / "data")
+    kafkalog.commit_offsets(root, "mail", {("orders-48", 0): committed})
+    metadata = decode_partition_metadata((root / GONE / "partition.metadata").read_bytes())
+    removed = ("RemoveTopicRecord", 0, {"topic_id": metadata.topic_id})
+    again = new_topic("orders-48", "AAAAAAAAAAAAAAAAAAAABA", 3)
+    append_metadata(max((root / METADATA).glob("*.log")), removed, *again)
+    made = plan(root)[0]
+    assert made.node is not None
+    assert ConsequenceKind.EXPECTED_STRAY in {each.kind for each in made.node.worst.consequences}
+    (told,) = told_of(made)
+    assert told[0] == "groups_beyond_end"
+    assert f"1 group stands beyond the end 0 of {GONE} (mail at {committed})" in told[1]
 
 
 def test_what_a_recovery_does_not_mend_is_said_once(root: Path) -> None:

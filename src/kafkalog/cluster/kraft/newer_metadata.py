@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from kafkalog.cluster.kraft.metadata_image import MetadataImage
 from kafkalog.cluster.kraft.metadata_log import MetadataLog
 from kafkalog.cluster.kraft.quorum_log import QuorumLog
-from kafkalog.codec.common.limits import Limits
+from kafkalog.codec.common.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.names import (
     CLUSTER_METADATA_TOPIC,
     LEADER_EPOCH_CHECKPOINT,
@@ -20,7 +20,9 @@ from kafkalog.log.directories.directory import LogDir, open_log_dir
 from kafkalog.log.directories.partition import Partition, open_partition
 from kafkalog.log.storage.producers.snapshots import snapshot_offsets, within_reach
 
-__all__ = ["sign_of_newer_metadata"]
+__all__ = ["older_voters", "sign_of_newer_metadata"]
+
+_FENCED_OR_NOT = ("RegisterBrokerRecord", "BrokerRegistrationChangeRecord", "UnfenceBrokerRecord")
 
 
 def sign_of_newer_metadata(
@@ -63,6 +65,51 @@ def _signs(best: QuorumLog, logs: Sequence[QuorumLog], limits: Limits, beside: S
         signs = [(partition, sign) for partition in partitions if (sign := _newer(partition, image)) is not None]
         removed = metadata.removed_topics() if signs else frozenset()
         yield from (sign for partition, sign in signs if _topic_id(partition) not in removed)
+
+
+def older_voters(
+    best: QuorumLog, logs: Sequence[QuorumLog], voters: Collection[int], limits: Limits = DEFAULT_LIMITS
+) -> Mapping[int | None, str]:
+    """Return a clause for each voter whose copy lacks what it once had, as the log `best` shows: the copy comes from a
+    backup, for example. The key is the node id; the clause says what shows it. Empty if the other voters are a majority
+    of `voters`: they have everything that was committed.
+
+    A voter records the epoch before it votes or leads. A broker that also is a voter is put into service only after its
+    own metadata log has its registration, whose offset is the broker's epoch (`BrokerHeartbeatManager`). `logs` are the
+    copies of one cluster; damaged ones, and those that go as far as `best`, do not count as older. Raises
+    `StorageError` if the log of `best` cannot be read.
+    """
+    sound = {log.node: log for log in logs if log.node in voters and log.refusal is None and not log.is_damaged}
+    behind = {node: log for node, log in sound.items() if node is not None and log.end < best.end}
+    in_service = _in_service(best, limits) if behind else {}
+    older: dict[int | None, str] = {}
+    for node, log in sorted(behind.items()):
+        voted = max((term.epoch for term in best.terms if node in (term.leader, *term.granting)), default=-1)
+        registered = in_service.get(node, -1)
+        if log.end <= registered < best.end:
+            older[node] = (
+                f"it ends at offset {log.end}, and node {node} had it up to its registration at offset {registered}"
+            )
+        elif log.state is not None and log.latest_epoch < voted:
+            older[node] = f"it knows epoch {log.latest_epoch}, and node {node} voted in epoch {voted}"
+    return {} if 2 * (len(sound) - len(older)) > len(voters) else older
+
+
+def _in_service(log: QuorumLog, limits: Limits) -> dict[int, int]:
+    """Return the epoch of the last registration of each broker that was not fenced in it, by broker id. Raises
+    `StorageError` if the log cannot be read.
+    """
+    metadata = MetadataLog(open_partition(log.directory, limits=limits), limits)
+    start = log.start
+    image = metadata.state(start).image if start else MetadataImage()
+    epochs = {broker.id: broker.epoch for broker in image.brokers.values() if not broker.fenced}
+    for event in metadata.events([], start):
+        if event.is_control:
+            continue
+        image.apply(event.record)
+        if event.record.name in _FENCED_OR_NOT:
+            epochs |= {broker.id: broker.epoch for broker in image.brokers.values() if not broker.fenced}
+    return epochs
 
 
 def _signs_beside(best: QuorumLog, partition: Partition) -> Iterator[str]:

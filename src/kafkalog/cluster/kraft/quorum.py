@@ -13,7 +13,7 @@ from types import MappingProxyType
 from msgspec import Struct, field
 
 from kafkalog.cluster.kraft.metadata_log import MetadataLog
-from kafkalog.cluster.kraft.newer_metadata import sign_of_newer_metadata
+from kafkalog.cluster.kraft.newer_metadata import older_voters, sign_of_newer_metadata
 from kafkalog.cluster.kraft.quorum_log import QuorumLog, Term, read_quorum_log
 from kafkalog.codec.common.errors import StorageError, UsageError
 from kafkalog.codec.common.findings import Finding, FindingCode, Severity
@@ -97,6 +97,10 @@ class Quorum(Struct, kw_only=True):
     sign_of_more: str | None = None
     """sentence with a sign that committed metadata is missing although a majority of the voters is here, for example
     because their files are from a backup (`sign_of_newer_metadata`); None without such a sign or a majority
+    """
+    older: Mapping[int | None, str] = field(default_factory=dict)
+    """a clause, by node id, about each voter whose copy was restored from an older one, if the copies of the others are
+    no majority of the voters (`older_voters`)
     """
 
     @property
@@ -207,10 +211,11 @@ class Quorum(Struct, kw_only=True):
                 f"offset {best.end} of epoch {best.epoch}: {behind}; started as it is, the quorum goes on without what "
                 "is missing there"
             )
-        if self.has_majority and self.sign_of_more is not None:
+        sign = self.sign_of_more or next(self._older, None)
+        if self.has_majority and sign is not None:
             return (
                 f"{here}, a majority, and the log of {name} ends at offset {best.end} of epoch {best.epoch}; whether "
-                f"more was committed is not in these files, but {self.sign_of_more}: if there is a newer copy of a "
+                f"more was committed is not in these files, but {sign}: if there is a newer copy of a "
                 "voter's files, use that"
             )
         if self.has_majority and total == 1:
@@ -241,6 +246,13 @@ class Quorum(Struct, kw_only=True):
         if self.later_epoch is not None:
             text += f"; epoch {self.later_epoch} is known to have been voted on, and no record of it is here"
         return text
+
+    @property
+    def _older(self) -> Iterator[str]:
+        for survivor in self.survivors:
+            why = self.older.get(survivor.log.node)
+            if why is not None:
+                yield f"{survivor.log.root} is older than it was ({why})"
 
     @property
     def _unknown_of_former_voters(self) -> str:
@@ -447,6 +459,7 @@ def quorum_of(
                     beside=tuple(beside))  # fmt: skip
     if quorum.has_majority:
         quorum.sign_of_more = sign_of_newer_metadata(best, ranked, limits, beside)
+        quorum.older = older_voters(best, ranked, {voter.node for voter in quorum.in_force}, limits)
     quorum.findings = [finding for each in survivors for finding in each.log.findings]
     starts_over = (each.log.finding_of_starting_over for each in survivors)
     quorum.findings += [finding for finding in starts_over if finding is not None]
@@ -455,6 +468,11 @@ def quorum_of(
     quorum.findings += [_of_lagging(quorum_survivor.log, best) for quorum_survivor in quorum.lagging]
     if quorum.sign_of_more is not None:
         quorum.findings.append(_of_older_metadata(best, quorum.sign_of_more, limits))
+    for log in ranked:
+        why = quorum.older.get(log.node)
+        if why is not None:
+            detail = f"it is older than it was: {why}; what was committed since may be lost"
+            quorum.findings.append(Finding.of(FindingCode.METADATA_INCONSISTENT, None, None, detail, log.directory))
     return quorum
 
 

@@ -16,7 +16,7 @@ from kafkalog.codec.model import BatchHeader, Record, TimestampType
 from kafkalog.codec.plain.records import decode_batch
 from kafkalog.codec.plain.scanner import Scanner
 
-__all__ = ["MetadataRecord", "append_metadata", "displace", "partition_change", "with_first_value"]
+__all__ = ["MetadataRecord", "append_metadata", "displace", "new_topic", "partition_change", "with_first_value"]
 
 MetadataRecord = tuple[str, int, dict[str, Any]]
 """name of the schema, version, fields"""
@@ -30,6 +30,16 @@ def partition_change(topic_id: str) -> MetadataRecord:
         "last_known_elr": None,
     }  # fmt: skip
     return "PartitionChangeRecord", 0, fields
+
+
+def new_topic(name: str, topic_id: str, broker: int) -> tuple[MetadataRecord, ...]:
+    """Records of a topic with one partition on the broker."""
+    fields: dict[str, Any] = {
+        "partition_id": 0, "topic_id": topic_id, "replicas": [broker], "isr": [broker], "removing_replicas": [],
+        "adding_replicas": [], "leader": broker, "leader_recovery_state": 0, "leader_epoch": 0, "partition_epoch": 0,
+        "directories": [], "eligible_leader_replicas": None, "last_known_elr": None,
+    }  # fmt: skip
+    return ("TopicRecord", 0, {"name": name, "topic_id": topic_id}), ("PartitionRecord", 0, fields)
 
 
 def _value(record: MetadataRecord) -> bytes:

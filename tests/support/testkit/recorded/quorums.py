@@ -8,9 +8,12 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
+from kafkalog.cluster.kraft.metadata_log import MetadataLog
 from kafkalog.codec.model import BatchHeader
 from kafkalog.log import open_segment
+from kafkalog.log.directories.partition import open_partition
 from testkit.judging.trees import copy_tree
+from testkit.kafka.start_records import append_metadata
 from testkit.recorded.fixture_data import unpack_quorum
 
 CONTROLLERS = (1, 2, 3)
@@ -66,6 +69,21 @@ def take_out(directory: Path) -> BatchHeader:
     log.write_bytes(data[: gone.position] + data[gone.position + gone.size :])
     assert isinstance(gone.header, BatchHeader)
     return gone.header
+
+
+def register(number: int, *roots: Path, fenced: bool = False) -> int:
+    """Append to the metadata logs of `roots`, which have one end, the registration of a broker with this node id; its
+    epoch, the offset of its record.
+    """
+    (offset,) = {[*open_segment(last_log(root)).batches()][-1].next_offset for root in roots}
+    assert isinstance(offset, int)
+    events = MetadataLog(open_partition(roots[0] / METADATA)).events([])
+    records = [each.record for each in events if each.record.name == "RegisterBrokerRecord"]
+    fields = next(each.decoded.fields for each in records if each.decoded is not None)
+    fields = {**fields, "broker_id": number, "broker_epoch": offset, "fenced": fenced}
+    for root in roots:
+        append_metadata(last_log(root), ("RegisterBrokerRecord", records[0].version or 0, fields))
+    return offset
 
 
 def flip(path: Path, position: int) -> None:
