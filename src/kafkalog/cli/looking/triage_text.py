@@ -13,6 +13,7 @@ from kafkalog.jobs.triage.run import Triage
 from kafkalog.jobs.triage.unknown import UnknownPartition
 from kafkalog.recovery.decide.losses import first_names
 from kafkalog.words.escapes import escape_controls
+from kafkalog.words.node import sentence_of_empty_voters
 
 __all__ = ["print_triage"]
 
@@ -61,9 +62,14 @@ def _unknown_row(partition: UnknownPartition) -> list[object]:
 
 def print_triage(triage: Triage) -> None:
     """Print a table of elections, a table of the partitions that the metadata does not know, and sentences about losses
-    and advice. Without rows, the first table becomes one line that ends in `none`, and the second is omitted. If there
-    are more than `MANY` partitions, the first table has only those at risk.
+    and advice. If voters without metadata are a majority, what is to be done about them comes first. Without rows, the
+    first table becomes one line that ends in `none`, and the second is omitted. If there are more than `MANY`
+    partitions, the first table has only those at risk.
     """
+    if triage.empty_voters is not None:
+        with SentenceWriter() as writer:
+            writer.write(escape_controls(sentence_of_empty_voters(triage.empty_voters)))
+            writer.write("")
     shown = triage.partitions if len(triage.partitions) <= MANY else triage.at_risk
     columns: list[str | Column] = [
         "topic",
