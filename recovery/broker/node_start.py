@@ -17,7 +17,7 @@ from msgspec import Struct, field, structs
 from kafkalog.cluster.kraft.metadata_image import MetadataImage, PartitionImage, TopicImage
 from kafkalog.codec.common.errors import KafkaLogError, StorageError
 from kafkalog.codec.common.shell import shell_word
-from kafkalog.codec.common.wording import moment_text
+from kafkalog.codec.common.wording import counted, moment_text
 from kafkalog.codec.files.text import MetaProperties
 from kafkalog.codec.model import ProducerEntry
 from kafkalog.codec.names import (
@@ -37,6 +37,7 @@ from kafkalog.recovery.broker.node.answer import (
     OLD_VERSION,
     READ_ONLY,
     ConsequenceKind,
+    EmptyVoters,
     Fault,
     NodeAnswer,
     NodeStart,
@@ -61,7 +62,7 @@ from kafkalog.recovery.broker.node.internal_topics import (
     consequences_of_unserved,
     internal_topics,
 )
-from kafkalog.recovery.broker.node.leader import Leaders, continues, followed
+from kafkalog.recovery.broker.node.leader import Leaders, continues, empty_majority, followed
 from kafkalog.recovery.broker.node.metadata_log import Displaced, LoadedMetadata, Snapshot, load_metadata_log
 from kafkalog.recovery.broker.node.moves import consequences_of_moves, with_ends_of_moves
 from kafkalog.recovery.broker.node.node_files import NodeFiles, log_dirs_of, node_files
@@ -102,6 +103,7 @@ from kafkalog.recovery.broker.node.replay import (
     oldest_with_metadata_version,
     replicas_of,
 )
+from kafkalog.recovery.broker.node.sentences import if_not_elected, voters_named
 from kafkalog.recovery.broker.node.settings_of_start import (
     accepts_unreleased,
     condition_of_classes,
@@ -152,8 +154,9 @@ def node_start(
       the files (for a broker with ZooKeeper: 2.8 and 3.9)
     * `loaded`: known results of loading logs, by log directory
     * `loads_others`: whether the logs of the other directories are loaded; if False, their segments are not read
-    * `controllers`: log directories of other voters, whose metadata the node follows if they are a majority; or data
-      directories of its ZooKeeper
+    * `controllers`: log directories of other nodes of its cluster. It follows the metadata of the voters among them if
+      they are a majority. If it has no metadata itself, it is taken to get the furthest of these. Or data directories
+      of its ZooKeeper
     * `now_ms`: time to treat as now, in ms since 1970; by default the clock's
     * `planned`: trees that recoveries would leave, by log directory; they count in place of the files, except for the
       metadata log. `loaded` must have the results of loading them
@@ -193,6 +196,7 @@ def node_start(
         not_given=None if not_given is None else len(not_given),
         in_not_given=elsewhere[0],
         only_in_not_given=elsewhere[1],
+        empty_voters=context.empty_voters(),
     )
 
 
@@ -207,6 +211,8 @@ class _Context(Struct, kw_only=True):
     """the other voters whose directories were given"""
     _metadata: LoadedMetadata | StartEndsError | None = None
     _best: Replay | None = None
+    _copied: MetadataImage | None = None
+    _empty: tuple[EmptyVoters | None] | None = None
     _voters: set[int] | None = None
     explained: Explained = field(default_factory=Explained)
     replays: list[Replay] = field(default_factory=list)
@@ -283,6 +289,74 @@ class _Context(Struct, kw_only=True):
         if self._best is None:
             self._best = self._replayed()
         return self._best
+
+    def copied(self) -> MetadataImage:
+        """Return the metadata of the furthest copy that other nodes have, as far as it can be read, in the newest
+        release's format; empty if none was given. Cached. Raises `StorageError` if the copy cannot be read.
+        """
+        if self._copied is None:
+            replay = Replay(release=release_of(NEWEST), is_controller=False)
+            leader = self.leaders.metadata()
+            with suppress(ReaderError):
+                if leader is not None:
+                    replay.take(() if leader.snapshot is None else leader.snapshot.batches())
+                    replay.take(leader.batches(0 if leader.snapshot is None else leader.snapshot.end))
+            self._copied = replay.image
+        return self._copied
+
+    def known_image(self) -> MetadataImage:
+        """Return the node's own metadata if it has any, else that of the furthest copy of other nodes; empty if there
+        is none. Raises `StorageError` if a file cannot be read.
+        """
+        return self.copied() if self.has_none() else self.best().image
+
+    def has_none(self) -> bool:
+        """Whether the given directories have no metadata. False if loading the metadata log ends the start. Raises
+        `StorageError` if it cannot be read.
+        """
+        try:
+            return not self.metadata().has_any
+        except StartEndsError:
+            return False
+
+    def empty_voters(self) -> EmptyVoters | None:
+        """Return the voters, this node and others that were given, that have no metadata and are a majority; None if
+        they are none, or if no node that was given has metadata. None also if the voter set names directory ids: a
+        directory that was formatted anew has another one, and does not vote. Cached. Raises `StorageError` if a file
+        cannot be read.
+        """
+        if self._empty is None:
+            self._empty = (self._empty_voters(),)
+        return self._empty[0]
+
+    def _empty_voters(self) -> EmptyVoters | None:
+        held = [(number, loaded) for number, loaded in self.leaders.held]
+        if not self.has_none():
+            with suppress(StartEndsError):
+                held.append((self.files.node_id, self.metadata()))
+        held.sort(key=lambda each: (each[1].last_epoch, each[1].end), reverse=True)
+        without = dict(self.leaders.without)
+        if self.has_none() and self.files.node_id is not None:
+            without[self.files.node_id] = [meta.directory_id if isinstance(meta, MetaProperties) else None
+                                           for meta in self.files.meta.values()]  # fmt: skip
+        if not held or self._has_dynamic_voters(held[0][1]):
+            return None
+        voters = set(static_voters(self.files.properties)) or _voters_of(held[0][1])
+        roots = [(number, os.path.dirname(loaded.directory)) for number, loaded in held]
+        return empty_majority(roots, without, voters, self._registered)
+
+    @staticmethod
+    def _has_dynamic_voters(loaded: LoadedMetadata) -> bool:
+        try:
+            voters = read_control_records(loaded, release_of(NEWEST))
+        except StartEndsError:
+            return False
+        return bool(voters.kraft_version or voters.dynamic)
+
+    def _registered(self, node: int) -> Sequence[str]:
+        """Ids of the log directories with which a broker has registered; empty if unknown."""
+        broker = self.known_image().brokers.get(node)
+        return () if broker is None else broker.directories or ()
 
     def voters(self) -> set[int]:
         """Return the node ids of the voters named in the node's own metadata and `quorum-state`; empty if there are
@@ -365,17 +439,9 @@ def _level(context: _Context) -> int:
     metadata of the controllers that were given; 0 if none has one. Damaged metadata counts up to the damage. Raises
     `StorageError` if a file cannot be read.
     """
-    levels = [context.best().image.features.get(_METADATA_VERSION, 0), _level_of_bootstrap(context.files)]
-    leader = context.leaders.metadata()
-    if leader is not None:
-        replay = Replay(release=release_of(NEWEST), is_controller=False)
-        try:
-            replay.take(() if leader.snapshot is None else leader.snapshot.batches())
-            replay.take(leader.batches(0 if leader.snapshot is None else leader.snapshot.end))
-        except ReaderError:
-            pass
-        levels.append(replay.image.features.get(_METADATA_VERSION, 0))
-    return max(levels)
+    images = context.best().image, context.copied()
+    levels = (image.features.get(_METADATA_VERSION, 0) for image in images)
+    return max(*levels, _level_of_bootstrap(context.files))
 
 
 def _level_of_bootstrap(files: NodeFiles) -> int:
@@ -400,18 +466,20 @@ def _newer_than_known(context: _Context) -> NodeAnswer | None:
 def _role(context: _Context) -> Role:
     """Return the role in the properties; without one, a role inferred from the files. With a metadata log, a voter or
     registered controller is COMBINED if it also is a registered broker or has partitions, and else CONTROLLER; any
-    other node is BROKER. Without a metadata log the role is BROKER if a `meta.properties` is KRaft's, and else
-    ZOOKEEPER_BROKER. Raises `StorageError` if a file cannot be read.
+    other node is BROKER. Without a metadata log, copies of other nodes are asked instead. If none was given, the role
+    is BROKER if a `meta.properties` is KRaft's, and else ZOOKEEPER_BROKER. Raises `StorageError` if a file cannot be
+    read.
     """
     files = context.files
     if files.stated_role is not None:
         return files.stated_role
-    if files.metadata_directory is None:
-        is_kraft = any(isinstance(meta, MetaProperties) and meta.version == 1 for meta in files.meta.values())
+    is_kraft = any(isinstance(meta, MetaProperties) and meta.version == 1 for meta in files.meta.values())
+    leader = context.leaders.metadata()
+    if files.metadata_directory is None and (leader is None or not is_kraft):
         return Role.BROKER if is_kraft else Role.ZOOKEEPER_BROKER
-    node = files.node_id
-    image = context.best().image
-    if node in context.voters() or node in image.controllers:
+    node, image = files.node_id, context.known_image()
+    voters = context.voters() or (_voters_of(leader) if leader is not None and context.has_none() else set())
+    if node in voters or node in image.controllers:
         is_broker = node in image.brokers or bool(list_partitions(files, _readable(files)))
         return Role.COMBINED if is_broker else Role.CONTROLLER
     return Role.BROKER
@@ -434,7 +502,7 @@ def _not_given(context: _Context, role: Role) -> set[str] | None:
     """
     if context.files.are_all:
         return set()
-    image = None if role is Role.ZOOKEEPER_BROKER else context.best().image
+    image = None if role is Role.ZOOKEEPER_BROKER else context.known_image()
     broker = None if image is None or context.files.node_id is None else image.brokers.get(context.files.node_id)
     given = {meta.directory_id if isinstance(meta, MetaProperties) else None for meta in context.files.meta.values()}
     if broker is None or not broker.directories or None in given:
@@ -445,7 +513,7 @@ def _not_given(context: _Context, role: Role) -> set[str] | None:
 def _assigned_elsewhere(context: _Context, not_given: set[str] | None) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the result of `assigned_to` for the directories `not_given`; two empty tuples if this is None or empty."""
     node_id = context.files.node_id
-    return assigned_to(context.best().image, node_id, not_given) if not_given and node_id is not None else ((), ())
+    return assigned_to(context.known_image(), node_id, not_given) if not_given and node_id is not None else ((), ())
 
 
 def _readable(files: NodeFiles) -> list[str]:
@@ -627,13 +695,14 @@ class _Start:
         bootstrap = bootstrap_of_start(self.files, self.release)
         self._refuse_read_only_metadata()
         loaded = self.context.metadata()
-        if self._is_without_metadata() and not self.context.leaders.directories:
+        if self._is_without_metadata() and self.context.leaders.metadata() is None:
             self._open(identity, None)
             return self._done()
         self._note(loaded.consequences, loaded.faults)
         voters = read_control_records(loaded, self.release)
         state = state_of_start(loaded, self.release)
-        self._note(state.consequences, state.faults)
+        if self.files.metadata_directory is not None or self.context.leaders.metadata() is None:
+            self._note(state.consequences, state.faults)  # else there was no vote, as far as is known
         if voters.stuck_at is not None:
             return self._stuck(loaded, voters.stuck_at)
         waits = self._election(identity, voters, state)
@@ -642,7 +711,7 @@ class _Start:
         if self._leads:
             self._note_undone(loaded)
         leader = self._leader(loaded, voters, state)
-        if leader is not None and (self._is_of_another_cluster() or self._is_begun_anew(loaded, leader)):
+        if self._is_without_leader(loaded, leader):
             return self._done()
         replay = self._replay(loaded, leader)
         if replay.is_without_version:
@@ -868,8 +937,7 @@ class _Start:
             stated = static_voters(self.files.properties)
             if not stated and (servers := self.files.properties.get("controller.quorum.bootstrap.servers")):
                 return self._asks_others(servers, state)
-            known = stated or state.voters or tuple(self._registered_controllers())
-            members = set(known)
+            members = set(stated or state.voters or self._registered_controllers()) or self._voters_of_copies()
             if stated and state.voters and set(stated) != set(state.voters) and not self.release.at_least("3.8"):
                 raise _other_voters(stated, state)
             is_voter = node in members
@@ -878,14 +946,34 @@ class _Start:
         if self._leads:
             refuse_state(state, node, self.release)
         if self.role is Role.BROKER:
-            self.condition = "from this broker's own copy of the metadata, if its controllers have the same"
+            self.condition = self._if_controllers_agree()
         elif not self._leads and members:
-            self.condition = (
-                f"as soon as a majority of the voters {_listed(members)} runs, with the same metadata as here"
-            )
+            self.condition = self._if_a_majority_runs(members)
         elif not members:
             return self._without_voters(state)
         return None
+
+    def _voters_of_copies(self) -> set[int]:
+        """Voters that the furthest copy of other nodes names, if this node has no metadata; else empty."""
+        leader = self.context.leaders.metadata() if self.context.has_none() else None
+        return set() if leader is None else _voters_of(leader)
+
+    def _if_controllers_agree(self) -> str:
+        """The condition of a broker, whose controllers may have other metadata than those that are foreseen."""
+        if (empty := self.context.empty_voters()) is not None:
+            return if_not_elected(empty)
+        if self.context.has_none() and (copy := self.context.leaders.metadata()) is not None:
+            return f"if its controllers have the metadata of {os.path.dirname(copy.directory)}"
+        return "from this broker's own copy of the metadata, if its controllers have the same"
+
+    def _if_a_majority_runs(self, members: set[int]) -> str:
+        """The condition of one of several voters, `members`."""
+        if (empty := self.context.empty_voters()) is not None:
+            return if_not_elected(empty)
+        runs = f"as soon as a majority of the voters {_listed(members)} runs"
+        if self.context.has_none():
+            return f"{runs}, one of them with the cluster's metadata, as here is none; else they elect an empty cluster"
+        return f"{runs}, with the same metadata as here"
 
     _names_no_voters = False
     """whether its own files name no voters, so that it fetches all its metadata"""
@@ -896,7 +984,7 @@ class _Start:
         one address, which can be its own, and no controllers were given. Otherwise set `condition` and
         `_names_no_voters`, and return None.
         """
-        if self.role is not Role.BROKER and "," not in servers and not self.context.leaders.directories:
+        if self.role is not Role.BROKER and "," not in servers and self.context.leaders.metadata() is None:
             return self._without_voters(state)
         self._names_no_voters = True
         self.condition = "if controllers that controller.quorum.bootstrap.servers names have a leader without it"
@@ -955,10 +1043,10 @@ class _Start:
     def _leader(self, loaded: LoadedMetadata, voters: Voters, state: StateFile) -> LoadedMetadata | None:
         """Return the metadata of the leader that the node follows, from the directories that the caller gave for its
         controllers. Set `_is_led` and `condition` if these are a majority of its voters, with or without the node
-        itself, and add a consequence if the node's own copy comes from an older one. Return None if the node leads,
-        alone or because its metadata `loaded` goes furthest, if the voters are no majority, or if none has readable
-        metadata. Raises `StorageError` if a file of the node, or of the controller whose voters count because its own
-        files name none, cannot be read.
+        itself, and add a consequence if the node's own copy comes from an older one. If they are no majority, or none
+        has readable metadata, return the furthest copy of all nodes if the node has no metadata, else None. Return None
+        also if the node leads, alone or because its metadata `loaded` goes furthest. Raises `StorageError` if a file of
+        the node, or of the controller whose voters count because its own files name none, cannot be read.
         """
         if self._leads:
             return None
@@ -970,13 +1058,14 @@ class _Start:
         leader = self.context.leaders.metadata(members)
         own = self.files.node_id if self._votes else None
         if leader is None or not self.context.leaders.decides(members, own):
-            return None
+            return known if self.context.has_none() else None
         self._is_led = True
         is_ahead = (leader.epoch or 0, leader.end) > (loaded.epoch or 0, loaded.end)
         if own is not None and is_ahead:
             self._note_older_copy(own, loaded, leader, members)
         if self.context.leaders.decides(members):
-            self.condition = "if it follows the controllers that were given"
+            empty = self.context.empty_voters()
+            self.condition = "if it follows the controllers that were given" if empty is None else if_not_elected(empty)
             return leader
         self.condition = f"if of the voters {_listed(members)} only the given ones start"
         return leader if is_ahead else None
@@ -1003,6 +1092,29 @@ class _Start:
         detail = f"its cluster id is {own}, and the controllers are of cluster {theirs}: they refuse it, and it waits"
         self.consequences.append(StartConsequence(kind=ConsequenceKind.NOT_SERVING, detail=detail, file=path))
         self.faults.append(Fault(part=Part.META_PROPERTIES, kind="mismatch", file=path, detail=detail))
+        return True
+
+    def _is_without_leader(self, loaded: LoadedMetadata, leader: LoadedMetadata | None) -> bool:
+        """Whether the node does not get to follow the metadata `leader`, or its own if that is None. If so, adds a
+        consequence, and a fault of its files.
+        """
+        if self._elects_an_empty_cluster():
+            return True
+        return leader is not None and (self._is_of_another_cluster() or self._is_begun_anew(loaded, leader))
+
+    def _elects_an_empty_cluster(self) -> bool:
+        """Whether this node is one of the voters without metadata that are a majority. If so, adds a consequence."""
+        empty = self.context.empty_voters()
+        if empty is None or self.files.node_id not in empty.nodes:
+            return False
+        image = self.context.copied()
+        detail = (
+            f"{voters_named(empty)} {'elect' if empty.nodes[1:] else 'elects'} an empty cluster: "
+            f"{counted(len(image.topics), 'topic')} and {counted(len(image.acls), 'access control entry')} are gone, "
+            "and brokers rename their partitions -stray"
+        )
+        self.consequences.append(StartConsequence(kind=ConsequenceKind.METADATA_OVERWRITTEN, detail=detail))
+        self.condition = "unless a voter that has metadata leads before"
         return True
 
     def _is_begun_anew(self, loaded: LoadedMetadata, leader: LoadedMetadata) -> bool:

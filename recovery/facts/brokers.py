@@ -127,11 +127,13 @@ def _live(root: str) -> list[str]:
 
 
 def controllers_beside(brokers: Sequence[Sequence[str]]) -> list[tuple[str, ...]]:
-    """For each broker, in order, the log directories among all of these that have a metadata log and belong to other
-    nodes of its cluster; empty for a broker whose cluster id is unknown.
+    """For each broker, in order, the log directories among all of these that belong to other nodes of its cluster and
+    have a metadata log, or are of a node of which none has one. Empty for a broker whose cluster id is unknown.
     """
     with_metadata = [root for broker in brokers for root in broker if os.path.isdir(os.path.join(root, _METADATA))]
-    return [tuple(_of_others(broker, with_metadata)) for broker in brokers]
+    known = set(with_metadata)
+    shown = [root for broker in brokers for root in broker if root in known or known.isdisjoint(broker)]
+    return [tuple(_of_others(broker, shown)) for broker in brokers]
 
 
 def _of_others(own: Sequence[str], with_metadata: Sequence[str]) -> list[str]:

@@ -15,9 +15,9 @@ from kafkalog.recovery.broker.node.releases import Release, named
 __all__ = [
     "CANDIDATE", "DISPLACED", "ID_OF_ANOTHER_TOPIC", "LAST_EPOCH", "NEWER_FILES", "NO_VERSION", "OF_OLDER_LOGS",
     "OLDER_LOG", "OLD_VERSION", "OTHER_TOPIC_ID", "READ_ONLY", "REFUSED_SETTING",
-    "AnswerJson", "ConsequenceKind", "EmptiedConsequence", "Fault", "LostDirectoryConsequence", "NodeAnswer",
-    "NodeStart", "NodeStartJson", "OlderCopyConsequence", "Part", "ReplacedConsequence", "Role", "ServedConsequence",
-    "StartConsequence", "StartOutcome",
+    "AnswerJson", "ConsequenceKind", "EmptiedConsequence", "EmptyVoters", "Fault", "LostDirectoryConsequence",
+    "NodeAnswer", "NodeStart", "NodeStartJson", "OlderCopyConsequence", "Part", "ReplacedConsequence", "Role",
+    "ServedConsequence", "StartConsequence", "StartOutcome",
 ]  # fmt: skip
 
 
@@ -245,6 +245,21 @@ class NodeAnswer(Struct, frozen=True, kw_only=True):
         )
 
 
+class EmptyVoters(Struct, frozen=True, kw_only=True):
+    """Voters without any metadata, as if formatted anew, that are a majority: they elect an empty cluster, unless one
+    that has metadata leads before.
+    """
+
+    nodes: tuple[int, ...]
+    """their ids, sorted"""
+    voters: int
+    """number of all voters"""
+    best: str | None
+    """log directory of the voter whose metadata reaches furthest; None if no voter that was given has metadata"""
+    copies: tuple[str, ...]
+    """the other log directories with metadata, sorted"""
+
+
 class AnswerJson(Struct, frozen=True, kw_only=True):
     """What a node does when it is started by certain releases."""
 
@@ -293,6 +308,8 @@ class NodeStart(Struct, frozen=True, kw_only=True):
     """partitions that the metadata assigns to those directories"""
     only_in_not_given: tuple[str, ...] = ()
     """those of `in_not_given` of which no other broker has all records, according to the metadata"""
+    empty_voters: EmptyVoters | None = None
+    """the voters among the given nodes that would elect an empty cluster; None if they are no majority"""
 
     @property
     def grouped(self) -> Sequence[tuple[str, NodeAnswer]]:

@@ -1,4 +1,5 @@
-"""Read the metadata log of the voters that a node follows, from copies of their log directories.
+"""Read the metadata log of the voters that a node follows, from copies of their log directories, and find voters that
+have none.
 
 A follower keeps its own snapshot and log as far as the leader has them too. The leader sends the rest, and everything
 that it does not have is truncated. Records that a majority of the voters does not have were never committed.
@@ -6,17 +7,19 @@ that it does not have is truncated. Records that a majority of the voters does n
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from msgspec import Struct, field
 
 from kafkalog.codec.common.errors import StorageError, UsageError
+from kafkalog.codec.files.text import MetaProperties
+from kafkalog.recovery.broker.node.answer import EmptyVoters
 from kafkalog.recovery.broker.node.ending import StartEndsError
 from kafkalog.recovery.broker.node.metadata_log import LoadedMetadata, Snapshot, load_metadata_log
 from kafkalog.recovery.broker.node.node_files import NodeFiles, node_files
 from kafkalog.recovery.broker.node.reading import MetaBatch, ReaderError
 
-__all__ = ["Leaders", "continues", "followed"]
+__all__ = ["Leaders", "continues", "empty_majority", "followed"]
 
 
 class Leaders(Struct, kw_only=True):
@@ -26,6 +29,7 @@ class Leaders(Struct, kw_only=True):
     now_ms: int
     _files: list[NodeFiles] = field(default_factory=list)
     _loaded: list[tuple[int | None, LoadedMetadata]] = field(default_factory=list)
+    _without: dict[int, list[str | None]] = field(default_factory=dict)
     _clusters: set[str] = field(default_factory=set)
     _is_read: bool = False
     _older: Mapping[int | None, str] | None = None
@@ -70,6 +74,21 @@ class Leaders(Struct, kw_only=True):
         candidates = [loaded for number, loaded in self._loaded if voters is None or number in voters]
         return max(candidates, key=lambda loaded: (loaded.epoch or 0, loaded.end), default=None)
 
+    @property
+    def held(self) -> Sequence[tuple[int | None, LoadedMetadata]]:
+        """Node id (None if unknown) and metadata log of each directory whose log has records or a snapshot."""
+        self._read()
+        return [(number, loaded) for number, loaded in self._loaded if loaded.has_any]
+
+    @property
+    def without(self) -> Mapping[int, Sequence[str | None]]:
+        """The nodes that have no metadata in any directory that was given, by id. The values are the ids of their
+        directories, None for one without an id.
+        """
+        self._read()
+        holders = {number for number, _loaded in self.held}
+        return {number: ids for number, ids in self._without.items() if number not in holders}
+
     def _read(self) -> None:
         if self._is_read:
             return
@@ -81,11 +100,41 @@ class Leaders(Struct, kw_only=True):
                 loaded = load_metadata_log(files, self.now_ms)
             except (StartEndsError, StorageError, UsageError):
                 continue
+            if not loaded.has_any and files.node_id is not None:
+                meta = files.meta[files.roots[0]]
+                identifier = meta.directory_id if isinstance(meta, MetaProperties) else None
+                self._without.setdefault(files.node_id, []).append(identifier)
             if loaded.tree is None and loaded.snapshot is None:
                 continue
             self._loaded.append((files.node_id, loaded))
             if files.cluster_id is not None:
                 self._clusters.add(files.cluster_id)
+
+
+def empty_majority(
+    held: Sequence[tuple[int | None, str]],
+    without: Mapping[int, Collection[str | None]],
+    voters: Collection[int],
+    registered: Callable[[int], Collection[str]],
+) -> EmptyVoters | None:
+    """Return the voters without metadata if they are a majority; None if they are not, or if no node has metadata.
+
+    * `held`: node id and log directory of each node with metadata, the furthest first
+    * `without`: the nodes of which no given directory has metadata, with the ids of these directories. A node is left
+      out that has registered one of them, and others that were not given
+    * `voters`: ids of the voters, which are static: a directory that was formatted anew has no vote among dynamic ones
+    * `registered`: returns the ids of the directories with which a node has registered as a broker
+    """
+    nodes = []
+    for node in without.keys() & set(voters):
+        known, given = set(registered(node)), set(without[node])
+        if not (known & given and known - given):  # else its metadata may be there
+            nodes.append(node)
+    if not held or 2 * len(nodes) <= len(voters):
+        return None
+    best = next((root for node, root in held if node in voters), None)
+    copies = sorted({root for _node, root in held} - {best})
+    return EmptyVoters(nodes=tuple(sorted(nodes)), voters=len(voters), best=best, copies=tuple(copies))
 
 
 def continues(own: LoadedMetadata, leader: LoadedMetadata) -> bool:

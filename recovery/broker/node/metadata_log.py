@@ -113,6 +113,11 @@ class LoadedMetadata:
     contents: Contents = field(default_factory=Contents, compare=False, repr=False)
 
     @property
+    def has_any(self) -> bool:
+        """Whether there are records, or a snapshot of records."""
+        return self.end > 0 or (self.snapshot is not None and self.snapshot.end > 0)
+
+    @property
     def last_epoch(self) -> int:
         """Leader epoch of the log's last batch, or of the snapshot that is used if that is later; 0 without both."""
         return max(self.epoch or 0, 0 if self.snapshot is None else self.snapshot.epoch)

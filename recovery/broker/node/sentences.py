@@ -11,6 +11,7 @@ from kafkalog.recovery.broker.manager import StartResult
 from kafkalog.recovery.broker.node.answer import (
     DISPLACED,
     ConsequenceKind,
+    EmptyVoters,
     LostDirectoryConsequence,
     NodeAnswer,
     NodeStart,
@@ -21,8 +22,8 @@ from kafkalog.recovery.broker.node.answer import (
 from kafkalog.recovery.broker.node.releases import MODELED
 
 __all__ = [
-    "is_lost_and_emptied", "listed", "node_findings", "node_sentences", "sentence_of_answer", "sentence_of_consequence",
-    "start_fails", "start_sentences",
+    "empty_voters_text", "if_not_elected", "is_lost_and_emptied", "listed", "node_findings", "node_sentences",
+    "sentence_of_answer", "sentence_of_consequence", "start_fails", "start_sentences", "voters_named",
 ]  # fmt: skip
 
 _DOUBTFUL = (ConsequenceKind.METADATA_MAY_GO_BACK, ConsequenceKind.OLDER_LOGS, ConsequenceKind.UNFORESEEN)
@@ -173,6 +174,29 @@ def listed(names: Sequence[str]) -> str:
     if len(names) <= _NAMED:
         return shown
     return f"{counted(len(names), 'partition')}, among them {shown}"
+
+
+def empty_voters_text(empty: EmptyVoters) -> str:
+    """Return what voters without metadata are, and that they elect an empty cluster, to follow `nodes 1 and 2`."""
+    if empty.voters == 1:
+        return "holds no metadata, as if formatted anew, is the only voter, and would begin an empty cluster"
+    one = len(empty.nodes) == 1
+    return (
+        f"{'holds' if one else 'hold'} no metadata, as if formatted anew, {'is' if one else 'are'} {len(empty.nodes)} "
+        f"of the {counted(empty.voters, 'voter')}, and would elect an empty cluster"
+    )
+
+
+def voters_named(empty: EmptyVoters) -> str:
+    """Return the voters without metadata by their ids: `node 1`, `nodes 1 and 2`, `nodes 1, 2 and 3`."""
+    *first, last = map(str, empty.nodes)
+    return f"nodes {', '.join(first)} and {last}" if first else f"node {last}"
+
+
+def if_not_elected(empty: EmptyVoters) -> str:
+    """Return the condition that voters without metadata elect no empty cluster."""
+    hold, do = ("holds", "does") if len(empty.nodes) == 1 else ("hold", "do")
+    return f"if {voters_named(empty)}, which {hold} no metadata, {do} not elect an empty cluster"
 
 
 def is_lost_and_emptied(consequence: StartConsequence) -> bool:

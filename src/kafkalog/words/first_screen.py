@@ -105,17 +105,21 @@ class FirstScreen(Struct, frozen=True, kw_only=True):
     """notes before further commands, by the number of commands before them"""
     problems: Sequence[str] = ()
     """what comes before everything else: missing or unreadable directories"""
+    before_any_start: Sequence[str] = ()
+    """what is to be done before any node is started, each with the command for it, which is never cut"""
 
     def lines(self, width: int, height: int = HEIGHT) -> list[str]:
         """Return the lines of the screen, wrapped to `width` columns with control characters escaped. Each section
-        except `removed` has a maximum number of lines, so long sentences are cut; `left_out` returns them in full.
+        except `before_any_start` and `removed` has a maximum number of lines, so long sentences are cut; `left_out`
+        returns them in full.
         Losses fill the remaining lines up to `height`; if there are fewer, missing directories get more lines, then
         groups, then the start.
 
         Only the title, a command or a single long word can be wider than `width`. There can be more than `height` lines
-        if `height` is small, or if `removed` or the first command is long.
+        if `height` is small, or if `before_any_start`, `removed` or the first command is long.
         """
         title = escape_controls(self.title)
+        before = [line for each in self.before_any_start for line in folded_with_command(escape_controls(each), width)]
         problems = _cut(self.problems, _PROBLEMS, width)
         most = _START - bool(self.problems)
         start = _starts(self.start, most, width)
@@ -130,6 +134,7 @@ class FirstScreen(Struct, frozen=True, kw_only=True):
             *_cut([self.note] if self.note else [], _NOTE, width),
             *self._some_commands(_COMMANDS - 2 * bool(self.problems), width),
         ]
+        height -= len(before)
         room = height - len([title, *problems, *start, *head, *beyond, *tail])
         losses = _some_losses(self.losses, max(room, _FEWEST_LOSSES), width)
         room += len(problems) - len(losses)
@@ -138,12 +143,12 @@ class FirstScreen(Struct, frozen=True, kw_only=True):
         beyond = _cut(self.beyond_end, max(room, _BEYOND), width)
         room = height - len([title, *problems, *head, *losses, *beyond, *tail])
         start = _starts(self.start, max(room, most), width)
-        return [title, *problems, *start, *head, *losses, *beyond, *tail]
+        return [title, *before, *problems, *start, *head, *losses, *beyond, *tail]
 
     def left_out(self, width: int) -> list[str]:
         """Return in full the sentences that `lines` cuts or omits at this width and the standard height, and then all
-        of `looks`. `title`, `removed`, `lost`, `losses` and `commands` are never included, and no note either if
-        `all_commands` has the notes.
+        of `looks`. `title`, `before_any_start`, `removed`, `lost`, `losses` and `commands` are never included, and no
+        note either if `all_commands` has the notes.
         """
         shown = set(self.lines(width))
         has_notes = not (self.notes and self.commands_left_out(width))

@@ -18,15 +18,17 @@ from kafkalog.recovery.broker.node.answer import (
     OTHER_TOPIC_ID,
     READ_ONLY,
     ConsequenceKind,
+    EmptyVoters,
     Fault,
     NodeStart,
     Part,
     ReplacedConsequence,
     StartOutcome,
 )
+from kafkalog.recovery.broker.node.sentences import empty_voters_text, voters_named
 from kafkalog.recovery.decide.losses import first_names
 
-__all__ = ["Mend", "mends"]
+__all__ = ["Mend", "before_any_start", "mends", "sentence_of_empty_voters"]
 
 _LOSING_METADATA = {
     ConsequenceKind.METADATA_OVERWRITTEN, ConsequenceKind.METADATA_GOES_BACK, ConsequenceKind.METADATA_MAY_GO_BACK,
@@ -50,6 +52,27 @@ class Mend(NamedTuple):
         return f"{self.words}: {' && '.join(self.commands)}"
 
 
+def before_any_start(nodes: Iterable[NodeStart]) -> list[str]:
+    """Return sentences about what is to be done before any node is started, each with a command at its end. There is
+    one for voters without metadata that would elect an empty cluster; empty if there are none.
+    """
+    empty = max((node.empty_voters for node in nodes if node.empty_voters is not None), default=None,
+                key=lambda each: (len(each.nodes), len(each.copies)))  # fmt: skip
+    return [] if empty is None else [sentence_of_empty_voters(empty)]
+
+
+def sentence_of_empty_voters(empty: EmptyVoters) -> str:
+    """Return the advice not to start voters without metadata before the quorum has been brought back. The command is
+    `quorum recover` for the voter whose metadata reaches furthest. If no voter has metadata, it shows the copies.
+    """
+    said = f"do not start {voters_named(empty)}, which {empty_voters_text(empty)}: first"
+    if empty.best is None:
+        shown = shell_line(["kafkalog", "quorum", "show", *empty.copies])
+        return f"{said} bring the quorum back from a broker's copy (runbook: no-controller): {shown}"
+    words = ["kafkalog", "quorum", "recover", "--standalone", empty.best, *empty.copies]
+    return f"{said} bring the quorum back: {shell_line(words)}"
+
+
 def mends(start: NodeStart | None, recovered: Iterable[str] = (), words: Sequence[str] = ()) -> Iterator[Mend]:
     """Yield advice, each with a command, on faults of a node's start that `recover` does not repair, such as damaged
     files of a KRaft quorum. At most one is about the metadata log and the quorum. Yields nothing if the node starts, or
@@ -59,6 +82,10 @@ def mends(start: NodeStart | None, recovered: Iterable[str] = (), words: Sequenc
     a command repeats. Reads the metadata log if it may be lost; raises `StorageError` while iterating if that fails.
     """
     if start is None or start.worst.outcome in (StartOutcome.STARTS, StartOutcome.UNKNOWN):
+        return
+    if start.empty_voters is not None and start.node_id in start.empty_voters.nodes:
+        said, _, command = sentence_of_empty_voters(start.empty_voters).rpartition(": ")
+        yield Mend(said, (command,), is_first=True)
         return
     never = start.never_starts
     closed = dict.fromkeys(_root_of(fault.file, start) for fault in start.faults if fault.kind == READ_ONLY)

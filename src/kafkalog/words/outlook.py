@@ -55,6 +55,7 @@ from kafkalog.recovery.decide.ways import Measured, RecoveryWay, total
 from kafkalog.words.commands import extracting
 from kafkalog.words.first_screen import FirstScreen, Loss, StartForecast, start_lines
 from kafkalog.words.next_step import DONE_NEXT, NOTHING_TO_DO, NextStep, StepKind, note_of_copied, note_of_ways
+from kafkalog.words.node import before_any_start
 from kafkalog.words.order import natural_order
 from kafkalog.words.quarantine import place_in_quarantine
 
@@ -203,6 +204,7 @@ def first_screen(
         commands=commands,
         notes=notes,
         problems=problems,
+        before_any_start=before_any_start(_nodes(outlooks)),
     )
 
 
@@ -629,8 +631,10 @@ def out_of_service_sentence(nodes: Sequence[NodeStart]) -> str:
     """Return a sentence that names the partitions that are out of service after a start with any release; if there are
     none, the log directory or the node that is. Partitions that are served empty because only this broker had their
     records are added, unless only a log directory or the node is named. Empty if nothing is out of service or served
-    empty.
+    empty. If voters without metadata are a majority, it says that every partition is.
     """
+    if any(node.empty_voters is not None for node in nodes):
+        return "out of service once an empty cluster is elected: every partition"
     moved, emptied = _moved(nodes), _emptied(nodes)
     out = _sorted_names(moved) if moved else _unserved(nodes)
     told = [f"out of service after a start as it is: {out}"] if out else []

@@ -34,7 +34,7 @@ from kafkalog.recovery.broker.node.with_zookeeper import (
 from kafkalog.recovery.broker.node_start import node_start
 from kafkalog.recovery.run import plan
 from testkit.judging.trees import copy_tree
-from testkit.kafka.start_records import MetadataRecord, append_metadata, new_topic
+from testkit.kafka.start_records import append_metadata, new_topic
 from testkit.recorded.broker_dirs import brokers, own_copy, unpacked
 from testkit.recorded.fixture_data import broker_case
 from testkit.recorded.quorums import BROKER, CONTROLLERS, copied, register

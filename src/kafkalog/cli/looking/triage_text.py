@@ -13,6 +13,7 @@ from kafkalog.jobs.triage.run import Triage
 from kafkalog.jobs.triage.unknown import UnknownPartition
 from kafkalog.recovery.decide.losses import first_names
 from kafkalog.words.escapes import escape_controls
+from kafkalog.words.node import sentence_of_empty_voters
 
 __all__ = ["print_triage"]
 
@@ -67,9 +68,12 @@ def _unknown_row(partition: UnknownPartition) -> list[object]:
 def print_triage(triage: Triage) -> None:
     """Print sentences about losses and the order of starts, then tables of elections and of the partitions that the
     metadata does not know. The second table is omitted if there are none. If there are more than `MANY` partitions,
-    the elections are only those at risk.
+    the elections are only those at risk. If voters without metadata are a majority, what is to be done about them comes
+    first.
     """
     with SentenceWriter() as writer:
+        if triage.empty_voters is not None:
+            writer.write(escape_controls(sentence_of_empty_voters(triage.empty_voters)))
         for line in _summary(triage):
             writer.write(escape_controls(line))
         writer.write("")

@@ -16,6 +16,7 @@ from kafkalog.recovery.broker.node.sentences import start_fails, start_sentences
 from kafkalog.recovery.checks.report import IN_USE, BrokerStart, DirectoryReport, PartitionReport, VerifyReport
 from kafkalog.recovery.facts.brokers import of_one_broker
 from kafkalog.words.first_screen import FirstScreen, Loss, StartForecast, paths_text, start_lines
+from kafkalog.words.node import before_any_start
 from kafkalog.words.outlook import how_logs_load, not_given_sentence, out_of_service_sentence
 
 __all__ = ["screen_of"]
@@ -60,6 +61,7 @@ def screen_of(report: VerifyReport, hurt: Sequence[PartitionReport], words: Sequ
         note=_NEXT if dirty else "",
         commands=commands,
         problems=problems,
+        before_any_start=before_any_start(nodes),
     )
 
 

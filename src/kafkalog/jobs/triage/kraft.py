@@ -46,6 +46,8 @@ class KRaftMemory(Memory):
     unclean_election: str = ELECTION_COMMAND
     page: str = KRAFT_PAGE
     elected: str = ""
+    held: Sequence[tuple[int | None, str]] = ()
+    static_voters: frozenset[int] = frozenset()
     logs: Sequence[QuorumLog] = ()
     """all copies of the metadata log: first those that can win, the furthest first"""
     _removed: frozenset[str] | None = None
@@ -272,9 +274,11 @@ def kraft_memory(paths: Sequence[str], static: Mapping[str, str], findings: list
     controller = first.terms[-1].leader if first.terms else None
     source = f"{first.directory} up to offset {first.end}"
     logs = [*winners, *(survivor.log for survivor in quorum.survivors if survivor.log not in winners)]
+    furthest = best_first([survivor.log for survivor in quorum.survivors if survivor.log.end])
     return KRaftMemory(
-        source, images, frozenset(first.voter_ids), static, controller, logs=logs, elected=_elected(quorum, able)
-    )
+        source, images, frozenset(first.voter_ids), static, controller, logs=logs, elected=_elected(quorum, able),
+        held=[(log.node, log.root) for log in furthest], static_voters=frozenset(first.static_voters),
+    )  # fmt: skip
 
 
 def _elected(quorum: Quorum, able: Sequence[QuorumLog]) -> str:
@@ -310,8 +314,8 @@ def _able(quorum: Quorum, findings: list[Finding]) -> list[QuorumLog]:
     able = [log for log in voters if sum(other.position <= log.position for other in voters) >= needed]
     if not able:
         detail = (
-            f"{len(voters)} of {len(quorum.best.voter_ids)} voters are here, which elect no controller: what follows "
-            "holds once `kafkalog quorum recover` has brought one back from the best copy"
+            f"{len(voters)} of {len(quorum.best.voter_ids)} voters are here, which elect no controller: what is "
+            "foreseen holds once `kafkalog quorum recover` has brought one back from the best copy"
         )
         findings.append(Finding.of(FindingCode.METADATA_INCONSISTENT, None, None, detail, None))
         able = [quorum.best]

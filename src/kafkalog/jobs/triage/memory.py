@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
@@ -45,6 +45,15 @@ class Memory(ABC):
     """how to ask for an unclean election"""
     page: str
     """page of the runbook about metadata that is older than the logs"""
+    held: Sequence[tuple[int | None, str]] = ()
+    """node id and log directory of each copy of the metadata that has records, the furthest first; empty with ZooKeeper
+    """
+    static_voters: frozenset[int] = frozenset()
+    """ids of the controllers that vote, if the voter set is static; else empty"""
+
+    def ids_registered_by(self, node: int) -> frozenset[str]:
+        """Ids of the directories in a broker's last registration; empty for an unknown broker."""
+        return self.directories_of(node) if node in self.brokers else frozenset()
 
     @property
     @abstractmethod

@@ -30,6 +30,8 @@ from kafkalog.log.directories.selection import ALL, Selection
 from kafkalog.log.directories.workers import OnProgress
 from kafkalog.log.disk.files import PathLike, absolute
 from kafkalog.recovery.act.lock import refuse_if_locked
+from kafkalog.recovery.broker.node.answer import EmptyVoters
+from kafkalog.recovery.broker.node.leader import empty_majority
 from kafkalog.recovery.broker.node.older_copies import sentence_of_older_metadata, sentence_of_reused
 
 __all__ = ["Triage", "best_order", "triage"]
@@ -75,6 +77,8 @@ class Triage(Struct, frozen=True, kw_only=True):
     """what starts lose apart from elections, in sentences"""
     unknown: list[UnknownPartition] = []
     """partitions in the brokers' directories that the metadata does not have: lost to the cluster"""
+    empty_voters: EmptyVoters | None = None
+    """voters without metadata that would elect an empty cluster; None if they are no majority"""
     findings: list[Finding] = []
 
     @property
@@ -94,8 +98,10 @@ class Triage(Struct, frozen=True, kw_only=True):
 
     @property
     def is_clean(self) -> bool:
-        """Whether every possible election has a leader and loses nothing, and no start loses anything."""
-        return not self.at_risk and not self.unknown and not self.lost_by_start
+        """Whether every possible election has a leader and loses nothing, and no start loses anything. False if voters
+        without metadata are a majority.
+        """
+        return not (self.at_risk or self.unknown or self.lost_by_start or self.empty_voters)
 
 
 def triage(
@@ -185,8 +191,22 @@ def triage(
             *_older_metadata(memory, disks, known),
         ],
         unknown=unknown_partitions(shelf.log_dirs, memory, disks, select),
+        empty_voters=_empty_voters(shelf, memory),
         findings=_distinct([*findings, *_without_disks(memory, disks)]),
     )
+
+
+def _empty_voters(shelf: Shelf, memory: Memory) -> EmptyVoters | None:
+    """Return the voters without metadata if they are a majority; None if they are not."""
+    held = [(node, absolute(root)) for node, root in memory.held]
+    roots, holders = {root for _node, root in held}, {node for node, _root in held}
+    without: dict[int, list[str | None]] = {}
+    for log_dir in shelf.log_dirs:
+        meta = log_dir.meta_properties
+        if meta is not None and meta.node_id is not None and absolute(log_dir.path) not in roots:
+            without.setdefault(meta.node_id, []).append(meta.directory_id)
+    without = {node: ids for node, ids in without.items() if node not in holders}
+    return empty_majority(held, without, memory.static_voters, memory.ids_registered_by)
 
 
 def _removed_by_start(disks: Mapping[int, BrokerDisks], keys: Collection[Key]) -> Iterator[str]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
@@ -16,7 +17,13 @@ from kafkalog.codec.common.findings import Finding, FindingCode, Severity
 from kafkalog.codec.common.limits import DEFAULT_LIMITS
 from kafkalog.codec.files.text import MetaProperties, decode_meta_properties, meta_properties
 from kafkalog.codec.layout.text_values import url_base64_bytes, uuid_text
-from kafkalog.codec.names import META_PROPERTIES, DirectoryState, PartitionName, parse_java_long
+from kafkalog.codec.names import (
+    CLUSTER_METADATA_TOPIC,
+    META_PROPERTIES,
+    DirectoryState,
+    PartitionName,
+    parse_java_long,
+)
 from kafkalog.codec.parsing.properties import decode_properties
 from kafkalog.log.directories.directory import LogDir
 from kafkalog.log.directories.partition import Partition
@@ -205,7 +212,7 @@ def _clusters(known: Sequence[_Known]) -> Iterator[Finding]:
 
 def _nodes(known: Sequence[_Known]) -> Iterator[Finding]:
     named = [(log_dir, meta.node_id) for log_dir, meta in known if meta.node_id is not None]
-    several = _are_replicas(named)
+    several = _are_replicas(named) or _are_of_several_nodes(named)
     for log_dir, node in named:
         if node != named[0][1]:
             detail = f"the node id is {node}, that of {named[0][0].path} is {named[0][1]}: " + (
@@ -230,6 +237,16 @@ def _are_replicas(named: Sequence[tuple[LogDir, int]]) -> bool:
             if is_live and holder.setdefault(partition.name, node) != node:
                 return True
     return False
+
+
+def _are_of_several_nodes(named: Sequence[tuple[LogDir, int]]) -> bool:
+    """Return whether log directories with different node ids are certainly not meant for one broker: there are at least
+    two of each node, or the only partition that any of them has is the metadata log, as of controllers. `named` are
+    pairs of a log directory and its node id.
+    """
+    topics = {partition.name.topic for log_dir, _node in named for partition in log_dir.partitions if partition.name}
+    counts = Counter(node for _log_dir, node in named)
+    return topics == {CLUSTER_METADATA_TOPIC} or (len(counts) > 1 and min(counts.values()) > 1)
 
 
 def _directory_ids(known: Sequence[_Known]) -> Iterator[Finding]:
