@@ -48,7 +48,7 @@ from kafkalog.words.ways import label_of, mode_words, needs_copies
 
 __all__ = [
     "DONE_NEXT", "FIRST_END_THE_RUN", "NOTHING_TO_DO", "NextStep", "Outlined", "StepKind", "done_of", "is_done",
-    "mends_of", "note_of_copied", "note_of_ways", "of_all_together", "what_to_type",
+    "mends_of", "note_of_copied", "note_of_ways", "of_all_together", "second_of", "what_to_type",
 ]  # fmt: skip
 
 _NAMED = 3
@@ -261,9 +261,24 @@ def _next_step(plan: Outlined, given: Given) -> NextStep:
         return NextStep(text=f"refused: {told(plan.refusal)}")
     if plan.is_not_needed and not _is_mergeable(plan):
         return NextStep(text=_NOT_NEEDED, kind=StepKind.NONE)
+    second, commands = second_of(plan, given)
+    if best is not None and second is not None:
+        note = note_of_ways([(second, plan.choice.own)])
+        text = f"recommended is {label_of(best)}, below; if that is not possible, {note}"
+        return NextStep(text=text, commands=commands)
     if plan.changes or plan.needs_full:
         return _of_the_plan(plan, given, best if is_choice else None)
     return _beside_the_logs(plan, given, mended, best if is_choice else None)
+
+
+def second_of(plan: Outlined, given: Given) -> tuple[RecoveryWay | None, Sequence[str]]:
+    """Return the way to take if the recommended one, which no recovery carries out, is not possible, and its commands.
+    Return None and no commands if there is none that loses less than the plan and would do something.
+    """
+    second = plan.choice.second if plan.choice.is_offered else None
+    if second is None or is_done(second, plan):
+        return None, ()
+    return second, commands_for(second, plan, given)
 
 
 def _of_the_plan(plan: Outlined, given: Given, best: RecoveryWay | None) -> NextStep:
