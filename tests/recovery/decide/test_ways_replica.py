@@ -77,7 +77,7 @@ def test_if_no_other_broker_can_lead_the_best_recovery_is_printed(tmp_path: Path
     refused = running("recover", volume, "--yes")
     assert "; salvage is the best recovery here and loses" in refused.err
     assert "and needs --mode salvage; to drop them anyway, add --accept-loss" in refused.err
-    assert running(*shlex.split(command)[1:]).code == 0
+    assert running(*shlex.split(command)[1:]).code == 2, "what was in the damaged batch is lost"
 
 
 def test_a_broker_whose_copy_is_given_and_ends_earlier_replaces_nothing(tmp_path: Path) -> None:
