@@ -28,6 +28,7 @@ from kafkalog.recovery.broker.node.answer import (
     READ_ONLY,
     ConsequenceKind,
     EmptiedConsequence,
+    LedShortConsequence,
     LostDirectoryConsequence,
     NodeStart,
     Part,
@@ -700,7 +701,7 @@ def _lost(outlooks: Sequence[Outlook], *, are_alone: bool) -> str:
     brings = sum(way.measured.from_copies for way in ways if way is not None)
     if brings:
         beside.append(f"{counted(brings, 'record')} missing inside the logs, which the copies have")
-    ends = _ends_by_groups(planned, nodes)
+    ends = " and ".join(filter(None, [_ends_by_groups(planned, nodes), _had_by_others(nodes)]))
     besides = [f"{'' if own.is_lost_before else 'before it '}{ends}"] if ends else []
     besides += [f"lost beside it: {'; '.join(beside)}"] if beside else []
     if not any(outlook.choice.own.may_lose for outlook in planned if outlook.choice.ways):
@@ -739,6 +740,14 @@ def _ends_by_groups(outlooks: Sequence[Outlook], nodes: Sequence[NodeStart]) -> 
     short = {each.partition for outlook in outlooks for each in outlook.consequences
              if each.kind == "groups_beyond_end"} - known  # fmt: skip
     return f"perhaps the end of {first_names(sorted(short))}, where groups have committed" if short else ""
+
+
+def _had_by_others(nodes: Sequence[NodeStart]) -> str:
+    """Return a phrase about the partitions whose records are gone here, while other brokers have them; empty if there
+    are none.
+    """
+    had = {name for each in _consequences(nodes) if isinstance(each, LedShortConsequence) for name in each.names}
+    return f"what {_sorted_names(had)} had here, which other brokers have" if had else ""
 
 
 def _nodes_then(outlooks: Iterable[Outlook]) -> list[NodeStart]:
