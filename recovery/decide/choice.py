@@ -79,6 +79,17 @@ class RecoveryChoice(Struct, frozen=True, kw_only=True):
         """
         return None if self.loses_metadata or self.better_copies or self.renamed else recommended(self.ways)
 
+    @property
+    def second(self) -> RecoveryWay | None:
+        """The recovery that loses least, for the case that the recommended way, which is none, is not possible; None if
+        a recovery is recommended, or nothing, or if that recovery loses as much as the plan.
+        """
+        best = self.recommended
+        if best is None or best.how is not None:
+            return None
+        second = recommended([way for way in self.ways if way.how is not None])
+        return second if second is not None and second.measured.sort_key < self.own.sort_key else None
+
 
 def sentence_of_loss(choice: RecoveryChoice) -> str:
     """Return a sentence about the records and transaction markers of batches with a right checksum that the plan drops,
@@ -105,15 +116,16 @@ def sentence_of_loss(choice: RecoveryChoice) -> str:
 
 
 def advice_on_loss(choice: RecoveryChoice) -> Iterator[Advice]:
-    """Yield advice about the recommended way if it loses fewer records than the plan (`Measured.out_of_reach`, an
-    unknown number counts as 0), or as many records and fewer transaction markers. Then always yield advice about how to
-    consent to the loss.
+    """Yield advice about the recommended way, and about the second one if there is one, if it loses fewer records than
+    the plan (`Measured.out_of_reach`, an unknown number counts as 0), or as many records and fewer transaction markers.
+    Then always yield advice about how to consent to the loss.
     """
-    best = choice.recommended
-    if best is not None and _lost(best.measured) < _lost(choice.own):
-        then = "" if best.then is None else f", then {best.then.way} for the rest,"
-        text = f"{best.way}{then} loses least, {sentence_of_lost(best.measured)}"
-        yield Advice(f"{text}, and needs {{}}", Ask.WAY, plain(way_json(best)))
+    for way, words in ((choice.recommended, "loses least,"), (choice.second, "is the best recovery here and loses")):
+        if way is None or _lost(way.measured) >= _lost(choice.own):
+            continue
+        then = "" if way.then is None else f", then {way.then.way} for the rest,"
+        text = f"{way.way}{then} {words} {sentence_of_lost(way.measured)}"
+        yield Advice(f"{text}, and needs {{}}", Ask.WAY, plain(way_json(way)))
     yield Advice("to drop them anyway, add {}", Ask.ACCEPT_LOSS)
 
 

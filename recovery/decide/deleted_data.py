@@ -62,10 +62,15 @@ class DeletedPartitions(Struct, frozen=True, kw_only=True):
 
     directories: tuple[str, ...]
     """sorted names"""
-    records: int
-    """number of records in them, by the headers of their batches"""
+    records_by_directory: Mapping[str, int]
+    """number of records in each, by the headers of its batches"""
     roots: tuple[str, ...]
     """log directories of the broker, for a command that keeps the directories"""
+
+    @property
+    def records(self) -> int:
+        """Number of records in all of them."""
+        return sum(self.records_by_directory.values())
 
     @property
     def topics(self) -> frozenset[str]:
@@ -88,9 +93,33 @@ def deleted_partitions(surveyed: Survey, facts: TopicFacts, moved: Collection[st
         and any(_holds_records(tree, path) for _base, path in logs_with_suffix(tree, directory, ""))
         and log_of_finished_move(surveyed, directory, roots) is None
     )
-    logs = (path for directory in alone for _base, path in logs_with_suffix(tree, directory, ""))
-    records = sum(records_in(batch) for path in logs for batch in Scanner(tree.source(path), check_crc=False))
-    return DeletedPartitions(directories=tuple(alone), records=records, roots=roots) if alone else None
+    records = {
+        directory: sum(
+            records_in(batch)
+            for _base, path in logs_with_suffix(tree, directory, "")
+            for batch in Scanner(tree.source(path), check_crc=False)
+        )
+        for directory in alone
+    }
+    return DeletedPartitions(directories=tuple(alone), records_by_directory=records, roots=roots) if alone else None
+
+
+def different_records(several: Iterable[DeletedPartitions]) -> tuple[int, int]:
+    """Return how many different records are in deleted partitions, and of how many brokers the log directories are.
+    Copies that several brokers have of a partition count once, as many records as the largest has.
+    """
+    by_broker: dict[tuple[str, ...], dict[tuple[str, int] | str, int]] = {}
+    for each in several:
+        counts = by_broker.setdefault(each.roots, {})
+        for directory, records in each.records_by_directory.items():
+            name = parse_partition_directory(directory)
+            key = directory if name is None else (name.topic, name.partition)
+            counts[key] = counts.get(key, 0) + records
+    largest: dict[tuple[str, int] | str, int] = {}
+    for counts in by_broker.values():
+        for key, records in counts.items():
+            largest[key] = max(largest.get(key, 0), records)
+    return sum(largest.values()), len(by_broker)
 
 
 def _roots_of(surveyed: Survey, facts: TopicFacts) -> tuple[str, ...]:

@@ -17,7 +17,9 @@ from kafkalog.codec.names import (
     parse_segment_file,
 )
 from kafkalog.codec.plain.scanner import Scanner
+from kafkalog.codec.rules.batches import MAX_RELATIVE_OFFSET
 from kafkalog.log.disk.files import FileSource, scan_directory
+from kafkalog.log.walk.cursor import ENDING, Cursor
 from kafkalog.recovery.broker.manager import LoadedPartition
 from kafkalog.recovery.checks.missing_partitions import topic_id_in
 from kafkalog.recovery.decide.aftermath import LossConsequence
@@ -101,7 +103,8 @@ def _sentence(several: Sequence[_Longer]) -> str:
 def _offsets_of(directory: str) -> tuple[int, int]:
     """Return the first base offset of the live segments in a partition directory, and the offset at which its log ends:
     after the highest offset of the last segment before any damage, or that segment's base offset if no sound batch is
-    there. Return (0, 0) without a segment. Raises `StorageError` if a file cannot be read.
+    there. A batch whose offset the next ones contradict, or that cannot be in the segment, is damage too. Return (0, 0)
+    without a segment. Raises `StorageError` if a file cannot be read.
     """
     logs = [
         (parsed.base_offset, entry.path)
@@ -112,4 +115,10 @@ def _offsets_of(directory: str) -> tuple[int, int]:
         return 0, 0
     (base, path) = max(logs)
     with FileSource(path) as source:
-        return min(logs)[0], max((batch.last_offset + 1 for batch in Scanner(source)), default=base)
+        cursor, end = Cursor(source, base), base
+        for batch in Scanner(source):
+            is_far = batch.last_offset - base > MAX_RELATIVE_OFFSET
+            if cursor.judge(batch) in ENDING or is_far:
+                break
+            end = cursor.next_offset
+        return min(logs)[0], end

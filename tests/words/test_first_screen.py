@@ -130,6 +130,36 @@ def test_a_screen_with_more_than_fits_says_how_much_it_leaves_out(capsys: pytest
     assert commands.splitlines() == ["all 12 commands, in their order:", *(f"  {each}" for each in whole.commands)]
 
 
+def test_the_first_command_is_on_the_screen_however_much_is_said_before_it() -> None:
+    """It stood on line 25 and after, below a colon, and the losses were only counted."""
+    long = "what the broker says " * 20
+    command = "kafkalog recover " + " ".join(f"/a/path/of/a/directory-{number}" for number in range(9)) + " --yes"
+    full = FirstScreen(
+        title="plan for data",
+        start=[f"Kafka 4.{number} would start on it, {long}" for number in range(3)],
+        out_of_service=long,
+        not_given=long,
+        lost=long,
+        losses=[Loss(place=f"{'place' * 8}-{number}", offsets="3 records, " * 8) for number in range(5)],
+        beyond_end=[long] * 5,
+        deleted="a start removes 3 deleted records of t; to keep them: below",
+        deleted_in_full="a start removes 3 records; to keep them, first: kafkalog undelete data --topic t --hold --yes",
+        note=f"type this instead, {long}",
+        commands=[command, command],
+        problems=["data: the directory is empty", long],
+    )
+    lines = full.lines(80)
+    assert len(lines) == 24
+    typed = wrapped_command(f"  {command}", 80)
+    assert lines[-len(typed) - 1 :] == [*typed, "  and 1 more command, below"]
+    assert sum("placeplace" in line for line in lines) == 1
+    assert "  and 4 more partitions, below" in lines
+    assert full.deleted in lines
+    assert full.all_commands(80)[-2:] == [
+        "a start removes 3 records; to keep them, first:", "  kafkalog undelete data --topic t --hold --yes"
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize("width", [30, 40, 50, 60, 70])
 def test_a_command_on_several_lines_is_one_for_a_shell(width: int) -> None:
     paths = ["/a place/with $HOME and 'quotes'", "/one's place of 'two \" words", "/a\tb 'c"]
@@ -227,14 +257,15 @@ def test_the_sound_records_behind_damage_are_counted_on_the_screen(place: Path) 
     assert said.count("30 sound records behind the damage; offsets 10 to 19 cannot be read, written 20") == 2
 
 
-def test_partitions_that_are_counted_follow_others_or_are_below() -> None:
+def test_partitions_that_are_counted_follow_at_least_one() -> None:
     losses = [Loss(place=f"topic-{number}", offsets="3 records, offsets 1 to 3") for number in range(4)]
     shown = FirstScreen(title="plan", start=["Kafka would start"], out_of_service="", lost="lost: some", losses=losses)
     assert shown.lines(80, 6)[-1] == "  and 2 more partitions, below"
     tight = FirstScreen(title="plan", start=[], out_of_service="", lost="", losses=[
         Loss(place="topic-0", offsets="3 records, offsets 1 to 3, " * 4), *losses
     ])  # fmt: skip
-    assert tight.lines(80, 3)[1:] == ["  5 partitions, below"]
+    *of_the_first, counted = tight.lines(80, 3)[1:]
+    assert (len(of_the_first), counted) == (2, "  and 4 more partitions, below")
 
 
 def test_of_the_consequences_of_a_start_as_many_are_shown_as_fit_whole() -> None:

@@ -212,18 +212,23 @@ def test_files_of_a_later_release_need_that_release_and_no_repair(release: str, 
 
 
 def test_a_recommended_replica_and_its_plan_are_not_told_as_opposites(tmp_path: Path) -> None:
-    """Whether the plan drops something or not: another broker comes first, and the command is for the other case."""
+    """Whether the plan drops something or not: another broker comes first, and the command is for the other case. It is
+    that of the best recovery, which is not the plan if that drops something.
+    """
     volume = unpack_replicas(tmp_path) / f"broker-{replica_roles()['behind']}"
     (volume / "recovery-point-offset-checkpoint").unlink(missing_ok=True)
-    for choose, otherwise in ((max, "if that is not possible"), (min, "to drop records whose checksum is right")):
+    for choose, otherwise, option in (
+        (max, "type this only if that is not possible:", ""),
+        (min, "if that is not possible, type this instead of this plan (salvage; ", " --mode salvage"),
+    ):
         log = choose(path for path in (volume / "equal-0").glob("*.log") if path.stat().st_size)
         os.truncate(log, log.stat().st_size - 5)
         (made,) = plan(volume)
         assert made.choice.recommended is not None
-        assert (str(made.choice.recommended.way), made.needs_consent) == ("replica", "drop" in otherwise)
+        assert (str(made.choice.recommended.way), made.needs_consent) == ("replica", bool(option))
         step = what_to_type(made, NOTHING_GIVEN)
-        assert step.note == f"recommended is replica, below; type this only {otherwise}:"
-        assert step.commands
+        assert step.note.startswith(f"recommended is replica, below; {otherwise}")
+        assert step.commands == [f"kafkalog recover {volume}{option} --yes"]
 
 
 def test_a_replica_that_two_directories_recommend_is_on_the_first_screen_as_for_one(tmp_path: Path) -> None:

@@ -15,9 +15,9 @@ from kafkalog.recovery.broker.node.releases import Release, named
 __all__ = [
     "CANDIDATE", "DISPLACED", "ID_OF_ANOTHER_TOPIC", "LAST_EPOCH", "NEWER_FILES", "NO_VERSION", "OF_OLDER_LOGS",
     "OLDER_LOG", "OLD_VERSION", "OTHER_TOPIC_ID", "READ_ONLY", "REFUSED_SETTING",
-    "AnswerJson", "ConsequenceKind", "EmptiedConsequence", "EmptyVoters", "Fault", "LostDirectoryConsequence",
-    "NodeAnswer", "NodeStart", "NodeStartJson", "OlderCopyConsequence", "Part", "ReplacedConsequence", "Role",
-    "ServedConsequence", "StartConsequence", "StartOutcome",
+    "AnswerJson", "ConsequenceKind", "EmptiedConsequence", "EmptyVoters", "Fault", "LedShortConsequence",
+    "LostDirectoryConsequence", "NodeAnswer", "NodeStart", "NodeStartJson", "OlderCopyConsequence", "Part",
+    "ReplacedConsequence", "Role", "ServedConsequence", "StartConsequence", "StartOutcome",
 ]  # fmt: skip
 
 
@@ -177,6 +177,12 @@ class StartConsequence(Struct, frozen=True, kw_only=True):
 
 class LostDirectoryConsequence(StartConsequence, frozen=True):
     """A consequence for partitions that the metadata assigns to a log directory that the node no longer has."""
+
+
+class LedShortConsequence(StartConsequence, frozen=True):
+    """A consequence for partitions whose records are gone here, while other brokers have them, and that this node can
+    lead without them: `kafkalog triage` is to be asked before a start.
+    """
 
 
 class OlderCopyConsequence(StartConsequence, frozen=True):

@@ -37,6 +37,7 @@ from kafkalog.recovery.broker.node.answer import (
     ConsequenceKind,
     EmptiedConsequence,
     Fault,
+    LedShortConsequence,
     LostDirectoryConsequence,
     Part,
     StartConsequence,
@@ -77,6 +78,10 @@ _MADE_ELSEWHERE = (
 )
 """of a directory that goes offline while its logs are recovered after a stop that was not clean"""
 _OF_A_LOST_DIRECTORY = "partitions are assigned to a log directory that is gone"
+_LEADS_EMPTY = (
+    "if this node is started before those brokers, it can lead such a partition empty, and they cut their logs to "
+    "nothing: first ask `kafkalog triage` with the directories of all brokers"
+)
 _RUNTIME = "java.lang.RuntimeException"
 _IO = "java.io.IOException"
 """exception that a node prints when its last directory fails, before it ends itself"""
@@ -509,10 +514,12 @@ def made_again(
     directory has: the start creates them empty (`LogManager.getOrCreateLog`). Unless `is_certain`, the sentences say
     that another log directory may have them. Empty if `nowhere` is.
 
-    There are at most three consequences, in this order. The first is about partitions with a `-delete` directory, which
+    There are at most four consequences, in this order. The first is about partitions with a `-delete` directory, which
     a broker deletes after `file.delete.delay.ms` (`LogManager.deleteLogs`). The second is about partitions with a
-    `-stray` directory, the third about all others. A directory in `put_away` counts only if `image` has its topic with
-    its topic id, and this replica had all records: it is the only one, or in the ISR, the ELR or the last known ELR.
+    `-stray` directory, the third about all others, the fourth about those of the others that this broker had, and other
+    brokers have completely: this broker can be elected, and the others cut their logs to nothing. A directory in
+    `put_away` counts only if `image` has its topic with its topic id, and this replica had all records: it is the only
+    one, or in the ISR, the ELR or the last known ELR.
     """
     again = dict(nowhere)
     consequences: list[StartConsequence] = []
@@ -548,6 +555,15 @@ def made_again(
                 kind=ConsequenceKind.EMPTY_AGAIN, detail=detail, names=_names(again), lost=_alone(again, node_id)
             )
         )
+    had = {key: image for key, image in again.items() if _was_here(image, node_id) and _holders(image, node_id)}
+    if had:
+        holders = set().union(*(_holders(each, node_id) for each in had.values()))
+        brokers = ", ".join(map(str, sorted(holders)))
+        detail = (
+            f"{_some(_names(had))} were in sync here, and are with other brokers ({brokers}), by the metadata; "
+            f"{_LEADS_EMPTY}{unless}"
+        )
+        consequences.append(LedShortConsequence(kind=ConsequenceKind.OTHER, detail=detail, names=_names(had)))
     return consequences
 
 
@@ -648,11 +664,9 @@ def _of_lost_id(
             f"{first_of(list(held), 1)}"
         )
         if may_lead:
-            detail += (
-                "; if this node is started before those brokers, it can lead such a partition empty, and they cut "
-                "their logs to nothing: first ask `kafkalog triage` with the directories of all brokers"
-            )
-        consequences.append(StartConsequence(kind=ConsequenceKind.OTHER, detail=detail, names=tuple(held)))
+            detail += f"; {_LEADS_EMPTY}"
+        kind_of_held = LedShortConsequence if may_lead else StartConsequence
+        consequences.append(kind_of_held(kind=ConsequenceKind.OTHER, detail=detail, names=tuple(held)))
     if emptied:
         detail = f"{_OF_A_LOST_DIRECTORY}, and are served empty from this start on"
         kind = ConsequenceKind.EMPTY_AGAIN

@@ -2,9 +2,9 @@
 columns.
 
 In this order: whether the broker starts and with which release, which partitions are out of service then, which deleted
-partitions and segments a start removes, which partitions lose records and since when, which groups are beyond the end
-of a log, and which commands to type. If not everything fits, the rest is left out and counted; the tables after the
-screen have everything.
+segments a start removes, which partitions lose records and since when, which groups are beyond the end of a log, which
+deleted partitions a start removes, and which commands to type. If not everything fits, the rest is left out and
+counted; the tables after the screen have everything.
 """
 
 from __future__ import annotations
@@ -22,17 +22,19 @@ __all__ = ["HEIGHT", "FirstScreen", "Loss", "StartForecast", "paths_text", "star
 HEIGHT = 24
 """Lines of the screen."""
 _PATHS = 140
-_PROBLEMS = 4
-_START = 6
-_OUT_OF_SERVICE = 2
-_SUM = 3
-_BEYOND = 4
-_NOTE = 3
 _COMMANDS = 7
 _OF_A_LOSS = 2
-_FEWEST_LOSSES = 2
+_FEWEST_LOSSES = 3
 _FEWEST = 2
+_AT_FIRST = {
+    "problems": 4, "start": 6, "out_of_service": 2, "not_given": 2, "lost": 3, "beyond_end": 4, "deleted": 2, "note": 3,
+}  # fmt: skip
 """Most lines of each part; losses get what the other parts leave. A sentence gets two lines, or is left out."""
+_THEN: Sequence[Mapping[str, int]] = (
+    {"beyond_end": 3}, {"beyond_end": 1}, {"start": 4}, {"not_given": 1}, {"start": 3}, {"problems": 2}, {"lost": 2},
+    {"start": 2}, {"note": 2}, {"problems": 1}, {"out_of_service": 1}, {"deleted": 0}, {"lost": 1},
+)  # fmt: skip
+"""Parts that get fewer lines, one after the other, until the screen has the commands too."""
 
 
 class StartForecast(Struct, frozen=True):
@@ -96,8 +98,11 @@ class FirstScreen(Struct, frozen=True, kw_only=True):
     beyond_end: Sequence[str] = ()
     """groups beyond the end of a log, and other consequences of losses"""
     removed: Sequence[str] = ()
-    """deleted partitions and deleted segments that a start removes, each with the command that keeps them, which is
-    never cut"""
+    """deleted segments that a start removes, each with the command that keeps them, which is never cut"""
+    deleted: str = ""
+    """deleted partitions that a start removes, in short; empty if there are none"""
+    deleted_in_full: str = ""
+    """the same with the command that keeps them, to follow the screen"""
     note: str = ""
     """why there is no command, or how its result differs from the losses above"""
     commands: Sequence[str] = ()
@@ -113,42 +118,53 @@ class FirstScreen(Struct, frozen=True, kw_only=True):
         except `before_any_start` and `removed` has a maximum number of lines, so long sentences are cut; `left_out`
         returns them in full.
         Losses fill the remaining lines up to `height`; if there are fewer, missing directories get more lines, then
-        groups, then the start.
+        groups, then the start. If the commands do not fit, the other sections get fewer lines.
 
         Only the title, a command or a single long word can be wider than `width`. There can be more than `height` lines
         if `height` is small, or if `before_any_start`, `removed` or the first command is long.
         """
+        most = {**_AT_FIRST, "start": _AT_FIRST["start"] - bool(self.problems)}
+        lines = self._lines(width, height, most)
+        for fewer in _THEN:
+            if len(lines) <= height:
+                break
+            most |= fewer
+            lines = self._lines(width, height, most)
+        return lines
+
+    def _lines(self, width: int, height: int, most: Mapping[str, int]) -> list[str]:
+        """Return the lines with at most as many of each section as `most` says, or more if lines are left."""
         title = escape_controls(self.title)
         before = [line for each in self.before_any_start for line in folded_with_command(escape_controls(each), width)]
-        problems = _cut(self.problems, _PROBLEMS, width)
-        most = _START - bool(self.problems)
-        start = _starts(self.start, most, width)
+        problems = _cut(self.problems, most["problems"], width)
+        start = _starts(self.start, most["start"], width)
         head = [
-            *_cut([self.out_of_service] if self.out_of_service else [], _OUT_OF_SERVICE, width),
-            *_cut([self.not_given] if self.not_given else [], _OUT_OF_SERVICE, width),
+            *_cut_one(self.out_of_service, most["out_of_service"], width),
+            *_cut_one(self.not_given, most["not_given"], width),
             *(line for each in self.removed for line in folded_with_command(escape_controls(each), width)),
-            *_cut([self.lost] if self.lost else [], _SUM, width),
+            *_cut_one(self.lost, most["lost"], width),
         ]
-        beyond = _cut(self.beyond_end, _BEYOND, width)
+        beyond = _cut(self.beyond_end, most["beyond_end"], width)
         tail = [
-            *_cut([self.note] if self.note else [], _NOTE, width),
+            *_cut_one(self.deleted, most["deleted"], width),
+            *_cut_one(self.note, most["note"], width),
             *self._some_commands(_COMMANDS - 2 * bool(self.problems), width),
         ]
         height -= len(before)
         room = height - len([title, *problems, *start, *head, *beyond, *tail])
         losses = _some_losses(self.losses, max(room, _FEWEST_LOSSES), width)
         room += len(problems) - len(losses)
-        problems = _cut(self.problems, max(room, _PROBLEMS), width)
+        problems = _cut(self.problems, max(room, most["problems"]), width)
         room += len(beyond) - len(problems)
-        beyond = _cut(self.beyond_end, max(room, _BEYOND), width)
+        beyond = _cut(self.beyond_end, max(room, most["beyond_end"]), width)
         room = height - len([title, *problems, *head, *losses, *beyond, *tail])
-        start = _starts(self.start, max(room, most), width)
+        start = _starts(self.start, max(room, most["start"]), width)
         return [title, *before, *problems, *start, *head, *losses, *beyond, *tail]
 
     def left_out(self, width: int) -> list[str]:
         """Return in full the sentences that `lines` cuts or omits at this width and the standard height, and then all
-        of `looks`. `title`, `before_any_start`, `removed`, `lost`, `losses` and `commands` are never included, and no
-        note either if `all_commands` has the notes.
+        of `looks`. `title`, `before_any_start`, `removed`, `deleted`, `lost`, `losses` and `commands` are never
+        included, and no note either if `all_commands` has the notes.
         """
         shown = set(self.lines(width))
         has_notes = not (self.notes and self.commands_left_out(width))
@@ -175,16 +191,18 @@ class FirstScreen(Struct, frozen=True, kw_only=True):
     def all_commands(self, width: int) -> list[str]:
         """Return a heading and the lines of all commands in their order, wrapped to `width` columns; empty if `lines`
         leaves none out. If there are `notes`, they are in full before the commands that they are about; `note` is
-        before the first command unless this has one of the `notes`.
+        before the first command unless this has one of the `notes`. What is deleted comes after an empty line, with the
+        command that keeps it.
         """
+        deleted = folded_with_command(escape_controls(self.deleted_in_full), width) if self.deleted_in_full else []
         if not self.commands_left_out(width):
-            return []
+            return deleted
         notes = {0: self.note, **self.notes} if self.notes else {}
         lines = [f"all {counted(len(self.commands), 'command')}, in their order:"]
         for number, command in enumerate(self.commands):
             lines += wrapped(escape_controls(notes[number]), width) if notes.get(number) else []
             lines += _command_lines(command, width)
-        return lines
+        return [*lines, *(["", *deleted] if deleted else [])]
 
     def _some_commands(self, most: int, width: int) -> list[str]:
         """Return the lines of the first commands that fit into `most` lines, with the notes before them; notes are cut.
@@ -194,7 +212,7 @@ class FirstScreen(Struct, frozen=True, kw_only=True):
         lines: list[str] = []
         for number in range(len(self.commands)):
             note = self.notes.get(number)
-            parts = [*(_cut([note], _NOTE, width) if note else []), *_command_lines(self.commands[number], width)]
+            parts = [*_cut_one(note or "", _AT_FIRST["note"], width), *_command_lines(self.commands[number], width)]
             is_last = number == len(self.commands) - 1
             if lines and len(lines) + len(parts) + (not is_last) > most:
                 return [*lines, f"  and {counted(len(self.commands) - number, 'more command')}, below"]
@@ -232,10 +250,15 @@ def _starts(sentences: Sequence[str], most: int, width: int) -> list[str]:
 def _cut(sentences: Sequence[str], most: int, width: int) -> list[str]:
     """Wrap sentences into at most `most` lines of `width` columns. Each sentence gets about the same number of lines.
     If one needs several lines, a command at its end is left out; if it is still too long, it is cut and ends in an
-    ellipsis. If not all sentences fit, the last line counts the others. Several sentences need a `most` of at least 3.
+    ellipsis. If not all sentences fit, the last line counts the others; of several sentences, two lines have one of
+    them, and a single line has only the count.
     """
+    if len(sentences) > 1 and most < _FEWEST + 1:
+        left = len(sentences) - (most > 1)
+        counted_rest = f"and {left} more, below" if most > 1 else f"and {counted(left, 'more sentence')}, below"
+        return [*(_cut(sentences[:1], 1, width) if most > 1 else []), *([counted_rest] if most else [])]
     lines: list[str] = []
-    for number, sentence in enumerate(sentences):
+    for number, sentence in enumerate(sentences if most else ()):
         left = len(sentences) - number
         share = max((most - len(lines)) // left, _FEWEST)
         if left > 1 and lines and len(lines) + share > most - 1:
@@ -251,6 +274,11 @@ def _cut(sentences: Sequence[str], most: int, width: int) -> list[str]:
     return lines
 
 
+def _cut_one(sentence: str, most: int, width: int) -> list[str]:
+    """Wrap a sentence as `_cut` does; no line if it is empty."""
+    return _cut([sentence], most, width) if sentence else []
+
+
 def _with_ellipsis(line: str, width: int) -> str:
     """Return a line with ` ...` at its end, shortened to whole words so that it fits into `width` columns. If its first
     word is too long, that word is cut.
@@ -263,14 +291,15 @@ def _with_ellipsis(line: str, width: int) -> str:
 
 
 def _some_losses(losses: Sequence[Loss], room: int, width: int) -> list[str]:
+    """Return the lines of the first losses that fit into `room` lines, at least `_FEWEST_LOSSES`; a last line counts
+    the others.
+    """
     lines: list[str] = []
     for number, loss in enumerate(losses):
         parts = _cut([loss.sentence], _OF_A_LOSS, width)
         is_last = number == len(losses) - 1
         if len(lines) + len(parts) + (not is_last) > room:
-            left = len(losses) - number
-            more = f"and {counted(left, 'more partition')}" if lines else counted(left, "partition")
-            return [*lines, f"  {more}, below"]
+            return [*lines, f"  and {counted(len(losses) - number, 'more partition')}, below"]
         lines += parts
     return lines
 

@@ -18,6 +18,7 @@ from kafkalog.recovery.broker.node.answer import (
     OF_OLDER_LOGS,
     OLD_VERSION,
     ConsequenceKind,
+    LedShortConsequence,
     LostDirectoryConsequence,
     NodeStart,
     OlderCopyConsequence,
@@ -48,7 +49,7 @@ from kafkalog.words.ways import label_of, mode_words, needs_copies
 
 __all__ = [
     "DONE_NEXT", "FIRST_END_THE_RUN", "NOTHING_TO_DO", "NextStep", "Outlined", "StepKind", "done_of", "is_done",
-    "mends_of", "note_of_copied", "note_of_ways", "of_all_together", "what_to_type",
+    "mends_of", "note_of_copied", "note_of_ways", "of_all_together", "second_of", "what_to_type",
 ]  # fmt: skip
 
 _NAMED = 3
@@ -82,6 +83,7 @@ _MERGED = (
     "type this to put in the records that only a copy has; {}without --mode merge if the log was truncated to agree "
     "with its leader (runbook: started-too-early):"
 )
+_ASK_TRIAGE = "ask `kafkalog triage` with the directories of all brokers"
 _ONLY_SKIPPED = "nothing is left to do here: no record is missing, and no way here makes the skipped ones readable"
 
 
@@ -207,14 +209,17 @@ def what_to_type(plan: Outlined, given: Given) -> NextStep:
 
 def _look_first(node: NodeStart | None) -> str:
     """Return advice to look for things before a start: newer copies of the metadata or of the logs, or a lost disk
-    whose partitions the start creates empty. Empty text if nothing shows that there are any.
+    whose partitions the start creates empty. Or it says to ask `kafkalog triage`, as the node can lead partitions that
+    it has lost and other brokers have. Empty text if nothing shows that there are any.
     """
     kinds = {each.kind for each in _consequences(node) if isinstance(each, OlderCopyConsequence)}
     page = ZOOKEEPER_PAGE if node is not None and node.role is Role.ZOOKEEPER_BROKER else KRAFT_PAGE
     wanted = [f"a newer copy of the metadata (runbook: {page})"] if kinds.difference(OF_OLDER_LOGS) else []
     wanted += ["newer copies of the logs (runbook: backup)"] if ConsequenceKind.OLDER_LOGS in kinds else []
     wanted += ["the old disk (runbook: lost-directory)"] if any(map(is_lost_and_emptied, _consequences(node))) else []
-    return f"before a start, look for {' and '.join(wanted)}" if wanted else ""
+    advice = [f"look for {' and '.join(wanted)}"] if wanted else []
+    advice += [_ASK_TRIAGE] if any(isinstance(each, LedShortConsequence) for each in _consequences(node)) else []
+    return f"before a start, {' and '.join(advice)}" if advice else ""
 
 
 def _next_step(plan: Outlined, given: Given) -> NextStep:
@@ -261,9 +266,24 @@ def _next_step(plan: Outlined, given: Given) -> NextStep:
         return NextStep(text=f"refused: {told(plan.refusal)}")
     if plan.is_not_needed and not _is_mergeable(plan):
         return NextStep(text=_NOT_NEEDED, kind=StepKind.NONE)
+    second, commands = second_of(plan, given)
+    if best is not None and second is not None:
+        note = note_of_ways([(second, plan.choice.own)])
+        text = f"recommended is {label_of(best)}, below; if that is not possible, {note}"
+        return NextStep(text=text, commands=commands)
     if plan.changes or plan.needs_full:
         return _of_the_plan(plan, given, best if is_choice else None)
     return _beside_the_logs(plan, given, mended, best if is_choice else None)
+
+
+def second_of(plan: Outlined, given: Given) -> tuple[RecoveryWay | None, list[str]]:
+    """Return the way to take if the recommended one, which no recovery carries out, is not possible, and its commands.
+    Return None and no commands if there is none that loses less than the plan and would do something.
+    """
+    second = plan.choice.second if plan.choice.is_offered else None
+    if second is None or is_done(second, plan):
+        return None, []
+    return second, commands_for(second, plan, given)
 
 
 def _of_the_plan(plan: Outlined, given: Given, best: RecoveryWay | None) -> NextStep:

@@ -28,6 +28,7 @@ from kafkalog.recovery.broker.node.answer import (
     READ_ONLY,
     ConsequenceKind,
     EmptiedConsequence,
+    LedShortConsequence,
     LostDirectoryConsequence,
     NodeStart,
     Part,
@@ -40,7 +41,7 @@ from kafkalog.recovery.broker.node.sentences import is_lost_and_emptied, node_se
 from kafkalog.recovery.checks.deleted_beyond_end import DeletedBeyondEnd
 from kafkalog.recovery.decide.aftermath import BY_AGE, LossConsequence
 from kafkalog.recovery.decide.choice import RecoveryChoice, ranges_text
-from kafkalog.recovery.decide.deleted_data import DeletedPartitions
+from kafkalog.recovery.decide.deleted_data import DeletedPartitions, different_records
 from kafkalog.recovery.decide.losses import (
     UNLESS_ELSEWHERE,
     first_names,
@@ -190,13 +191,15 @@ def first_screen(
         then = note if commands else "ask again:" if ask_again else "ask again"
         note = f"first see to what is said at the top (runbook: lost-directory); then {then}"
         commands = commands or ([ask_again] if ask_again else [])
-    removed = removed_sentence({each.root: each.deleted for each in outlooks if each.deleted is not None})
+    deleted = {each.root: each.deleted for each in outlooks if each.deleted is not None}
     return FirstScreen(
         title=title,
         start=list(_starts(outlooks, are_alone=bool(problems))),
         out_of_service=_out_of_service(outlooks, are_alone=bool(problems)),
-        not_given=not_given_sentence(_nodes(outlooks)),
-        removed=[*filter(None, [removed]), *_removed_beyond_end(outlooks, commands)],
+        not_given=not_given_sentence(_nodes(outlooks), is_unread=bool(problems)),
+        removed=list(_removed_beyond_end(outlooks, commands)),
+        deleted=_removed_briefly(deleted),
+        deleted_in_full=removed_sentence(deleted),
         lost=_lost(outlooks, are_alone=bool(problems)),
         losses=losses,
         beyond_end=beyond_end,
@@ -438,10 +441,11 @@ def renaming_text(misnamed: Sequence[Finding]) -> str:
 
 def _starts(outlooks: Sequence[Outlook], *, are_alone: bool) -> Iterator[str]:
     """Yield the sentences of each different forecast once, as `start_lines` words them. `are_alone` says that other
-    directories of the broker could not be planned.
+    directories of the broker could not be planned. Forecasts of starts that fail come first, then of those that lose
+    readable records.
     """
     by_forecast: dict[StartForecast, list[str]] = {}
-    for outlook in outlooks:
+    for outlook in sorted(outlooks, key=_urgency):
         if outlook.forecast is not None:
             told_of_start = forecast_sentences(outlook.forecast, outlook.choice.kafka_by_partition.values())
             sentences = tuple(sentence + outlook.others for sentence in told_of_start)
@@ -449,6 +453,14 @@ def _starts(outlooks: Sequence[Outlook], *, are_alone: bool) -> Iterator[str]:
             told = StartForecast(sentences, start_fails(outlook.forecast.node, outlook.forecast.outcome))
             by_forecast.setdefault(told, []).append(outlook.root)
     yield from start_lines(by_forecast, are_alone=are_alone)
+
+
+def _urgency(outlook: Outlook) -> int:
+    """Sort key of a forecast: 0 if the start fails with some release, 1 if it loses readable records, else 2."""
+    forecast = outlook.forecast
+    if forecast is not None and start_fails(forecast.node, forecast.outcome):
+        return 0
+    return 1 if outlook.choice.lost_by_kafka() else 2
 
 
 def _deleted_logs(outlook: Outlook, lost: Mapping[str, int]) -> tuple[str, ...]:
@@ -504,10 +516,11 @@ def _nodes(outlooks: Iterable[Outlook]) -> list[NodeStart]:
     return list(dict.fromkeys(forecast.node for forecast in forecasts if forecast.node is not None))
 
 
-def not_given_sentence(nodes: Iterable[NodeStart]) -> str:
+def not_given_sentence(nodes: Iterable[NodeStart], *, is_unread: bool = False) -> str:
     """Return a sentence about the log directories that brokers have registered and that were not given. It counts the
     partitions assigned to them, and names those of which no other broker has all records. Brokers whose start is said
-    to miss a log directory are left out. Return an empty text if nothing remains.
+    to miss a log directory are left out. Return an empty text if nothing remains. `is_unread` says that some were
+    given and could not be used.
     """
     parts = []
     for node in nodes:
@@ -519,7 +532,8 @@ def not_given_sentence(nodes: Iterable[NodeStart]) -> str:
         if node.only_in_not_given:
             part += f"; only it has all of {first_names(node.only_in_not_given)}"
         parts.append(part)
-    return f"not given: {'; '.join(parts)} (if lost, runbook: lost-directory)" if parts else ""
+    state = "not given, or named above" if is_unread else "not given"
+    return f"{state}: {'; '.join(parts)} (if lost, runbook: lost-directory)" if parts else ""
 
 
 def removed_sentence(deleted: Mapping[str, DeletedPartitions], subject: str = "a start") -> str:
@@ -528,15 +542,30 @@ def removed_sentence(deleted: Mapping[str, DeletedPartitions], subject: str = "a
     """
     if not deleted:
         return ""
-    records = counted(sum(each.records for each in deleted.values()), "record")
+    number, brokers = different_records(deleted.values())
+    records = counted(number, "record") + (f", of which {brokers} brokers have copies," if brokers > 1 else "")
     directories = counted(sum(len(each.directories) for each in deleted.values()), "-delete directory")
-    topics = sorted({topic for each in deleted.values() for topic in each.topics})
+    topics = _deleted_topics(deleted)
     roots = dict.fromkeys(root for each in deleted.values() for root in each.roots)
     words = [*roots, *(word for topic in topics for word in ("--topic", topic)), "--hold", "--yes"]
     return (
         f"{subject} removes {records} in {directories}, of partitions that were deleted; to keep them, first: "
         f"kafkalog undelete {shell_line(words)}"
     )
+
+
+def _deleted_topics(deleted: Mapping[str, DeletedPartitions]) -> list[str]:
+    return sorted({topic for each in deleted.values() for topic in each.topics})
+
+
+def _removed_briefly(deleted: Mapping[str, DeletedPartitions]) -> str:
+    """Return `removed_sentence` for one line, without its command; empty if there are no deleted partitions."""
+    if not deleted:
+        return ""
+    number, brokers = different_records(deleted.values())
+    where = f" on {brokers} brokers" if brokers > 1 else ""
+    records = counted(number, "deleted record")
+    return f"a start removes {records} of {first_of(_deleted_topics(deleted), 1)}{where}; to keep them: below"
 
 
 def _removed_beyond_end(outlooks: Sequence[Outlook], commands: Sequence[str]) -> Iterator[str]:
@@ -704,7 +733,7 @@ def _lost(outlooks: Sequence[Outlook], *, are_alone: bool) -> str:
     brings = sum(way.measured.from_copies for way in ways if way is not None)
     if brings:
         beside.append(f"{counted(brings, 'record')} missing inside the logs, which the copies have")
-    ends = _ends_by_groups(planned, nodes)
+    ends = " and ".join(filter(None, [_ends_by_groups(planned, nodes), _had_by_others(nodes)]))
     besides = [f"{'' if own.is_lost_before else 'before it '}{ends}"] if ends else []
     besides += [f"lost beside it: {'; '.join(beside)}"] if beside else []
     if not any(outlook.choice.own.may_lose for outlook in planned if outlook.choice.ways):
@@ -743,6 +772,14 @@ def _ends_by_groups(outlooks: Sequence[Outlook], nodes: Sequence[NodeStart]) -> 
     short = {each.partition for outlook in outlooks for each in outlook.consequences
              if each.kind == "groups_beyond_end"} - known  # fmt: skip
     return f"perhaps the end of {first_names(sorted(short))}, where groups have committed" if short else ""
+
+
+def _had_by_others(nodes: Sequence[NodeStart]) -> str:
+    """Return a phrase about the partitions whose records are gone here, while other brokers have them; empty if there
+    are none.
+    """
+    had = {name for each in _consequences(nodes) if isinstance(each, LedShortConsequence) for name in each.names}
+    return f"what {_sorted_names(had)} had here, which other brokers have" if had else ""
 
 
 def _nodes_then(outlooks: Iterable[Outlook]) -> list[NodeStart]:

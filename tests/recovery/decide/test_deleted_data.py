@@ -8,10 +8,14 @@ import shutil
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from kafkalog.codec.common.source import BufferSource
 from kafkalog.codec.plain.scanner import Scanner
 from kafkalog.recovery import Recovery, plan, recover
+from kafkalog.recovery.decide.deleted_data import DeletedPartitions, different_records
+from kafkalog.words.outlook import removed_sentence
+from testkit.made.tens import flip, log_of_tens
 from testkit.recorded.broker_dirs import brokers, own_copy
 from testkit.running.command import kafkalog
 
@@ -80,9 +84,10 @@ def test_the_first_screen_and_the_end_say_that_a_start_removes_deleted_partition
     report = root.parent / "report.txt"
     kafkalog("report", root, "-o", report)
     for text in (kafkalog("plan", root).out, report.read_text()):
-        screen = text.replace(" \\\n", " ").partition("\n\n")[0]
-        assert f"a start {removes}" in " ".join(screen.split())
-        assert keeps in " ".join(screen.split())
+        screen, _, below = text.replace(" \\\n", " ").partition("\n\n")
+        short = f"\na start removes {records} deleted records of orders-23; to keep them: below\n"
+        assert screen.index("lost with this plan") < screen.index(short), "what nobody wants comes after what is lost"
+        assert f"a start {removes} {keeps}" in " ".join(below.split())
     for index in root.glob("*-0/*.timeindex"):
         index.write_bytes(b"")
     ended = kafkalog("recover", "--yes", root).out.partition("\nrecovered ")[2].replace(" \\\n", " ")
@@ -91,6 +96,18 @@ def test_the_first_screen_and_the_end_say_that_a_start_removes_deleted_partition
     assert kafkalog(*shlex.split(keeps)[1:]).code == 2
     assert not list(root.glob("*-delete"))
     assert "-delete" not in kafkalog("plan", root).out
+
+
+def test_copies_of_several_brokers_count_once() -> None:
+    def deleted(root: str, **records: int) -> DeletedPartitions:
+        counts = {f"{name.replace('_', '-')}.{root}-delete": count for name, count in records.items()}
+        return DeletedPartitions(directories=tuple(counts), records_by_directory=counts, roots=(f"/{root}",))
+
+    several = [deleted("a" * 32, t_0=10, t_1=5), deleted("b" * 32, t_0=8, t_2=1)]
+    assert different_records(several) == (16, 2)
+    assert different_records([several[0], structs.replace(several[1], roots=several[0].roots)]) == (24, 1)
+    told = removed_sentence({"/a": several[0], "/b": several[1]})
+    assert told.startswith("a start removes 16 records, of which 2 brokers have copies, in 4 -delete directories, ")
 
 
 def test_deleted_partitions_are_held_beside_deleted_segments_of_the_live_one(root: Path) -> None:
@@ -146,10 +163,11 @@ def test_the_live_log_in_another_log_directory_lacks_something(what: str, moved:
         logs[0].write_bytes(data)
     else:
         (live / "partition.metadata").write_text("version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAg")
-    said = screen_of(kafkalog("plan", *moved).out)
+    said = kafkalog("plan", *moved).out.replace("\\\n", " ")
+    said = " ".join(said.split())
     assert "in 1 -delete directory" in said
     keeps = f"kafkalog undelete {moved[0]} {moved[1]} --topic orders-23 --hold --yes"
-    assert keeps in said.replace("\\ ", "")
+    assert keeps in said
     assert kafkalog(*shlex.split(keeps)[1:]).code == 2
 
 
@@ -286,6 +304,17 @@ def test_copies_of_a_log_that_is_merely_short(root: Path) -> None:
     assert lacks in words(compared.out)
     (copy / "orders-23-0" / "partition.metadata").write_text("version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAg")
     assert "which this log lacks" not in kafkalog("plan", root, "--copy", copy).out
+
+
+@pytest.mark.parametrize(("byte", "batch"), [(1, 4), (1, 2), (5, 2)])
+def test_a_wrong_base_offset_of_a_copy_is_not_an_offset_that_the_log_lacks(
+    byte: int, batch: int, tmp_path: Path
+) -> None:
+    """No checksum covers it: far beyond the segment, or contradicted by the batches after it."""
+    log_of_tens(tmp_path / "data", 5)
+    (copy,) = log_of_tens(tmp_path / "copy", 5)
+    flip(copy, (batch, byte, 1))
+    assert "which this log lacks" not in kafkalog("plan", tmp_path / "data", "--copy", tmp_path / "copy").out
 
 
 def test_a_merge_is_offered_for_a_log_that_is_merely_short(root: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from pathlib import Path
 
 import pytest
@@ -13,8 +14,11 @@ from kafkalog.codec.plain.scanner import scan
 from kafkalog.recovery import Recovery, plan
 from kafkalog.recovery.decide.losses import lost_text, sentence_of_lost
 from kafkalog.recovery.decide.ways import RecoveryWay
+from kafkalog.words.commands import NOTHING_GIVEN
+from kafkalog.words.next_step import what_to_type
 from kafkalog.words.ways import needs_of
 from testkit.recorded.fixture_data import replica_roles, unpack_replicas
+from testkit.running.command import kafkalog as running
 
 ROLES = replica_roles()
 OLD, NEW, BEHIND = (ROLES[part] for part in ("old_leader", "new_leader", "behind"))
@@ -53,6 +57,27 @@ def test_what_others_in_sync_have(topic: str, tmp_path: Path) -> None:
     recommended = plan(volumes / f"broker-{BEHIND}")[0].choice.recommended
     assert recommended is not None
     assert str(recommended.way) == "replica"
+
+
+def test_if_no_other_broker_can_lead_the_best_recovery_is_printed(tmp_path: Path) -> None:
+    """Not the plan itself, which drops all that comes after the damage."""
+    volume = unpack_replicas(tmp_path) / f"broker-{BEHIND}"
+    (volume / "recovery-point-offset-checkpoint").unlink(missing_ok=True)
+    damaged(volume, "equal")
+    (made,) = plan(volume)
+    ways = {str(way.way): way for way in made.choice.ways}
+    assert (made.choice.recommended, made.choice.second) == (ways["replica"], ways["salvage"])
+    assert (made.needs_consent, made.choice.own.sound_lost > 0, ways["salvage"].measured.sound_lost) == (True, True, 0)
+    step = what_to_type(made, NOTHING_GIVEN)
+    assert step.note.startswith("recommended is replica, below; if that is not possible, type this instead of")
+    command = f"kafkalog recover {volume} --mode salvage --yes"
+    assert step.commands == [command]
+    shown = running("plan", volume)
+    assert "if that is not possible, salvage: what to type is at the top" in shown.out
+    refused = running("recover", volume, "--yes")
+    assert "; salvage is the best recovery here and loses" in refused.err
+    assert "and needs --mode salvage; to drop them anyway, add --accept-loss" in refused.err
+    assert running(*shlex.split(command)[1:]).code == 2, "what was in the damaged batch is lost"
 
 
 def test_a_broker_whose_copy_is_given_and_ends_earlier_replaces_nothing(tmp_path: Path) -> None:

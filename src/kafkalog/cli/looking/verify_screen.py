@@ -55,7 +55,7 @@ def screen_of(report: VerifyReport, hurt: Sequence[PartitionReport], words: Sequ
         title=title,
         start=list(_starts(report.directories, are_alone=bool(problems))),
         out_of_service=out_of_service_sentence(nodes),
-        not_given=not_given_sentence(nodes),
+        not_given=not_given_sentence(nodes, is_unread=bool(problems)),
         lost=_found(report, hurt),
         losses=[_loss(each, number < _SHOWN, several) for number, each in enumerate(_worst_first(hurt))],
         note=_NEXT if dirty else "",

@@ -25,7 +25,7 @@ from kafkalog.recovery.decide.ways import Measured, RecoveryWay
 from kafkalog.recovery.facts.metadata_copies import IN_PLACE_OF_A_WAY
 from kafkalog.words.commands import NOTHING_GIVEN, Given, commands_for, paths_of
 from kafkalog.words.escapes import escape_controls
-from kafkalog.words.next_step import done_of, is_done
+from kafkalog.words.next_step import done_of, is_done, second_of
 from kafkalog.words.outlook import copies_to_keep, renaming_text, wrong_log_starts
 from kafkalog.words.ways import label_of, mode_words, needs_copies, needs_text
 
@@ -100,6 +100,7 @@ def _write_recommended(
     is_said = bool(commands) and all(command in said for command in commands)
     for line in ["what to type for it is at the top"] if is_said else commands:
         writer.write(escape_controls(f"  {line}"))
+    _write_second(writer, plan, given, said)
     may_proceed = not (plan.mode.spec.leaves_worse_to_person or plan.waits_for_a_run)
     if plan.needs_consent and plan.refusal is None and may_proceed:
         own = mode_words(plan.mode)
@@ -116,6 +117,19 @@ def _write_recommended(
                 writer.write(
                     escape_controls(f"{name}: the high watermark is unknown, and so is what consumers have seen")
                 )
+
+
+def _write_second(writer: LineWriter, plan: Plan, given: Given, said: Container[str]) -> None:
+    """Write what to do if the recommended way is not possible (`second_of`); nothing if that is the plan itself, or
+    an unfinished execution comes first.
+    """
+    second, commands = second_of(plan, given)
+    if second is None or plan.waits_for_a_run:
+        return
+    is_said = all(command in said for command in commands)
+    writer.write(f"if that is not possible, {label_of(second)}{': what to type is at the top' if is_said else ':'}")
+    for line in () if is_said else commands:
+        writer.write(escape_controls(f"  {line}"))
 
 
 def _without(best: RecoveryWay, ways: Sequence[RecoveryWay]) -> Iterator[str]:

@@ -364,6 +364,29 @@ def test_a_new_disk_does_not_leave_what_others_have_in_sync_without_leader(data:
     assert f"{held} brokers, it can lead such a partition empty" in consequence.detail
 
 
+def test_a_partition_that_is_gone_and_that_others_have_is_asked_about_before_a_start(data: Path) -> None:
+    """Killed brokers of 4.3.0: the one without the directories led some of the partitions, and the others cut theirs to
+    nothing.
+    """
+    name, node = live(data).name, node_of(data)
+    topic_id = (data / name / "partition.metadata").read_text().split()[-1]
+    shutil.rmtree(data / name)
+    log = max((data / METADATA).glob("*.log"))
+    schema, version, fields = partition_change(topic_id)
+    led = "it can lead such a partition empty, and they cut their logs to nothing"
+    append_metadata(log, (schema, version, fields | {"isr": [11, node], "leader": 11}))
+    again, led_short = [each for each in answer(data).consequences if name in each.names]
+    assert (again.kind, again.lost) == (ConsequenceKind.EMPTY_AGAIN, ())
+    assert (led_short.kind, led_short.lost, led in led_short.detail) == (ConsequenceKind.OTHER, (), True)
+    asked = "before a start, ask `kafkalog triage` with the directories of all brokers"
+    had = f"before it what 1 partition ({name}) had here, which other brokers have"
+    for words in (("plan",), ("recover", "--yes"), ("plan",), ("report", "--format", "text", "--output", "-")):
+        told = " ".join(kafkalog(*words, data).out.split())
+        assert [each in told for each in (led, had, asked)] == [True, True, True], words
+    assert f"{asked}; recover has nothing to do here" in " ".join(kafkalog("plan", data).out.split())
+    assert led in " ".join(kafkalog("verify", data).out.split())
+
+
 @pytest.mark.parametrize("name", ["disk-2", "disk2"])
 def test_a_log_directory_inside_another_is_neither_renamed_nor_moved(name: str, data: Path) -> None:
     inside = with_identity(data / name, data, OTHER_ID)
