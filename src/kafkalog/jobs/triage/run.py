@@ -190,8 +190,8 @@ def triage(
 
 
 def _removed_by_start(disks: Mapping[int, BrokerDisks], keys: Collection[Key]) -> Iterator[str]:
-    """Yield a sentence for each broker that is up and partition of `keys` whose deleted segments the broker's start
-    removes. These must reach or pass the end of every log here.
+    """Yield a sentence for each broker that is up and each partition of `keys` if the broker's start removes deleted
+    segments with offsets beyond the end of every log here.
     """
     for disk in disks.values():
         for key, deleted in disk.deleted.items():
@@ -439,9 +439,10 @@ def _judged(
 def best_order(
     found: Sequence[PartitionTriage], memory: Memory, disks: Mapping[int, BrokerDisks], up: Sequence[int]
 ) -> tuple[tuple[int, ...], int, int]:
-    """Choose the order of starts that loses the fewest offsets of best copies. Among equal orders, choose the one with
-    the fewest partitions that may not get a best leader. Return the order, the number of these partitions, and the
-    number of orders that were compared. `up` are the brokers that can be started; if it is empty, the order is empty.
+    """Choose the order of starts that loses the fewest offsets of best copies. Among several such orders, choose the
+    one with the fewest partitions that may not get a best leader. Return the order, the number of these partitions, and
+    the number of orders that were compared. `up` are the brokers that can be started; if it is empty, the order is
+    empty.
 
     At most 64 orders that differ in the first broker are compared. If each of them loses something or leaves such a
     partition, and at most five brokers can be started, all other orders are compared too.

@@ -89,7 +89,9 @@ def below_start_in(
 
 
 def _why_not(start: int, replicas: int) -> str:
-    """Return why records below the log start offset are not restored. `replicas` is their number; 0 if unknown."""
+    """Return why records below the log start offset `start` are not restored. `replicas` is the number of the
+    partition's replicas; 0 if unknown.
+    """
     where = "on every replica, and the others would not follow one broker's older start"
     if not replicas:
         where = "by the checkpoint, undelete moves no log start, and other replicas would not follow an older one"
