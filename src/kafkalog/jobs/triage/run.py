@@ -110,16 +110,18 @@ def triage(
     """Predict the elections after a whole cluster was stopped at one moment; change nothing.
 
     `paths` are log directories of all brokers and controllers, or their parents, or ZooKeeper's data directory. A
-    directory that is missing, cannot be read, or has no data of Kafka, is reported as a finding. Its broker is assumed
-    to stay down. `start_order` names brokers in the order in which they will be started. Controllers run alone until
-    all old sessions have ended; then each broker is started when the previous one is up. Without it brokers and
-    controllers start in any order. `config` are settings of the controllers and brokers.
+    directory that is missing, cannot be read, or has no data of Kafka, is reported as a finding. A broker is assumed to
+    stay down if no directory here names it, or if its logs cannot be read. `start_order` names brokers in the order in
+    which they will be started. Controllers run alone until all old sessions have ended; then each broker is started
+    when the previous one is up. Without it brokers and controllers start in any order. `config` are settings of the
+    controllers and brokers.
 
     Raises `UsageError` for files and partition directories, if none of the paths exists, or if none has the metadata
-    that names the replicas. Raises it also for unknown or repeated brokers, for an invalid setting, and if everything
-    selected is excluded. Raises `UnknownName` for a topic or partition that does not exist. Raises `RecoveryRefused`
-    for a directory that a broker has open, and for metadata without topics and brokers. Raises it also for directories
-    of several clusters, and for two that cannot be of one broker. Raises `StorageError` if the metadata cannot be read.
+    that names the replicas. Raises it also if `start_order` has a broker twice, or one that is unknown or has no
+    directory here, for an invalid setting, and if everything selected is excluded. Raises `UnknownName` for a topic or
+    partition that does not exist. Raises `RecoveryRefused` for a directory that a broker has open, and for metadata
+    without topics and brokers. Raises it also for directories of several clusters, and for two that cannot be of one
+    broker. Raises `StorageError` if the metadata cannot be read.
 
     * `paths`: directories of all brokers and controllers
     * `select`: the topic-partitions to judge; all of them without it
