@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import kafkalog
+from kafkalog.log.directories.deleted import deleted_partitions
 from kafkalog.log.directories.directory import is_log_dir, is_partition_dir, new_directory
 
 
@@ -27,3 +28,14 @@ def test_a_file_of_a_partition_beside_meta_properties_makes_no_partition(name: s
     (tmp_path / name).touch()
     assert is_log_dir(tmp_path)
     assert not is_partition_dir(tmp_path)
+
+
+def test_deleted_data_is_read_with_the_limits_of_the_inventory(tmp_path: Path) -> None:
+    (tmp_path / "replication-offset-checkpoint").write_text("0\n0\n")
+    (tmp_path / "log-start-offset-checkpoint").write_text("0\n1\nt 0 5\n")
+    for name in (f"t-0/{0:020}.log", f"t-0/{3:020}.log.deleted", f"u-0.{'0' * 32}-delete/{0:020}.log"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    limits = kafkalog.Limits(records_per_batch=7)
+    deleted = deleted_partitions(kafkalog.open_all(tmp_path, limits=limits))
+    assert [partition.limits for partition in deleted] == [limits] * 3

@@ -193,7 +193,8 @@ def _elsewhere(parts: Iterable[object], donor: str) -> Iterable[Slice | Literal]
 
 def actions_of(found: Survey, files: dict[str, Content]) -> list[RecoveryAction]:
     """Return the actions after which the metadata directory has exactly `files` (name -> content), in order; empty if
-    it has them already. Other paths in the log directory stay. Raises `StorageError` if a file cannot be compared.
+    it has them already. Of the other paths in the log directory, only a clean-shutdown marker is removed. Raises
+    `StorageError` if a file cannot be compared.
     """
     tree = found.tree()
     for name in tree.all_names(CLUSTER_METADATA_DIRECTORY):

@@ -299,7 +299,8 @@ class _Making:
 
     def records(self) -> tuple[KRaftRecord, ...]:
         """Return the control records to append to the log; empty if none are needed. Static voters need none. Dynamic
-        voters need none if the log already ends with these voters, they are settled, and nothing is truncated.
+        voters need none if the log already ends with these voters, as a recovery wrote them (`is_settled`), and if it
+        is not truncated to where a controller started the metadata over.
         """
         if not self.voters:
             return ()
@@ -424,8 +425,9 @@ class _Making:
         return sentences
 
     def of_best(self) -> Iterator[str]:
-        """Yield sentences about the parts of the kept log that are cut off or set aside, and about metadata that a
-        controller has started over. Raises `StorageError` while iterating if the log cannot be read.
+        """Yield sentences about the parts of the best log that are cut off, about the log or snapshots that are set
+        aside, and about metadata that a controller has started over. Raises `StorageError` while iterating if the log
+        cannot be read.
         """
         best = self.best
         yield from _of_starting_over(best, self.wanted)

@@ -192,8 +192,9 @@ def _refuse_source(source: QuorumLog, image: MetadataImage) -> None:
 
 
 def refuse_majority(quorum: Quorum, wanted: QuorumRecovery) -> None:
-    """Raise `RecoveryRefused` if enough voters are left to elect a leader, because nothing has to be forced then. Does
-    nothing if there is a single voter, if voters lag behind another node, or in the way `TOGETHER`.
+    """Raise `RecoveryRefused` if the given copies are those of a majority of the voters: they elect a leader without a
+    recovery. Does nothing if there is a single voter, if all given voters lag behind a node that does not vote
+    (`Quorum.lagging`), or in the way `TOGETHER`.
     """
     is_needed = not quorum.has_majority or bool(quorum.lagging) or len(quorum.in_force) == 1
     if wanted.way is QuorumWay.TOGETHER or is_needed:

@@ -98,7 +98,8 @@ def recover_quorum(
 ) -> QuorumResult:
     """Recover a quorum: truncate torn tails, append the new voters, and write the best log into the directories of all
     its controllers. In the way `FROM_BROKER`, write a new controller's directory instead. Return the plan, the result
-    for each directory, and the path of the new directory.
+    for each directory, and the path of the new directory (None without one). If nothing has to be done (`needless` of
+    the plan), nothing is changed.
 
     All directories are locked and planned for before the first is changed, so a refused plan changes none. Each is
     changed by an execution of its own, with a journal and a quarantine, which `undo` reverses. If changing a later

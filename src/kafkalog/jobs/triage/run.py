@@ -116,16 +116,18 @@ def triage(
     """Predict the elections after a whole cluster was stopped at one moment; change nothing.
 
     `paths` are log directories of all brokers and controllers, or their parents, or ZooKeeper's data directory. A
-    directory that is missing, cannot be read, or has no data of Kafka, is reported as a finding. Its broker is assumed
-    to stay down. `start_order` names brokers in the order in which they will be started. Controllers run alone until
-    all old sessions have ended; then each broker is started when the previous one is up. Without it brokers and
-    controllers start in any order. `config` are settings of the controllers and brokers.
+    directory that is missing, cannot be read, or has no data of Kafka, is reported as a finding. A broker is assumed to
+    stay down if no directory here names it, or if its logs cannot be read. `start_order` names brokers in the order in
+    which they will be started. Controllers run alone until all old sessions have ended; then each broker is started
+    when the previous one is up. Without it brokers and controllers start in any order. `config` are settings of the
+    controllers and brokers.
 
     Raises `UsageError` for files and partition directories, if none of the paths exists, or if none has the metadata
-    that names the replicas. Raises it also for unknown or repeated brokers, for an invalid setting, and if everything
-    selected is excluded. Raises `UnknownName` for a topic or partition that does not exist. Raises `RecoveryRefused`
-    for a directory that a broker has open, and for metadata without topics and brokers. Raises it also for directories
-    of several clusters, and for two that cannot be of one broker. Raises `StorageError` if the metadata cannot be read.
+    that names the replicas. Raises it also if `start_order` has a broker twice, or one that is unknown or has no
+    directory here, for an invalid setting, and if everything selected is excluded. Raises `UnknownName` for a topic or
+    partition that does not exist. Raises `RecoveryRefused` for a directory that a broker has open, and for metadata
+    without topics and brokers. Raises it also for directories of several clusters, and for two that cannot be of one
+    broker. Raises `StorageError` if the metadata cannot be read.
 
     * `paths`: directories of all brokers and controllers
     * `select`: the topic-partitions to judge; all of them without it
@@ -210,8 +212,8 @@ def _empty_voters(shelf: Shelf, memory: Memory) -> EmptyVoters | None:
 
 
 def _removed_by_start(disks: Mapping[int, BrokerDisks], keys: Collection[Key]) -> Iterator[str]:
-    """Yield a sentence for each broker that is up and partition of `keys` whose deleted segments the broker's start
-    removes. These must reach or pass the end of every log here.
+    """Yield a sentence for each broker that is up and each partition of `keys` if the broker's start removes deleted
+    segments with offsets beyond the end of every log here.
     """
     for disk in disks.values():
         for key, deleted in disk.deleted.items():
@@ -459,9 +461,10 @@ def _judged(
 def best_order(
     found: Sequence[PartitionTriage], memory: Memory, disks: Mapping[int, BrokerDisks], up: Sequence[int]
 ) -> tuple[tuple[int, ...], int, int]:
-    """Choose the order of starts that loses the fewest offsets of best copies. Among equal orders, choose the one with
-    the fewest partitions that may not get a best leader. Return the order, the number of these partitions, and the
-    number of orders that were compared. `up` are the brokers that can be started; if it is empty, the order is empty.
+    """Choose the order of starts that loses the fewest offsets of best copies. Among several such orders, choose the
+    one with the fewest partitions that may not get a best leader. Return the order, the number of these partitions, and
+    the number of orders that were compared. `up` are the brokers that can be started; if it is empty, the order is
+    empty.
 
     At most 64 orders that differ in the first broker are compared. If each of them loses something or leaves such a
     partition, and at most five brokers can be started, all other orders are compared too.

@@ -170,8 +170,8 @@ def _of_one_cluster(servers: list[_Server], of_brokers: str | None, findings: li
     """Return the servers of the cluster `of_brokers`, and the servers whose cluster is unknown; append a finding for
     each other server to `findings`. If every server is of another cluster, all are returned without findings.
 
-    If `of_brokers` is None, all are returned. `RecoveryRefused` is raised then if there are several servers with
-    different cluster ids; a cluster without an id counts as different too.
+    If `of_brokers` is None, all are returned. `RecoveryRefused` is raised then if there are several servers, and more
+    than one cluster id in them; no id counts as an id too.
     """
     named = [(server, set(_clusters(server[1].tree).values())) for server in servers]
     if of_brokers is None:

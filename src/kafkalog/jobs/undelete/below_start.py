@@ -54,9 +54,9 @@ def below_start_in(
     to that offset, or up to their first damage.
 
     `topic` (None: all) and `partitions` (empty: all) select partitions. Partitions without such records are omitted,
-    unless their segments are damaged. `on_unreadable` is called with the path of each directory that cannot be read and
-    the error; if it is None the `StorageError` is raised. `replicas` are the replicas by (topic, partition), as far as
-    known.
+    unless their segments are damaged. Directories that the survey could not list are omitted. `on_unreadable` is called
+    with the path of each other directory with an unreadable file and the error; if it is None, the `StorageError` is
+    raised. `replicas` are the replicas by (topic, partition), as far as known.
     """
     files, tree = files_by_directory(found), found.tree()
     remains = []
@@ -89,7 +89,9 @@ def below_start_in(
 
 
 def _why_not(start: int, replicas: int) -> str:
-    """Return why records below the log start offset are not restored. `replicas` is their number; 0 if unknown."""
+    """Return why records below the log start offset `start` are not restored. `replicas` is the number of the
+    partition's replicas; 0 if unknown.
+    """
     where = "on every replica, and the others would not follow one broker's older start"
     if not replicas:
         where = "by the checkpoint, undelete moves no log start, and other replicas would not follow an older one"

@@ -52,7 +52,8 @@ def plan_directory(
     stack: ExitStack, root: str, wanted: Undelete, facts: TopicFacts, emptied: Mapping[str, str] | None = None
 ) -> UndeletePlan:
     """Plan the restoration of deleted data in the log directory `root`; return the plan. Reads only; `stack` closes the
-    plan's surveys. If the request says `hold`, the plan only renames `-delete` directories.
+    plan's surveys. If the request says `hold`, the plan only renames `-delete` directories, and removes the
+    clean-shutdown marker if there is one.
 
     `emptied` maps empty partitions, which the plan removes, to the log directory in which their logs are restored.
     Raises `RecoveryRefused` if the topic has no deleted data and `emptied` is empty, or if the data cannot be restored
@@ -83,9 +84,9 @@ def plan_directory(
 
 def _chosen(whole: Survey, wanted: Undelete, *, is_needed: bool) -> list[Remains]:
     """Return the deleted data to restore, sorted by directory. Raises `RecoveryRefused` if a partition has several
-    deleted directories and the request names none of them, unless they are to be held. If there is no deleted data,
-    raises `RecoveryRefused` with `is_needed`, and otherwise returns an empty list. Raises `StorageError` if a directory
-    cannot be read.
+    directories with deleted data and the request names none of them, unless they are to be held. If there is no deleted
+    data, raises `RecoveryRefused` with `is_needed`, and otherwise returns an empty list. Raises `StorageError` if a
+    directory cannot be read.
     """
     leftovers = [
         remains
@@ -105,11 +106,11 @@ def _chosen(whole: Survey, wanted: Undelete, *, is_needed: bool) -> list[Remains
 def _hold(
     stack: ExitStack, whole: Survey, wanted: Undelete, chosen: Sequence[Remains], facts: TopicFacts
 ) -> UndeletePlan:
-    """Return a plan that renames the `-delete` directories to `-stray`, so that no broker deletes them
-    (`LogManager.loadLog`, `addStrayLog`). Nothing is renamed yet; `stack` closes the survey. Deleted segments of live
-    logs stay, and so do old copies of finished moves between log directories; the plan says so. Raises
-    `RecoveryRefused` if `chosen` has no other `-delete` directory (unless it is empty), and if renaming is not safe.
-    Raises `StorageError` if a file cannot be read.
+    """Return a plan that renames the `-delete` directories in `chosen` to `-stray`, so that no broker deletes them
+    (`LogManager.loadLog`, `addStrayLog`); `stack` closes its survey. Deleted segments of live logs stay, and so do old
+    copies of finished moves between log directories; the plan says so. Without any of `chosen` the plan is empty.
+    Raises `RecoveryRefused` if some are chosen and none of them can be renamed, and if renaming is not safe. Raises
+    `StorageError` if a file cannot be read.
     """
     actions: list[RecoveryAction] = []
     held: list[PutBack] = []
@@ -273,8 +274,8 @@ class _Making:
         self.note_epochs(remains, target)
 
     def give_way(self, name: str, place: str) -> None:
-        """Remove the empty partition `name` from the tree, with its checkpoint entries, because its log is restored in
-        the log directory `place`. Adds a note to `notes`.
+        """Remove the empty partition `name` from the tree, with its recovery point and log start offset, because its
+        log is restored in the log directory `place`. Adds a note to `notes`.
         """
         self.tree.remove_directory(name)
         parsed = parse_partition_directory(name)

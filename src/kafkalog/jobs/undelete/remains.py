@@ -172,9 +172,9 @@ def each_place(
     or superseded execution that keeps files, oldest first. An execution is one run of kafkalog that changed the
     directory. `quarantine` is the directory of executions, if it is not the usual one. `stack` closes the surveys.
 
-    The log directory is the one that `root_of_runs` returns for `path`. Raises the errors of `root_of_runs`, and
-    `StorageError` if the log directory, a quarantine or an execution's files cannot be read. If `on_unreadable` is
-    given, it is called for an execution's unreadable files with their path and the error instead.
+    The log directory is the one that `root_of_runs` returns for `path`. While iterating, raises the errors of
+    `root_of_runs`, and `StorageError` if the log directory, a quarantine or an execution's files cannot be read. If
+    `on_unreadable` is given, it is called for an execution's unreadable files with their path and the error instead.
     """
     root = root_of_runs(path)
     yield stack.enter_context(survey(root, tolerant=True)), None

@@ -119,8 +119,8 @@ def _chosen(
 
 
 def _refuse_several_brokers(wanted: Undelete, number: int, roots: Sequence[str]) -> None:
-    """Raise `RecoveryRefused` if `roots`, the log directories with data of partition `number`, are of several brokers:
-    their names do not show which replica is best. Directories without a broker id are ignored.
+    """Raise `RecoveryRefused` if `roots`, the log directories with data of partition `number`, are of several brokers,
+    because nothing shows which replica is best. Directories without a broker id are ignored.
     """
     owners = {owner: root for root in roots if (owner := identity_of(root)) is not None}
     if len(owners) > 1:

@@ -62,7 +62,10 @@ def below_log_start(partition: Partition) -> Partition | None:
     segments = tuple(segment for segment in partition.segments if segment.base_offset < start)
     if partition.state is not DirectoryState.LIVE or not segments:
         return None
-    return Partition(partition.path, partition.name, segments, metadata=partition.metadata, deleted_below=start)
+    metadata, limits = partition.metadata, partition.limits
+    return Partition(
+        partition.path, partition.name, segments, metadata=metadata, deleted_below=start, limits=limits
+    )
 
 
 def deleted_partitions(inventory: Inventory) -> tuple[Partition, ...]:
@@ -79,7 +82,8 @@ def deleted_partitions(inventory: Inventory) -> tuple[Partition, ...]:
             deleted.append(partition)
         segments = deleted_segments(partition)
         if segments:
-            deleted.append(Partition(partition.path, partition.name, segments, metadata=partition.metadata))
+            metadata, limits = partition.metadata, partition.limits
+            deleted.append(Partition(partition.path, partition.name, segments, metadata=metadata, limits=limits))
         below = below_log_start(partition)
         if below is not None:
             deleted.append(below)

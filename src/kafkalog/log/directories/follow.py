@@ -40,10 +40,10 @@ _BEYOND = 1 << 62
 
 
 def settled(*paths: PathLike, tolerant: bool = False, limits: Limits = DEFAULT_LIMITS) -> Inventory:
-    """Return the result of `open_all` when two consecutive listings agree and no segment is being replaced. A single
-    listing during a roll may miss a segment and have the one after it. After ten listings the last result is returned
-    in any case; a remaining `.swap` file is then left over from an abandoned compaction. After each listing with a
-    `.swap` file this thread sleeps 20 ms.
+    """Return the result of `open_all` when two consecutive listings have the same segments and no segment is being
+    replaced. A single listing during a roll may miss a segment and have the one after it. After ten listings the last
+    result is returned in any case; a remaining `.swap` file is then left over from an abandoned compaction. After each
+    listing with a `.swap` file this thread sleeps 20 ms.
 
     With `tolerant`, anything that cannot be read is left out, with a finding; otherwise `StorageError` is raised. A
     file that disappears during a listing is an error only in the last one. Raises `UsageError` without a path, or for a

@@ -102,7 +102,7 @@ def identity_findings(log_dirs: Sequence[LogDir]) -> list[Finding]:
 def _topic_ids(log_dir: LogDir) -> Iterator[Finding]:
     """Yield an IDENTITY_MISMATCH warning for each live partition with another topic id than the first partition of its
     topic in this log directory. Either the topic was deleted and created again, or the directory belongs to another
-    topic. Partitions without `partition.metadata` are skipped.
+    topic. Partitions without a readable `partition.metadata` are skipped.
     """
     first: dict[str, Partition] = {}
     for partition in log_dir.partitions:
