@@ -205,8 +205,8 @@ def index_findings_of_offset(partition: Partition, offset: int) -> list[Finding]
     """Return findings about the offset index of the segment in which `offset` is or would be. They are about entries
     that are out of order, and a size that is not a multiple of an entry's. Another is about the entry that a broker
     would use for `offset`. This entry is wrong if no valid batch begins at its position, or if the batch there begins
-    after the entry's offset. Return an empty list if the index is sound or missing, or the log has no segments. Raises
-    `StorageError` if a file cannot be read.
+    after the entry's offset. An entry of zeros is accepted. Return an empty list if the index is sound or missing, or
+    the log has no segments. Raises `StorageError` if a file cannot be read.
     """
     if not partition.segments:
         return []

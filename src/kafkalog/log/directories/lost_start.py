@@ -42,7 +42,9 @@ def lost_start(names: Iterable[str], epochs: Sequence[int], *, is_remote: bool) 
 
 
 def first_base(names: Mapping[str, SegmentFileName]) -> int | None:
-    """Return the lowest base offset of a segment whose log file is among `names`; None if there is none."""
+    """Return the lowest base offset of a segment whose log file is among `names`; None if there is none. Files with a
+    suffix such as `.deleted` do not count.
+    """
     logs = (
         parsed.base_offset
         for name, parsed in names.items()

@@ -432,12 +432,14 @@ class Partition:
         """Return a chunk of whole batches, as a consumer fetches it, beginning with the batch that contains `offset` or
         with the next one. The chunk has at most `max_bytes` bytes; if the first batch is larger, this size is doubled
         until the batch fits, up to `max_chunk_bytes`. The chunk ends with its segment, and before damage. At the log
-        end offset it is empty. The log may be read to find its end; pass `end_offset` if it is known.
+        end offset it is empty if the log has no damage there. The log may be read to find its end; pass `end_offset` if
+        it is known.
 
         For an offset outside the log, reading begins at the start or the end of the log, as `reset` says; the chunk's
         `offset` shows where. Without `reset`, `OffsetOutOfRangeError` is raised. Damage at the offset raises
-        `FormatError`. A first batch of more than `max_chunk_bytes` raises `LimitExceeded`. Raises `UsageError` for
-        invalid sizes, `StorageError` if the log cannot be read.
+        `FormatError`, and so does damage before it, unless an index entry lies between them. Without `end_offset`, this
+        also holds for an offset above the log end offset. A first batch of more than `max_chunk_bytes` raises
+        `LimitExceeded`. Raises `UsageError` for invalid sizes, `StorageError` if the log cannot be read.
         """
         from kafkalog.log.reading.fetch import fetch  # loaded here, because most readers do not need it
 

@@ -101,8 +101,8 @@ def _index(
     findings: list[Finding],
 ) -> Iterator[Entry]:
     """Yield the entries of an index file in order, each converted by `entry`. Zeros at the end, which a broker
-    allocated in advance, are ignored. Reading ends at the first entry that does not increase; this adds a finding to
-    `findings`. A file size that is not a multiple of the entry size adds a finding too.
+    allocated in advance, are ignored. The first entry that does not increase adds a finding to `findings`; it and the
+    entries after it are not yielded. A file size that is not a multiple of the entry size adds a finding too.
 
     `increases` is called with the fields of the previous entry (None at first) and of the next one, and returns whether
     the next one increases. Raises `StorageError` if the file cannot be read.

@@ -54,9 +54,9 @@ OnRead = Callable[[int], None]
 
 
 def groups_of(directories: Sequence[str]) -> list[Group]:
-    """Group partition directories by topic-partition. A group has a live directory and the `-future`, `-delete` and
-    `-stray` directories of the same topic-partition. Groups are in the order of their first directories. A name that is
-    not a partition directory's is a group of its own.
+    """Group partition directories by topic-partition. A group has all directories of one topic-partition, whether live,
+    `-future`, `-delete` or `-stray`. Groups are in the order of their first directories. A name that is not a partition
+    directory's is a group of its own.
     """
     groups: dict[object, list[str]] = {}
     for directory in directories:

@@ -80,7 +80,7 @@ def is_held_here(path: str) -> bool:
 def refuse_half_done(path: str) -> None:
     """Raise `RecoveryRefused` if a recovery of the log directory `path`, or the undo of one, has begun and not ended.
     It does not matter which version of kafkalog began it. Raise the error also if a recovery's journal, or the pointer
-    file that names recoveries, cannot be read.
+    file that names recoveries, cannot be read. A quarantine that cannot be listed is skipped.
 
     A writer must call this after it has locked the directory. Before that, another process could still begin a recovery
     and be killed.

@@ -227,10 +227,10 @@ def nothing_to_read(partition: ReadablePartition, limits: Limits) -> Finding | N
 
 class BatchSelection:
     """Selection of the batches of a log that a `ConsumerView` wants. All batches must be passed to it in order: one by
-    one (`low_of`) or in runs of consecutive batches (`parts`). `next_offset` is the offset after the batches so far. A
-    batch that ends below it repeats offsets. Such a batch is still decoded, as by the consumer (`CompletedFetch`), for
-    faults inside and for records beyond the end that its header claims, unless it ends below `opens_from` (default: the
-    start of the view).
+    one (`low_of`) or in runs of consecutive batches (`parts`). `next_offset` is the offset after the batches so far,
+    `end_offset` the lower of the view's `end_offset` and `decided_end`. A batch that ends below it repeats offsets.
+    Such a batch is still decoded, as by the consumer (`CompletedFetch`), for faults inside and for records beyond the
+    end that its header claims, unless it ends below `opens_from` (default: the start of the view).
     """
 
     def __init__(self, view: ConsumerView, *, include_control: bool = False, opens_from: int | None = None) -> None:
@@ -262,16 +262,16 @@ class BatchSelection:
         return CONTROL_FLAG if self._aborted is None else CONTROL_FLAG | TRANSACTIONAL_FLAG
 
     def low_of(self, batch: RecordBatch) -> int | None:
-        """Return the lowest offset that is wanted from the next batch on; it is above the batch's last offset if the
-        batch only repeats offsets. Return None if the whole batch is excluded:
+        """Return the lowest offset that is wanted from this batch on; it is above the batch's last offset if the batch
+        only repeats offsets. Return None if the whole batch is excluded:
 
-        * it ends below `opens_from`, or its magic is 2 and it begins at or after the view's end
+        * it ends below `opens_from`, or its magic is 2 and it begins at or after `end_offset`
         * it is a control batch, and these are not wanted
         * it belongs to an aborted or undecided transaction
         * the batch filter rejects it
 
         Advances `next_offset`: not for a batch that ends below `opens_from`, and to the view's end for one that begins
-        at or after it. Sets `held_back` to the undecided transaction of this batch, or to None.
+        at or after `end_offset`. Sets `held_back` to the undecided transaction of this batch, or to None.
         """
         header = batch.header
         self.held_back = None

@@ -165,9 +165,11 @@ def fetch(
 
     An offset outside the log raises `OffsetOutOfRangeError`. With `reset`, reading starts at the start or the end of
     the log instead, and the chunk's `offset` shows where. Damage at the offset raises `FormatError`; damage after it
-    ends the chunk. An incomplete batch or zeros at the end of a segment do not count: reading goes to the next one, as
-    on a broker. Raises `LimitExceeded` if the first batch has more than `max_chunk_bytes` bytes. Raises `UsageError`
-    unless `max_bytes` is positive and at most `max_chunk_bytes`. Raises `StorageError` if the log cannot be read.
+    ends the chunk. Damage before it raises the error too, unless an index entry lies between them. Without
+    `end_offset`, this also holds for an offset above the log end offset. An incomplete batch or zeros at the end of a
+    segment do not count: reading goes to the next one, as on a broker. Raises `LimitExceeded` if the first batch has
+    more than `max_chunk_bytes` bytes. Raises `UsageError` unless `max_bytes` is positive and at most `max_chunk_bytes`.
+    Raises `StorageError` if the log cannot be read.
     """
     if max_bytes < 1 or max_chunk_bytes < max_bytes:
         raise UsageError("max_bytes must be positive, and max_chunk_bytes no less")

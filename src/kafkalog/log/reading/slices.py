@@ -315,8 +315,8 @@ class SliceReader:
         self, batch: RecordBatch, *, is_opened: bool = False, is_beside: bool = False
     ) -> Iterator[pa.RecordBatch | Damage]:
         """Add to `_later` a `Damage` with `goes_on` for each fault in the header of a batch that ends no reading, as
-        `RecordReader` reports it. Gaps are omitted, and an unknown compression if the batch is opened, which reports it
-        again. So is an overlap with the next segment in the log's last segment, which has none. Usually nothing is
+        `RecordReader` reports it. Three kinds of faults are omitted: gaps; an unknown compression if the batch is
+        opened, which reports it again; in the log's last segment, an overlap with a next one. Usually nothing is
         yielded. When 256 faults wait, they and the collected rows are yielded.
         """
         not_told = {FindingCode.OFFSET_GAP, FindingCode.CODEC_UNKNOWN if is_opened else None}
