@@ -12,6 +12,7 @@ from kafkalog.codec.common.wording import counted, first_of
 from kafkalog.codec.names import (
     CLUSTER_METADATA_TOPIC,
     CONSUMER_OFFSETS_TOPIC,
+    TRANSACTION_STATE_TOPIC,
     DirectoryState,
     parse_partition_directory,
     parse_segment_file,
@@ -29,6 +30,8 @@ __all__ = ["longer_copies", "of_copies"]
 
 _NAMED = 3
 """Most partitions that a sentence names."""
+_INTERNAL = (CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC)
+"""Topics with sentences of their own"""
 _GROUPS_BEGIN = "if merged, groups begin at these commits"
 
 
@@ -43,12 +46,13 @@ class _Longer(NamedTuple):
 def longer_copies(
     root: str, copies: Sequence[str], results: Iterable[LoadedPartition], merged: Collection[str]
 ) -> Iterator[LossConsequence]:
-    """Yield `copy_has_more` consequences: one for each topic and each log directory with copies in which a partition of
-    the topic ends at a higher offset than the plan leaves it. `copies` are log directories or partition directories.
-    `results` are the partitions in the log directory `root` as the plan leaves them; those that are not live or become
-    stray are skipped. Also skipped are the metadata log, and copies that do not have the same topic id or cannot be
-    read. So are partitions in `merged`, which the recommended way merges with the copies. Reads the last segments of
-    the copies. Raises `StorageError` if a topic id in `root` cannot be read.
+    """Yield `copy_has_more` consequences: one for each log directory with copies that end above the end that their
+    partitions have after the plan, and a further one for each internal topic in it. Of several copies of a partition
+    only the longest counts, of equal ones the first. `copies` are log directories or partition directories. `results`
+    are the partitions in the log directory `root` as the plan leaves them; those that are not live or become stray are
+    skipped. Also skipped are the metadata log, and copies that do not have the same topic id or cannot be read.
+    So are partitions in `merged`, which the recommended way merges with the copies. Reads the last segments of the copies.
+    Raises `StorageError` if a topic id in `root` cannot be read.
     """
     if not copies:
         return
@@ -61,14 +65,19 @@ def longer_copies(
         if name is None or not is_served or name.topic == CLUSTER_METADATA_TOPIC or result.name in merged:
             continue
         own_id = topic_id_in(os.path.join(root, result.name))
+        longest: tuple[_Longer, str] | None = None
         for path in copies_of(name.topic, name.partition, root, copies):
             try:
                 (first, end), its_id = _offsets_of(path), topic_id_in(path)
             except StorageError:
                 continue
-            if end > result.log_end_offset and its_id == own_id:
-                had = _Longer(result.name, max(first, result.log_end_offset), end - 1)
-                longer.setdefault((name.topic, os.path.dirname(path)), []).append(had)
+            beyond = result.log_end_offset if longest is None else longest[0].last + 1
+            if end > beyond and its_id == own_id:
+                longest = _Longer(result.name, max(first, result.log_end_offset), end - 1), os.path.dirname(path)
+        if longest is not None:
+            had, directory = longest
+            topic = name.topic if name.topic in _INTERNAL else ""
+            longer.setdefault((topic, directory), []).append(had)
     for (_topic, directory), several in longer.items():
         only = several[0].partition if len(several) == 1 else ""
         paths = [os.path.join(path, only) if only else path for path in (root, directory)]

@@ -17,9 +17,11 @@ from kafkalog.codec.plain.scanner import scan
 from kafkalog.recovery import plan
 from kafkalog.recovery.broker.node.answer import (
     ConsequenceKind,
+    Fault,
     LostDirectoryConsequence,
     NodeAnswer,
     NodeStart,
+    Part,
     Role,
     StartConsequence,
     StartOutcome,
@@ -30,6 +32,7 @@ from kafkalog.recovery.decide.plan import Plan
 from kafkalog.recovery.decide.ways import LostRange, Measured, RecoveryRequest, RecoveryWay
 from kafkalog.words.commands import NOTHING_GIVEN
 from kafkalog.words.next_step import NextStep, StepKind, done_of, note_of_ways, of_all_together, what_to_type
+from kafkalog.words.node import mends
 from kafkalog.words.outlook import Outlook, first_screen
 from testkit.judging.trees import first_difference, stamps
 from testkit.recorded.broker_dirs import brokers, own_copy
@@ -188,6 +191,18 @@ def test_what_to_do_about_a_disk_that_was_replaced_is_said() -> None:
     assert "mount the old disk; if it is lost, an empty directory with its old directory.id" in done(lost)
     assert "do not start the node yet" in done(lost, other)
     assert "do not start the node yet" in done(other)
+
+
+def test_a_node_without_a_metadata_log_has_nothing_to_mend_in_it(tmp_path: Path) -> None:
+    """It was formatted anew: `plan --cluster-metadata` had nothing to do."""
+    forgotten = Fault(part=Part.QUORUM_STATE, kind="missing", file="quorum-state", detail="quorum-state is missing")
+    answer = NodeAnswer(outcome=StartOutcome.NOT_SERVING, faults=(forgotten,))
+    node = NodeStart(roots=(str(tmp_path),), role=Role.COMBINED, node_id=1, releases=(release_of("4.3"),),
+                     answers=(answer,))  # fmt: skip
+    assert list(mends(node)) == []
+    (tmp_path / METADATA).mkdir()
+    (advice,) = mends(node)
+    assert advice.commands == (f"kafkalog plan --cluster-metadata {tmp_path}",)
 
 
 @pytest.mark.parametrize("release", ["3.9.1", "4.1.0"])

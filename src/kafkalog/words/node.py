@@ -111,7 +111,7 @@ def mends(start: NodeStart | None, recovered: Iterable[str] = (), words: Sequenc
         and (each.part in _OF_QUORUM or (not has_log and each.part is Part.METADATA_LOG and each.kind in damaged))
     )
     fault = next(faults, None)
-    if fault is None:
+    if fault is None or not _has_metadata_log(start):
         if ConsequenceKind.METADATA_OVERWRITTEN in kinds or start.has_no_metadata:
             yield _without_metadata(start)
         return
@@ -152,6 +152,13 @@ def mends(start: NodeStart | None, recovered: Iterable[str] = (), words: Sequenc
             (shell_line(["kafkalog", "plan", "--cluster-metadata", *sorted(start.roots), *words]),),
             is_first=True,
         )
+
+
+def _has_metadata_log(start: NodeStart) -> bool:
+    """Whether a log directory of the node has a metadata log. A node that was formatted anew has none, so that nothing
+    of it can be mended.
+    """
+    return any(os.path.isdir(os.path.join(root, CLUSTER_METADATA_DIRECTORY)) for root in start.roots)
 
 
 def _is_log_lost(root: str) -> bool:
