@@ -88,8 +88,8 @@ class LoadedPartition(Struct, frozen=True, kw_only=True):
     """log file and position of the batch that made the loader empty its segment; None if it emptied none"""
     stray: str | None = None
     refuses_appends: bool = False
-    """whether an index of the active segment has an entry at or above the log end, so that appends fail when they add
-    an entry; appends before that are acknowledged, up to `index.interval.bytes` and one more"""
+    """whether an index of the active segment has an entry above the log end, so that appends fail when they add an
+    entry; appends before that are acknowledged, up to `index.interval.bytes` and one more"""
 
 
 class BrokerResult(Struct, kw_only=True):
@@ -429,9 +429,15 @@ def read_checkpoints(tree: Tree) -> tuple[Offsets, Offsets] | None:
 
 
 def _refuses_appends(log: LoadedLog) -> bool:
-    active = log.segments[-1]
-    by_offset = active.offset_index.entries > 0 and active.offset_index.last_offset >= log.log_end_offset
-    by_time = active.time_index.entries > 0 and active.time_index.last_entry.offset >= log.log_end_offset
+    """Whether appends to a log fail once they add an entry to an index, because the last entry is higher. If an index
+    is full, as one of zeros is that was never written to, the first append begins a new segment
+    (`LogSegment.shouldRoll`). An empty segment with the same base offset is then made again (`LocalLog.roll`).
+    """
+    active, end = log.segments[-1], log.log_end_offset
+    if active.offset_index.is_full or active.time_index.is_full:
+        return active.log.size > 0 and active.base_offset == end
+    by_offset = active.offset_index.entries > 0 and active.offset_index.last_offset > end
+    by_time = active.time_index.entries > 0 and active.time_index.last_entry.offset > end
     return by_offset or by_time
 
 

@@ -1,5 +1,5 @@
 """Find sound batches in files outside the logs: files that a file system's repair put into `lost+found`, and files that
-are not Kafka's. Find segments of a partition that have each other's names.
+are not Kafka's. Find segments with a wrong name.
 
 A batch does not name its topic. A file fits a partition if the log ends where the file begins, has a segment that
 begins where the file ends (the segments of a log are contiguous, see `LogSegments`), or if the file lies at one edge of
@@ -21,19 +21,24 @@ from kafkalog.codec.common.errors import StorageError
 from kafkalog.codec.common.findings import Finding, FindingCode
 from kafkalog.codec.common.wording import counted
 from kafkalog.codec.names import PARTITION_METADATA, DirectoryState, FileKind, segment_file
+from kafkalog.codec.plain.records import first_offset_of
 from kafkalog.codec.plain.scanner import Scanner
 from kafkalog.log.directories.directory import LogDir
 from kafkalog.log.directories.partition import Partition, open_segment
 from kafkalog.log.disk.files import FileSource, status_of, unreadable
 from kafkalog.recovery.checks.missing_partitions import lost_places, topic_id_in
 
-__all__ = ["EndsAt", "batches_outside", "known_ends", "misnamed_segments", "offered_once"]
+__all__ = ["MISNAMED_BY", "EndsAt", "batches_outside", "known_ends", "misnamed_segments", "offered_once"]
 
 EndsAt = Callable[[Partition, int], bool]
 """Function that returns whether the log of a partition ends at an offset, the one of the next record;
 False if unknown
 """
 
+MISNAMED_BY = frozenset(
+    {FindingCode.OFFSET_BELOW_SEGMENT, FindingCode.SEGMENT_OVERLAP, FindingCode.OFFSET_DISPLACED}
+)
+"""codes of findings of which at least one is there if a segment has a wrong name"""
 _MOST_FILES = 1000
 """most files of a lost+found that are read"""
 _SMALLEST_BATCH = 26
@@ -124,20 +129,29 @@ def offered_once(findings: Mapping[str, Sequence[Finding]]) -> dict[str, list[Fi
 
 
 def misnamed_segments(segments: Sequence[tuple[int, str]]) -> list[Finding]:
-    """Return a SEGMENT_MISNAMED finding for each segment of a group whose names were exchanged: each has the name of
-    another one in the group. The finding gives the name under which the segment's batches belong. `segments` are base
-    offset and path of all segments of a log, in order; the result is sorted by path.
+    """Return a SEGMENT_MISNAMED finding for each segment with a wrong name. The finding gives the name under which the
+    segment's batches belong. `segments` are base offset and path of all segments of a log, in order; the result is
+    sorted by path.
 
     The batches of a segment begin at its base offset, or above it after compaction, and end below the next base offset.
-    Reads the first batch of every segment, and all batches of the segments in such a group. Raises `StorageError` if a
-    segment cannot be read.
+    A name is wrong if it is above the first of the batches. It is also wrong if it is not above the end of the segment
+    whose batches come before. Either names were exchanged: each has the name of another one in a group. Or a name is
+    one that no other segment should have; the right one is then the first offset. There is no finding if the batches
+    overlap those of another segment, if a file with the right name exists, or if a single batch with a wrong base
+    offset explains it as well.
+
+    Reads the first batch of every segment, and all batches of the segments that may have a wrong name or stand beside
+    one. Raises `StorageError` if a segment cannot be read.
     """
     bases = [base for base, _path in segments]
-    homes = {}
+    homes, firsts = {}, list(bases)
     for number, (_base, path) in enumerate(segments):
         with FileSource(path) as source:
             first = next(iter(Scanner(source)), None)
-        home = number if first is None else bisect.bisect_right(bases, first.header.first_offset) - 1
+        if first is None:
+            continue
+        firsts[number] = first_offset_of(first)
+        home = bisect.bisect_right(bases, firsts[number]) - 1
         if home != number:
             homes[number] = home
     findings: list[Finding] = []
@@ -147,6 +161,8 @@ def misnamed_segments(segments: Sequence[tuple[int, str]]) -> list[Finding]:
             exchanged.append(home)
         if home in exchanged:
             findings += _exchanged(segments, [*exchanged[exchanged.index(home) :], home])
+    if not findings:
+        findings += _named_alone(segments, firsts)
     return sorted(findings, key=lambda finding: finding.file or "")
 
 
@@ -167,6 +183,64 @@ def _exchanged(segments: Sequence[tuple[int, str]], numbers: Sequence[int]) -> I
         detail = f"{held} belong in {name}: rename this file alone to that; a full recovery then rebuilds what "
         detail += f"does not fit beside it; {len(numbers) - 1} segments have each other's names"
         yield Finding.of(FindingCode.SEGMENT_MISNAMED, None, base if held is None else held.first, detail, path)
+
+
+def _named_alone(segments: Sequence[tuple[int, str]], firsts: Sequence[int]) -> Iterator[Finding]:
+    """Yield a finding for each segment whose name is wrong, and is no other one's. `firsts` are the first offsets of
+    the segments' batches; of a segment without batches, its base offset. Reads all batches of the segments that do not
+    begin at their base offset, and of those whose batches come before them. Raises `StorageError` if this fails.
+    """
+    bases = {base for base, _path in segments}
+    order = sorted(range(len(segments)), key=lambda number: (firsts[number], segments[number][0]))
+    for before, number, behind in zip([None, *order], order, [*order[1:], None], strict=False):
+        (base, path), first = segments[number], firsts[number]
+        held = _held(path) if first != base else None
+        if held is None or first in bases or (behind is not None and held.last >= firsts[behind]):
+            continue
+        end = -1
+        if before is not None:
+            previous = _held(segments[before][1])
+            end = firsts[before] - 1 if previous is None else previous.last
+        is_low = before is not None and base <= end < first and _is_too_low(segments[before][1], base, first)
+        if not is_low and not (end < first < base and _is_too_high(path, base, end)):
+            continue
+        name = segment_file(first, FileKind.LOG)
+        why = "its name is above its first offset"
+        if is_low:
+            why = f"the segment before it ends at {end}, and consumers may skip what that has from offset {base} on"
+        detail = f"{held} belong in {name}: rename this file alone to that; a full recovery then rebuilds what "
+        detail += f"does not fit beside it; {why}"
+        yield Finding.of(FindingCode.SEGMENT_MISNAMED, None, first, detail, path)
+
+
+def _is_too_high(path: str, base: int, end: int) -> bool:
+    """Whether the base offset in the name of the segment at `path` is above its batches. False if one batch with a
+    wrong base offset explains it: only the first batch is below `base`, and it neither continues `end`, the last offset
+    before it, nor is it continued by the second. False also if the first batch would fit between `base` and the second.
+    Raises `StorageError` if the segment cannot be read.
+    """
+    with FileSource(path) as source:
+        ranges = [(first_offset_of(batch), batch.last_offset) for batch in islice(Scanner(source), 2)]
+    first, last = ranges[0]
+    second = ranges[1][0] if len(ranges) > 1 else None
+    if second == base + last + 1 - first:
+        return False
+    return first == end + 1 or second == last + 1 or (second is not None and second < base)
+
+
+def _is_too_low(before: str, base: int, first: int) -> bool:
+    """Whether the segment at `before` reaches `base`, the base offset in the name of a segment that begins with offset
+    `first`. False if one batch with a wrong base offset explains it: only one batch reaches `base`, and it neither
+    continues the one before it, nor ends right before `first`. Raises `StorageError` if the segment cannot be read.
+    """
+    end, is_sure, count = None, False, 0
+    with FileSource(before) as source:
+        for batch in Scanner(source):
+            if batch.last_offset >= base:
+                count += 1
+                is_sure = is_sure or first_offset_of(batch) == end or batch.last_offset + 1 == first
+            end = batch.last_offset + 1
+    return count > 1 or is_sure
 
 
 def _files(place: str) -> Iterator[str]:

@@ -58,7 +58,7 @@ from kafkalog.recovery.checks.cleaned_beginnings import untrue_beginnings
 from kafkalog.recovery.checks.deleted_beyond_end import beyond_end_of
 from kafkalog.recovery.checks.indexes import OffsetIndexCheck, TimeIndexCheck
 from kafkalog.recovery.checks.listed_transactions import ListedTransactions
-from kafkalog.recovery.checks.lost_and_found import misnamed_segments
+from kafkalog.recovery.checks.lost_and_found import MISNAMED_BY, misnamed_segments
 from kafkalog.recovery.checks.missing_segments import missing_from, missing_offsets_of
 from kafkalog.recovery.checks.moments import offset_reached
 from kafkalog.recovery.checks.overlaps import aborted_in_overlaps
@@ -219,8 +219,8 @@ class _PartitionVerifier:
         if self.report.log_end_offset >= self.partition.log_start_offset:  # else it says nothing of this log
             self.report.records -= self._deleted_records
         self._behind_damage()
-        if any(finding.code is FindingCode.OFFSET_BELOW_SEGMENT for finding in self.report.findings):
-            self.report.findings += misnamed_segments(logs_of(segments))
+        if any(finding.code in MISNAMED_BY for finding in self.report.findings):
+            self._misnamed()
         self.report.findings += missing_from(self.partition, self._missing)
         self.report.findings += self._times.findings()
         self._transaction_indexes()
@@ -249,6 +249,18 @@ class _PartitionVerifier:
             detail = "an unfinished operation, or a file waiting for deletion"
             self._found(FindingCode.TEMPORARY_FILE, detail, path, severity=severity_of_unfinished(path))
         return self.report
+
+    def _misnamed(self) -> None:
+        """Add the findings about segments with a wrong name. Findings are left out that blame batches of these segments
+        for their offsets, which only the name contradicts. Raises `StorageError` if a segment cannot be read.
+        """
+        misnamed = misnamed_segments(logs_of(self.partition.segments))
+        paths = {finding.file for finding in misnamed}
+        self.report.findings[:] = [
+            finding for finding in self.report.findings
+            if finding.file not in paths or finding.code is not FindingCode.OFFSET_DISPLACED
+        ]  # fmt: skip
+        self.report.findings += misnamed
 
     @property
     def _is_live(self) -> bool:

@@ -121,6 +121,10 @@ class Census(Struct, kw_only=True):
     damages: list[Damage] = []
     epoch: int = -1
     """highest leader epoch of a sound batch; -1 if there is none"""
+    below: list[Finding] = []
+    """findings about batches below the base offset of their segment that a consumer gets nevertheless: no segment
+    before has their offsets or higher ones, so that a fetch goes on to this one
+    """
     missing: list[tuple[int, int]] = []
     """offset ranges (first, last) missing between two segments of a log without other gaps: a segment or its end is
     lost
@@ -495,10 +499,13 @@ class _Walk:
             self.result.unopened.setdefault(_unopened_key(batch), first)
         first, last = _offsets(batch, self.result.unopened)
         problem = out_of_place(batch.header.magic, first, last, base)
-        if problem is not None:
+        result = self.result
+        if problem is not None and problem[0] is FindingCode.OFFSET_BELOW_SEGMENT and self._is_next(first):
+            code, detail = problem
+            result.below.append(Finding.of(code, batch.position, first, detail, self._path))
+        elif problem is not None:
             self._misplaced(batch, *problem)
             return
-        result = self.result
         self._settle(first)
         if last < self._continued:
             self._note_stale(identity(batch, first))
@@ -532,6 +539,13 @@ class _Walk:
             self._next_offset = max(self._next_offset, last + 1)
         elif batch.header.is_transactional:
             result.overlaps = True
+
+    def _is_next(self, first: int) -> bool:
+        """Whether a consumer that reads in order gets a batch with this first offset, although the base offset of its
+        segment is higher. The fetch leads to a segment before that one, and on from there if it has no such offsets
+        (`LocalLog.read`). False below the first segment, where the log does not begin yet.
+        """
+        return self._bases[0] <= first and first >= self._reached
 
     def _is_unreached(self, first: int, base: int) -> bool:
         """Whether a fetch at offset `first` leads to an empty segment and not to the segment at `base`, which has a

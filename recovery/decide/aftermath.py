@@ -31,6 +31,7 @@ from kafkalog.codec.names import (
     PartitionName,
     parse_java_long,
     parse_partition_directory,
+    parse_segment_file,
     segment_file,
 )
 from kafkalog.log.directories.returning_records import records_are_back, returning_records
@@ -51,9 +52,9 @@ from kafkalog.recovery.facts.recovery_request import Rules
 from kafkalog.recovery.safe.normalize import Checkpoints, read_high_watermarks
 
 __all__ = [
-    "BY_AGE", "KNOWN_BY_COORDINATORS", "LossConsequence", "consequences", "ends_going_back", "held_back",
-    "of_earlier_ends", "of_log_starts", "of_look_ups", "of_missing", "of_overlaps", "of_transaction_indexes",
-    "transactions_staying_open",
+    "BY_AGE", "GETS_ITS_NAME", "KNOWN_BY_COORDINATORS", "LossConsequence", "consequences", "ends_going_back",
+    "held_back", "of_earlier_ends", "of_log_starts", "of_look_ups", "of_missing", "of_overlaps",
+    "of_transaction_indexes", "of_wrong_names", "transactions_staying_open",
 ]  # fmt: skip
 
 KNOWN_BY_COORDINATORS = frozenset({"groups_beyond_end", "later_marker", "marker_lost"})
@@ -62,6 +63,8 @@ BY_AGE = frozenset({"retention", "commits_expire"})
 """kinds of consequences that retention has"""
 
 """numbers of states of a coordinator's transaction (`TransactionState`)"""
+GETS_ITS_NAME = "gets its right name (segment_misnamed)"
+"""end of the sentence about records that are skipped because of the name of a segment"""
 _NAMED = 3
 """Most groups or partitions that a sentence names."""
 _GROUPS = 8
@@ -91,11 +94,11 @@ class LossConsequence(Struct, frozen=True, kw_only=True):
     `aborted_records`: readers of committed data get aborted records from an overlapping segment, or by a transaction
     index that differs from the log, which may also hide committed ones; `deleted_records_return`: consumers get deleted
     records again, because the log start offset was not in its checkpoint before a kill; `records_skipped`: consumers
-    may skip records, by an offset index that differs from the log; `wrong_times`: look-ups and retention by time go
-    wrong, by a time index that differs from the log; `wrong_log_start`: the log start offset in its checkpoint is
-    beyond the log's end, and other files contradict it; `copy_has_more`: another copy has offsets beyond the end of
-    this one, and no recommended way merges them; `from_copies`: records of the merged log come from other copies;
-    `commits_expire`: a start removes commits of groups without members, by their age"""
+    may skip records, by an offset index that differs from the log or by the name of a segment; `wrong_times`: look-ups
+    and retention by time go wrong, by a time index that differs from the log; `wrong_log_start`: the log start offset
+    in its checkpoint is beyond the log's end, and other files contradict it; `copy_has_more`: another copy has offsets
+    beyond the end of this one, and no recommended way merges them; `from_copies`: records of the merged log come from
+    other copies; `commits_expire`: a start removes commits of groups without members, by their age"""
     partition: str
     """the partition directory"""
     detail: str
@@ -217,6 +220,25 @@ def of_overlaps(findings: Iterable[Finding], changed: Container[str]) -> Iterato
             yield LossConsequence(
                 kind="aborted_records", partition=partition, detail=f"{partition}, {name}: {finding.detail}"
             )
+
+
+def of_wrong_names(findings: Iterable[Finding], tree: Tree) -> Iterator[LossConsequence]:
+    """Yield a `records_skipped` consequence for each SEGMENT_MISNAMED finding about a segment whose name is too low and
+    that has it from no other segment: a fetch of offsets at the end of the segment before leads to it. `tree` are the
+    files after the plan; the paths of the findings are relative to the log directory.
+    """
+    for finding in findings:
+        partition, _, name = (finding.file or "").partition("/")
+        parsed, first = parse_segment_file(name), finding.offset
+        if finding.code is not FindingCode.SEGMENT_MISNAMED or parsed is None or first is None:
+            continue
+        bases = {base for base, _log in tree.logs(partition)}
+        if parsed.base_offset in bases and first not in bases and parsed.base_offset < first:
+            detail = (
+                f"{partition}: consumers whose fetch begins at an offset from {parsed.base_offset} to {first - 1} skip "
+                f"the records up to there, without an error, until {name} {GETS_ITS_NAME}"
+            )
+            yield LossConsequence(kind="records_skipped", partition=partition, detail=detail)
 
 
 def of_transaction_indexes(findings: Iterable[Finding], changed: Container[str]) -> Iterator[LossConsequence]:

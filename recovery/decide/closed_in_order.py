@@ -218,10 +218,10 @@ def left_in_place(
 ) -> Iterator[Left]:
     """Yield some of the problems that a plan leaves (see `left_by`), for a start without a clean-shutdown marker. In
     all partitions, these are the problems that a full recovery repairs. Segments that perhaps do not belong to their
-    time index and producer snapshot are added (`OTHER_SEGMENT`). In the partition directories `directories`, a log
-    start beyond the log's end is added. So is each problem at a file position that `findings` do not name. Yields
-    nothing if there are more logs than a plan counts (1 GiB). Raises `StorageError` while iterating if a checkpoint
-    cannot be read.
+    time index and producer snapshot are added (`OTHER_SEGMENT`), and segments with a wrong name. In the partition
+    directories `directories`, a log start beyond the log's end is added. So is each problem at a file position that
+    `findings` do not name. Yields nothing if there are more logs than a plan counts (1 GiB). Raises `StorageError`
+    while iterating if a checkpoint cannot be read.
     """
     reported = {(finding.file, finding.position) for finding in findings}
     for left in left_by(actions, findings, survey, tiering, _NOTHING):
@@ -229,6 +229,7 @@ def left_in_place(
         is_new = position is not None and (file, position) not in reported
         is_new |= left.finding.code is FindingCode.LOG_END_BELOW_LOG_START
         is_new &= (file or "").partition("/")[0] in directories
+        is_new |= left.finding.code is FindingCode.SEGMENT_MISNAMED
         if left.needs_full or is_new or OTHER_SEGMENT in left.finding.detail:
             yield left
 

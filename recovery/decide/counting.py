@@ -14,6 +14,7 @@ from kafkalog.codec.common.findings import Finding, Severity
 from kafkalog.codec.model import NO_END
 from kafkalog.codec.names import CLUSTER_METADATA_TOPIC, DirectoryState
 from kafkalog.log.directories.identities import meta_properties_of
+from kafkalog.log.directories.log_settings import LogSettings
 from kafkalog.log.directories.missing_segments import missing_segments
 from kafkalog.log.directories.partition import open_partition
 from kafkalog.log.storage.tree import Tree
@@ -149,6 +150,7 @@ class TopicPartitions:
     def __init__(self, tree: Tree, rules: Rules) -> None:
         self._points, self._watermarks = Checkpoints.read(tree), read_high_watermarks(tree)
         self._leader_epochs = rules.facts.leader_epochs
+        self._settings = rules.settings
         self._tiering = rules.facts.tiering.with_checkpoint(tree.directories, self._points.log_starts)
         self._directories: dict[tuple[str, int, str], list[str]] = {}
         self._keys: dict[str, tuple[str, int, str]] = {}
@@ -194,9 +196,11 @@ class TopicPartitions:
                 high_watermark=None,
                 is_live=False,
             )
+        settings = LogSettings() if topic == CLUSTER_METADATA_TOPIC else self._settings(topic)
         return PartitionFacts(
             topic=topic,
             partition=partition,
+            preallocated=settings.segment_bytes if settings.preallocate else None,
             directories=tuple(sorted(directories, key=len)),
             log_start=0 if topic == CLUSTER_METADATA_TOPIC else max(self._points.log_starts.get(named, 0), 0),
             high_watermark=self._watermarks.get(named),
@@ -379,11 +383,13 @@ class Comparer:
         yield from missing_segments(facts.name, original.missing, facts.log_start, bases, is_compacted=is_compacted)
 
     @staticmethod
-    def damaged(partitions: Iterable[CountedPartition]) -> list[Finding]:
-        """Return an error for each damaged place in the logs of these partitions. Incomplete batches and zeros at a
-        log's end and damage below the log start offset are left out; partitions without a census are skipped.
+    def damaged(partitions: Sequence[CountedPartition]) -> list[Finding]:
+        """Return an error for each damaged place in the logs of these partitions, and for each batch below the base
+        offset of its segment. Incomplete batches and zeros at a log's end and damage below the log start offset are
+        left out; partitions without a census are skipped.
         """
-        return [
+        below = [each for partition in partitions if partition.census is not None for each in partition.census.below]
+        return below + [
             Finding(damage.code, Severity.ERROR, damage.position, damage.first_offset, damage.detail, damage.path)
             for partition in partitions
             if partition.census is not None

@@ -50,8 +50,8 @@ def longer_copies(
     partitions have after the plan, and a further one for each internal topic in it. Of several copies of a partition
     only the longest counts, of equal ones the first. `copies` are log directories or partition directories. `results`
     are the partitions in the log directory `root` as the plan leaves them; those that are not live or become stray are
-    skipped. Also skipped are the metadata log, and copies that do not have the same topic id or cannot be read.
-    So are partitions in `merged`, which the recommended way merges with the copies. Reads the last segments of the copies.
+    skipped. Also skipped are the metadata log, and copies that do not have the same topic id or cannot be read. So are
+    partitions in `merged`, which the recommended way merges with the copies. Reads the last segments of the copies.
     Raises `StorageError` if a topic id in `root` cannot be read.
     """
     if not copies:

@@ -42,6 +42,7 @@ from kafkalog.recovery.broker.manager import BrokerResult, StartResult
 from kafkalog.recovery.broker.node.answer import NodeStart
 from kafkalog.recovery.checks.deleted_beyond_end import DeletedBeyondEnd
 from kafkalog.recovery.checks.lost_and_found import (
+    MISNAMED_BY,
     batches_outside,
     known_ends,
     misnamed_segments,
@@ -72,6 +73,7 @@ from kafkalog.recovery.decide.aftermath import (
     of_look_ups,
     of_overlaps,
     of_transaction_indexes,
+    of_wrong_names,
     transactions_staying_open,
 )
 from kafkalog.recovery.decide.choice import RecoveryChoice
@@ -503,10 +505,10 @@ def _helped(choice: RecoveryChoice) -> list[str]:
 
 def with_findings_of_segments(plan: Plan, forecasts: Forecasts, rules: Rules) -> Plan:
     """Return the plan with the findings about whole segments (`_of_segments`) that it lacks, followed by its own
-    findings. Consequences of overlapping segments and wrong indexes are added, except for files that the plan changes.
-    A time index that was perhaps made of another segment counts even if the plan changes it. `forecasts` and `rules`
-    are those from which the plan was made. Raises `StorageError` if a log cannot be read, `UsageError` as `plan_of`
-    does.
+    findings. Consequences of overlapping segments, wrong names and wrong indexes are added, except for files that the
+    plan changes. A time index that was perhaps made of another segment counts even if the plan changes it. `forecasts`
+    and `rules` are those from which the plan was made. Raises `StorageError` if a log cannot be read, `UsageError` as
+    `plan_of` does.
     """
     known = list(plan.findings)
     findings = [*(finding for finding in _of_segments(plan) if finding not in known), *known]
@@ -514,6 +516,7 @@ def with_findings_of_segments(plan: Plan, forecasts: Forecasts, rules: Rules) ->
     result = forecasts.kafka if forecasts.own is None else forecasts.own
     left = (
         *of_overlaps(findings, changed),
+        *of_wrong_names(findings, result.tree),
         *of_transaction_indexes(findings, changed),
         *of_look_ups(findings, changed, result.tree, result.partitions, rules),
     )
@@ -673,14 +676,14 @@ def _with_what_is_missing(
 
 
 def _of_segments(plan: Plan) -> Iterator[Finding]:
-    """Yield the findings about segments, with paths relative to the log directory: about segment files whose names were
-    exchanged, and about aborted transactions in segments that overlap the next one. Only partitions with a batch below
+    """Yield the findings about segments, with paths relative to the log directory: about segments with a wrong
+    name, and about aborted transactions in segments that overlap the next one. Only partitions with a batch below
     its segment's base offset or with overlapping segments are examined; their logs are read again. Raises
     `StorageError` if that fails.
     """
     root = plan.survey.root
-    below = (finding.file or "" for finding in plan.findings if finding.code is FindingCode.OFFSET_BELOW_SEGMENT)
-    directories = sorted({*map(os.path.dirname, below), *plan.choice.overlapping})
+    named = (finding.file or "" for finding in plan.findings if finding.code in MISNAMED_BY)
+    directories = sorted({*map(os.path.dirname, named), *plan.choice.overlapping})
     for directory in directories:
         logs = [(base, os.path.join(root, path)) for base, path in plan.survey.tree().logs(directory)]
         findings = misnamed_segments(logs)

@@ -123,6 +123,9 @@ class PartitionFacts(Struct, frozen=True, kw_only=True):
     is_uncleaned: bool = False
     """whether the cleaner removed nothing, as the topic is known not to be compacted: an offset in no batch is lost"""
 
+    preallocated: int | None = None
+    """size in bytes that a new segment has at once, in zeros; None if segments are not preallocated"""
+
     @property
     def name(self) -> str:
         """Name of the partition's first directory."""
@@ -185,7 +188,9 @@ class Measured(Struct, kw_only=True):
     damage_left: int = 0
     """unreadable places that stay in the log: a consumer stops at each, except at those in `damage_passed`"""
     damage_passed: int = 0
-    """places among `damage_left` after which a consumer goes on in the next segment (`is_passed_over`)"""
+    """places among `damage_left` after which a consumer goes on: in the next segment (`is_passed_over`), or behind a
+    batch below its segment's base offset
+    """
     lost: list[LostRange] = field(default_factory=list)
     below_high_watermark: bool | None = None
     """whether committed records are lost. True: something is lost below the high watermark in the checkpoint. False:
@@ -446,6 +451,8 @@ class _Measurement:
         return not damage.is_tail and self._kept.holds(damage.path, damage.position)
 
     def _is_passed(self, damage: Damage) -> bool:
+        if damage.code is FindingCode.OFFSET_BELOW_SEGMENT:
+            return True
         tree = self._before if self._left is self._original else self._after
         directory = damage.path.rpartition("/")[0]
         has_next = any(path > damage.path for _base, path in live_segments(tree, directory))
@@ -552,10 +559,10 @@ class _Measurement:
     def _count_damaged(self) -> int | None:
         """Add the records in damaged places to the lost ones. Also count the damaged markers, and the places that have
         a known end but an unknown number of records. Displaced batches are counted by `_count_misplaced`. Places are
-        skipped if they lie below the log start offset, have no known first offset, are zeros after a clean stop, or if
-        the result has all their offsets. A place with a known end adds no records if all its offsets are lost already.
-        The counts become estimates if numbers are derived from offsets. Return the offset from which on the loss is
-        unknown; None if all counted places have a known end.
+        skipped if they lie below the log start offset, have no known first offset, are zeros that prove no loss
+        (`_was_never_written`), or if the result has all their offsets. A place with a known end adds no records if all
+        its offsets are lost already. The counts become estimates if numbers are derived from offsets. Return the offset
+        from which on the loss is unknown; None if all counted places have a known end.
         """
         facts, left, gone, measured = self._facts, self._left, self._gone, self.measured
         unknown_from: int | None = None
@@ -600,11 +607,12 @@ class _Measurement:
 
     def _was_never_written(self, damage: Damage) -> bool:
         """Whether damage is zeros behind the offset at which the log ended when a broker stopped in order: nothing was
-        written after that.
+        written after that. Zeros up to the size of a preallocated segment were there from its beginning, and show no
+        loss either.
         """
         closed_at = self._facts.written.closed_at
         is_behind = closed_at is not None and damage.first_offset is not None and closed_at <= damage.first_offset
-        return is_behind and damage.code is FindingCode.ZERO_TAIL
+        return damage.code is FindingCode.ZERO_TAIL and (is_behind or damage.end == self._facts.preallocated)
 
     def _count_misplaced(self, damage: Damage, checksum: int) -> None:
         """Count the records of a displaced batch (`damage`) that is removed, if its offsets are known and no batch with

@@ -29,7 +29,13 @@ from kafkalog.recovery.act.unfinished_business import Standing, standing
 from kafkalog.recovery.checks.beside_running import is_in_use, look_again, read_again, settled_findings
 from kafkalog.recovery.checks.checkpoint_checks import Beside
 from kafkalog.recovery.checks.log_directory import beside_of, listed_findings
-from kafkalog.recovery.checks.lost_and_found import batches_outside, known_ends, misnamed_segments, offered_once
+from kafkalog.recovery.checks.lost_and_found import (
+    MISNAMED_BY,
+    batches_outside,
+    known_ends,
+    misnamed_segments,
+    offered_once,
+)
 from kafkalog.recovery.checks.lost_directories import with_what_was_there
 from kafkalog.recovery.checks.missing_segments import missing_by_summaries
 from kafkalog.recovery.checks.moments import different_moments, offset_reached
@@ -160,7 +166,7 @@ def _read(partition: Partition, log_dir: LogDir | None, beside: Beside | None, t
     if segments and segments[-1].ends_below is not None:
         findings.append(segments[-1].ends_below)
     logs = logs_of(partition.segments)
-    if any(finding.code is FindingCode.OFFSET_BELOW_SEGMENT for finding in findings):
+    if any(finding.code in MISNAMED_BY for finding in findings):
         findings += misnamed_segments(logs)
     told_of = tell_what_is_behind(
         findings, partition.segments, log_start=partition.log_start_offset, limits=partition.limits

@@ -19,8 +19,10 @@ from kafkalog.codec.common.wording import counted, first_of
 from kafkalog.codec.names import (
     CLUSTER_METADATA_DIRECTORY,
     DirectoryState,
+    FileKind,
     compressed_log,
     parse_partition_directory,
+    segment_file,
 )
 from kafkalog.inspect.lost_batches import LostBatch, is_of_batch, lost_batch_at, when_written
 from kafkalog.recovery.broker.node.answer import (
@@ -39,7 +41,7 @@ from kafkalog.recovery.broker.node.answer import (
 from kafkalog.recovery.broker.node.releases import MODELED
 from kafkalog.recovery.broker.node.sentences import is_lost_and_emptied, node_sentences, start_fails, start_sentences
 from kafkalog.recovery.checks.deleted_beyond_end import DeletedBeyondEnd
-from kafkalog.recovery.decide.aftermath import BY_AGE, LossConsequence
+from kafkalog.recovery.decide.aftermath import BY_AGE, GETS_ITS_NAME, LossConsequence
 from kafkalog.recovery.decide.choice import RecoveryChoice, ranges_text
 from kafkalog.recovery.decide.deleted_data import DeletedPartitions, different_records
 from kafkalog.recovery.decide.losses import (
@@ -369,9 +371,9 @@ def consequence_sentences(consequences: Iterable[LossConsequence]) -> list[str]:
 def _outside(outlooks: Sequence[Outlook], *, loses: bool) -> tuple[str, str]:
     """Return advice to look first at a place that may have the lost records, and the word that joins it to the rest of
     the note. Both are empty if there is no such place. If the plan loses nothing (`loses` is False), only segments with
-    each other's names are considered. The first kind that exists is named:
+    wrong names are considered. The first kind that exists is named:
 
-    * segments with each other's names
+    * segments with wrong names
     * a wrong entry in the checkpoint of log start offsets
     * a `-future` copy
     * a compressed segment
@@ -429,9 +431,15 @@ def wrong_log_starts(consequences: Iterable[LossConsequence]) -> str:
 
 
 def renaming_text(misnamed: Sequence[Finding]) -> str:
-    """Return the instruction to rename segments that have each other's names, at least two. It names the first and
-    counts the others, without the new names.
+    """Return the instruction to rename segments with a wrong name, at least one. It names the first and counts the
+    others, without the new names. If there is one, the instruction has its new name.
     """
+    if len(misnamed) == 1:
+        name = segment_file(misnamed[0].offset or 0, FileKind.LOG)
+        return (
+            f"give {misnamed[0].file} (the .log file alone) the name {name}, which brings all its records back "
+            "(segment_misnamed), and recover with --full"
+        )
     files = f"{misnamed[0].file} and {len(misnamed) - 1} more"
     return (
         f"give {files} (.log files alone) the names that segment_misnamed says, which brings their records back, and "
@@ -625,7 +633,9 @@ def _where_consumers_stop(outlooks: Sequence[Outlook]) -> str:
 
 
 def _skipping(outlook: Outlook) -> list[LossConsequence]:
-    """Return the consequences of offset indexes by which consumers skip records after the plan."""
+    """Return the consequences of offset indexes and names of segments by which consumers skip records after the
+    plan.
+    """
     return [each for each in outlook.consequences if each.kind == "records_skipped"]
 
 
@@ -739,8 +749,10 @@ def _lost(outlooks: Sequence[Outlook], *, are_alone: bool) -> str:
     if not any(outlook.choice.own.may_lose for outlook in planned if outlook.choice.ways):
         is_old = any(consequence.kind in BY_AGE for outlook in planned for consequence in outlook.consequences)
         nothing = "nothing but what retention deletes" if is_old else "nothing"
-        if any(map(_skipping, planned)):
-            nothing = f"{nothing}, but consumers may skip records until an index is rebuilt"
+        if skipping := [each for outlook in planned for each in _skipping(outlook)]:
+            is_misnamed = any(each.detail.endswith(GETS_ITS_NAME) for each in skipping)
+            until = "a segment gets its right name" if is_misnamed else "an index is rebuilt"
+            nothing = f"{nothing}, but consumers may skip records until {until}"
         others = "nothing here; what the directories named at the top had is not counted"
         if not are_alone and _is_unknown(planned):
             others = f"{nothing} that is counted; what cannot be read is not"

@@ -1,5 +1,5 @@
 """Segments that a file system's repair has put into lost+found, files that are not Kafka's with batches in them, and
-segments that have each other's names.
+segments with a wrong name.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from kafkalog import verify
 from kafkalog.codec.names import FileKind, segment_file
 from kafkalog.codec.plain.scanner import scan
 from kafkalog.log import open_log_dir, open_segment
-from kafkalog.recovery.checks.lost_and_found import batches_outside, known_ends
+from kafkalog.recovery.checks.lost_and_found import batches_outside, known_ends, misnamed_segments
+from testkit.made.tens import log_of_tens, ten
 from testkit.recorded.broker_dirs import brokers, own_copy
 from testkit.running.command import kafkalog
 
@@ -371,3 +372,111 @@ def test_a_segment_whose_name_no_other_has_is_not_exchanged(root: Path) -> None:
     second.write_bytes(first.read_bytes())
     assert of_code("segment_misnamed", "verify", root) == []
     assert of_code("offset_below_segment", "verify", root)
+
+
+SHIFTS = {
+    "first, too high": (0, 3),
+    "middle, too high": (1, 3),
+    "middle, too low": (1, -3),
+    "last, too high": (-1, 3),
+    "last, too low": (-1, -3),
+    "last, above its own end": (-1, 1000),
+    "middle, above the next one": (1, 1000),
+}
+
+
+@pytest.mark.parametrize("closed", [True, False], ids=["closed in order", "after a kill"])
+@pytest.mark.parametrize("suffixes", ["*", ".log"], ids=["all files", "log alone"])
+@pytest.mark.parametrize("which", SHIFTS)
+def test_one_segment_with_a_wrong_name_is_told_its_own(which: str, suffixes: str, closed: bool, root: Path) -> None:
+    """The recommended command dropped records that brokers of 3.9.1 and 4.4.0 served, or left records that they skipped
+    in service, and no command said which name brings all of them back.
+    """
+    before = {log: log.read_bytes() for log in logs(root)}
+    number, by = SHIFTS[which]
+    log = list(before)[number]
+    wrong = f"{int(log.stem) + by:020}"
+    rename_all(root / TOPIC, {log.stem: wrong}, suffixes)
+    if not closed:
+        (root / ".kafka_cleanshutdown").unlink()
+    for command in ("plan", "verify", "ls"):
+        (finding,) = of_code("segment_misnamed", command, root)
+        assert (Path(finding["file"]).stem, finding["offset"]) == (wrong, int(log.stem))
+        assert f" belong in {log.name}: rename this file alone to that" in finding["detail"]
+        assert [each for each in of_code("offset_displaced", command, root) if wrong in each["file"]] == []
+    printed = " ".join(kafkalog("plan", root).out.split())
+    report = root.parent / "report.html"
+    assert kafkalog("report", "-o", report, root).code == 1
+    for text in (printed, " ".join(report.read_text().split())):
+        assert f"{wrong}.log" in text
+        assert f"the name {log.name}" in text
+        assert "no other way loses less" not in text
+    rename_all(root / TOPIC, {wrong: log.stem}, ".log")
+    kafkalog("recover", "--full", "--yes", root)
+    assert {log: log.read_bytes() for log in logs(root)} == before
+    assert verify(root).is_clean
+
+
+def test_a_name_above_the_batches_of_a_middle_segment_loses_nothing(root: Path) -> None:
+    """Kafka 3.9.1 and 4.4.0 served all records, and fetches at each of these offsets: the segment before has none of
+    them, and a fetch goes on from there to the next one.
+    """
+    _first, middle, *_ = logs(root)
+    rename_all(root / TOPIC, {middle.stem: f"{int(middle.stem) + 3:020}"})
+    printed = " ".join(kafkalog("plan", root).out.split())
+    assert "lost with this plan: nothing" in printed
+    assert "consumers stop at damage" not in printed
+    assert of_code("segment_missing", "plan", root) == of_code("segment_missing", "verify", root) == []
+    assert kafkalog("recover", "--full", "--mode", "salvage", "--yes", root).code == 3
+
+
+@pytest.mark.parametrize("full", [False, True], ids=["before", "after a full recovery"])
+def test_a_name_too_low_skips_the_records_at_the_end_of_the_segment_before(full: bool, root: Path) -> None:
+    """Kafka 3.9.1 and 4.4.0 led a fetch of those offsets to the segment with the low name, and skipped them."""
+    _first, middle, *_ = logs(root)
+    rename_all(root / TOPIC, {middle.stem: f"{int(middle.stem) - 3:020}"})
+    if full:
+        kafkalog("recover", "--full", "--yes", root)
+    printed = " ".join(kafkalog("plan", root).out.split())
+    assert "lost with this plan: nothing, but consumers may skip records until a segment gets its right name" in printed
+    start, end = int(middle.stem) - 3, int(middle.stem) - 1
+    assert f"consumers whose fetch begins at an offset from {start} to {end} skip the records up to there" in printed
+    assert f"records may be skipped in 1 partition ({TOPIC})" in printed
+
+
+def test_one_wrong_base_offset_is_no_wrong_name(root: Path) -> None:
+    """A batch's base offset is covered by no checksum."""
+    for log in logs(root)[:2]:
+        data = bytearray(log.read_bytes())
+        offset = int.from_bytes(data[:8], "big")
+        data[:8] = (offset + 1000).to_bytes(8, "big") if offset == 0 else (offset - 1).to_bytes(8, "big")
+        log.write_bytes(data)
+    for command in ("plan", "verify", "ls"):
+        assert of_code("segment_misnamed", command, root) == []
+
+
+@pytest.mark.parametrize("base", [20, 25, 30, 15, 35], ids=str)
+def test_a_cleaned_segment_may_have_a_name_below_its_first_batch(base: int, tmp_path: Path) -> None:
+    """Compaction leaves a gap between the end of a segment, the name of the next one, and its first batch at 30."""
+    (first,) = log_of_tens(tmp_path, 2)
+    second = first.with_name(segment_file(base, FileKind.LOG))
+    second.write_bytes(ten(30) + ten(40))
+    findings = misnamed_segments([(0, str(first)), (base, str(second))])
+    assert [(each.offset, each.file) for each in findings] == [(30, str(second))] * (base in (15, 35))
+
+
+def test_of_a_single_batch_its_base_offset_may_be_wrong_and_not_the_name(tmp_path: Path) -> None:
+    """Nothing but the batch itself says that it belongs below the name."""
+    (first,) = log_of_tens(tmp_path, 2)
+    second = first.with_name(segment_file(60, FileKind.LOG))
+    for content, is_sure in ((ten(30), False), (ten(20), True), (ten(30) + ten(70), False), (ten(30) + ten(40), True)):
+        second.write_bytes(content)
+        assert bool(misnamed_segments([(0, str(first)), (60, str(second))])) is is_sure
+
+
+def test_segments_that_overlap_have_no_wrong_name(tmp_path: Path) -> None:
+    (first,) = log_of_tens(tmp_path, 2)
+    second = first.with_name(segment_file(5, FileKind.LOG))
+    for content in (ten(10) + ten(20), b""):
+        second.write_bytes(content)
+        assert misnamed_segments([(0, str(first)), (5, str(second))]) == []

@@ -30,7 +30,6 @@ _IGNORED = frozenset(
         "max.message.bytes",
         "message.timestamp.type",
         "cleanup.policy",
-        "preallocate",
         "retention.ms",
         "retention.bytes",
         "segment.ms",
@@ -70,6 +69,8 @@ class LogSettings(Struct, frozen=True, kw_only=True):
     segment_bytes: int = 1024 * 1024 * 1024
     segment_index_bytes: int = 10 * 1024 * 1024
     index_interval_bytes: int = 4096
+    preallocate: bool = False
+    """whether a new segment gets its full size at once, in zeros"""
     producer_id_expiration_ms: int = 24 * 60 * 60 * 1000
     remote_storage_enable: bool = False
     remote_log_storage_system_enable: bool = True

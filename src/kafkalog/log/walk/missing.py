@@ -159,6 +159,8 @@ class MissingOffsets:
             if self._beyond and self._beyond[-1][1] + 1 == low:
                 low, _ = self._beyond.pop()
             self._beyond = [*self._beyond[-MOST_GAPS:], (low, last)]
+        if first < self._base:
+            self._found_below(first, last)
         if goes_back and self._leapt:
             self._gaps -= 1  # not a gap: the previous batch had a wrong offset
             self._inside = [gap for gap in self._inside if gap[1] + 1 != self._leapt_to]
@@ -176,6 +178,16 @@ class MissingOffsets:
         end = last + 1 if self._next_base is None else min(last + 1, self._next_base)
         if first < end:  # else an offset that was damaged: what follows is lower
             self._next_offset = max(self._next_offset, end)
+
+    def _found_below(self, first: int, last: int) -> None:
+        """Leave out offsets that were noted as missing before the current segment, because they are in it. Batches of a
+        segment with a wrong name have them.
+        """
+        low, high = self._between[-1] if self._between else (0, -1)
+        if high == self._base - 1 and low <= first:
+            self._between.pop()
+            left = ((low, first - 1), (last + 1, high))
+            self._between += [(start, end) for start, end in left if start <= end]
 
     def run(self, run: AnyRun, limits: Limits = DEFAULT_LIMITS) -> None:
         """Record all batches of a run and the gaps between them; calling `batches` for each batch has the same result.
