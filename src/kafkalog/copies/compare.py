@@ -135,8 +135,8 @@ class _Partition:
 
     def compared(self) -> PartitionComparison:
         """Read all copies, rank them, and compare the others with the best one; return the result. `best` is None if no
-        copy can be read; a copy that cannot be read has its `error`. Raises `StorageError` if a copy can be read at
-        first and not later.
+        copy can be read; a copy that cannot be read has its `error`. Raises `StorageError` if a copy that could be read
+        cannot be read again for the comparison.
         """
         facts = [self._facts(copy, on_read=self._on_read) for copy in self._copies]
         facts = [self._disproved(copy_facts, facts) for copy_facts in facts]
@@ -354,9 +354,9 @@ class _Partition:
 
 
 def _note_unread_log(facts: _Facts) -> None:
-    """Change the report of a copy if the log of a segment is a link or a special file, which is not read: count it as
-    one more damaged place. If it precedes all other damage, it becomes the first damage, and the sound part of the log
-    ends there.
+    """Change the report of a copy if logs of segments are links or special files, which are not read: count them as one
+    more damaged place. If the first of them precedes all other damage, it becomes the first damage, and the sound part
+    of the log ends there.
     """
     unread, report = facts.copy.unread_log, facts.report
     if unread is None:

@@ -110,8 +110,8 @@ class Tree:
 
     def apply(self, transaction: Transaction) -> None:
         """Apply a transaction to nodes and sessions. A failed transaction has no effect. A change of a node that does
-        not exist is ignored, and so is a new node without a parent. A new node that exists already gets only its new
-        ACL.
+        not exist is ignored, and so is a new node without a parent. If a new node already exists, only its ACL is
+        replaced.
         """
         if transaction.failed:
             return
