@@ -47,9 +47,10 @@ def compare(
     compared at a time, in forked processes if that saves time. `on_read` is called with the number of log bytes after
     each read; bytes that are read again do not count.
 
-    Raises `UsageError` for a path without Kafka data, for fewer than two different directories if all can be read, or
-    if everything selected is excluded. Raises `UnknownName` for a topic or partition that does not exist. Anything
-    unreadable is part of the result; `StorageError` is raised only if a copy that was read cannot be read again.
+    Raises `UsageError` for a path that does not exist or has no Kafka data, for fewer than two different directories if
+    all can be read, or if everything selected is excluded. Raises `UnknownName` for a topic or partition that does not
+    exist. Anything unreadable is part of the result; `StorageError` is raised only if a copy that was read cannot be
+    read again.
 
     * `paths`: log directories, or partition directories, two or more
     * `select`: the topic-partitions to compare; all of them without it
@@ -134,8 +135,8 @@ class _Partition:
 
     def compared(self) -> PartitionComparison:
         """Read all copies, rank them, and compare the others with the best one; return the result. `best` is None if no
-        copy can be read; a copy that cannot be read has its `error`. Raises `StorageError` if a copy can be read at
-        first and not later.
+        copy can be read; a copy that cannot be read has its `error`. Raises `StorageError` if a copy that could be read
+        cannot be read again for the comparison.
         """
         facts = [self._facts(copy, on_read=self._on_read) for copy in self._copies]
         facts = [self._disproved(copy_facts, facts) for copy_facts in facts]
@@ -353,9 +354,9 @@ class _Partition:
 
 
 def _note_unread_log(facts: _Facts) -> None:
-    """Change the report of a copy if the log of a segment is a link or a special file, which is not read: count it as
-    one more damaged place. If it precedes all other damage, it becomes the first damage, and the sound part of the log
-    ends there.
+    """Change the report of a copy if logs of segments are links or special files, which are not read: count them as one
+    more damaged place. If the first of them precedes all other damage, it becomes the first damage, and the sound part
+    of the log ends there.
     """
     unread, report = facts.copy.unread_log, facts.report
     if unread is None:

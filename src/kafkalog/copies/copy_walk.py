@@ -169,8 +169,8 @@ class CopyWalk:
     def _wrong(self, batch: RecordBatch, cursor: Cursor, segment: Segment) -> Finding | None:
         """Return the finding if a batch with a valid checksum counts as damage; None if it is sound. It counts as
         damage if another copy disproves its offset, or if its offset or format does not fit the segment; then the
-        cursor is not advanced. In all other cases the cursor is advanced. The batch then counts as damage if a consumer
-        cannot read past it. It does also if it begins at or below the highest offset so far without repeating earlier
+        cursor is not advanced. In all other cases the cursor is advanced, and the batch counts as damage if a consumer
+        cannot read past it, or if it begins at or below the highest offset so far and does not only repeat earlier
         batches.
         """
         header, position = batch.header, batch.position

@@ -85,8 +85,8 @@ class Jumps(Struct, frozen=True):
 
 def displaced(jumps: Iterable[Jump], others: Mapping[str, Iterable[Stretch]]) -> Displaced:
     """Return the jumps of a copy that other copies disprove, as a dict: (file, position) of the batch -> reason. Empty
-    if there are none. A jump is disproved if another copy has the same batch exactly once, at an offset that the jump
-    skips. If another copy has the batch at the jump's offset too, the jump is right.
+    if there are none. A jump is disproved if another copy has the same batch exactly once, and all its offsets there
+    are among those that the jump skips. If another copy has the batch at the jump's offset too, the jump is right.
 
     `others` are walks by the path of their copy; they are read to their ends, unless there are no jumps. Equal batches
     in one copy prove nothing: a producer without sequence numbers makes them when it retries. Raises `StorageError` if

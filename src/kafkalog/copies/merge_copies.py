@@ -86,16 +86,17 @@ class _Read(Struct, kw_only=True):
 
     def may_have_lost(self, epoch: int, offset: int) -> bool:
         """Whether `epoch` may have begun at `offset` in batches that damage removed from this copy. The offset must be
-        in a hole that damage made. The epoch must be above the epoch before the hole, and not above the epoch after it.
-        False if the copy has a list of epochs, because the list would name the epoch.
+        in a hole that damage made. The epoch must be above the epoch before the hole, and not above the epoch after it:
+        none can have begun inside one epoch. False if the copy has a list of epochs, because the list would name the
+        epoch.
         """
         number = bisect_right(self.holes, offset, key=lambda hole: hole[0]) - 1
         if number < 0 or offset >= self.holes[number][1] or self.partition.leader_epochs:
             return False
         low, high = self.holes[number]
         runs = self.epochs.runs
-        before = bisect_right(runs, low, key=lambda run: run.end_offset) - 1
-        after = bisect_left(runs, high, key=lambda run: run.start_offset)
+        before = bisect_left(runs, low, key=lambda run: run.start_offset) - 1
+        after = bisect_right(runs, high, key=lambda run: run.end_offset)  # the same one if it goes on behind the hole
         return (before < 0 or runs[before].epoch < epoch) and (after == len(runs) or epoch <= runs[after].epoch)
 
     @property

@@ -180,8 +180,9 @@ def gather(
     directories without data are listed in `unreadable` instead, such as the mount point of an unmounted disk. So are
     paths that do not exist, if another path does.
 
-    Raises `UsageError` also if all directories can be read and fewer than `at_least` of them are different, or if
-    everything selected is excluded. Raises its subclass `UnknownName` if a selection matches nothing.
+    Raises `UsageError` also if all directories can be read and fewer than `at_least` different ones are given
+    (ZooKeeper's do not count), or if everything selected is excluded. Raises its subclass `UnknownName` if a selection
+    matches nothing.
     """
     given = [os.fspath(path) for path in paths]
     refuse_no_path(given)

@@ -49,8 +49,9 @@ _OF_ONE_KIND = 5
 
 
 def examine(paths: Sequence[str], asked: Asked, watch: Watch) -> ReportFacts:
-    """Verify, plan and compare all log directories at `paths`, and return the facts for a report; changes nothing in
-    them. `watch` shows the progress. A comparison or plan that fails becomes a problem in the result.
+    """Verify, plan and compare what `asked` selects in the log directories at `paths`, and return the facts for a
+    report; changes nothing in them. `watch` shows the progress. A comparison or plan that fails becomes a problem in
+    the result.
 
     Reads the clock for `made_at` (ms since 1970). Raises `UsageError` if a path holds nothing of Kafka's or everything
     selected is excluded. Raises `UnknownName` if a chosen topic is missing. Raises `StorageError` if a request to an
@@ -156,8 +157,9 @@ def _by_file(findings: Sequence[Finding]) -> dict[str, list[Finding]]:
 
 def _damages(findings: Sequence[Finding], with_bytes: bool) -> Iterator[Damage]:
     """Yield the damages to show for findings, in order. At most `_OF_ONE_KIND` findings of each code and file are
-    shown, and at most `MOST_DAMAGES` in total. If `with_bytes`, each has the bytes around it. If a code and file has
-    more findings than are shown, the `count` of the last one shown includes the others. All other counts are 1.
+    shown, and at most `MOST_DAMAGES` in total. If `with_bytes`, each has the bytes around it. The `count` of the last
+    of the `_OF_ONE_KIND` findings includes the findings of its code and file that come after it. All other counts are
+    1.
     """
     counts: dict[tuple[FindingCode, str | None], int] = {}
     for finding in findings:
@@ -228,9 +230,9 @@ def _planned(
     watch: Watch,
     zookeepers: Sequence[str],
 ) -> Iterator[Planned]:
-    """Yield a plan for each chosen log directory, and for each partition directory that was passed by its own path.
-    Other directories with the same partitions serve as copies. If planning fails, it is tried again without copies. If
-    that fails too, yield an entry with the first error.
+    """Yield a plan for each chosen log directory, and for each local partition directory that was passed by its own
+    path. For a log directory, the other chosen log directories with the same partitions serve as copies. If planning
+    fails, it is tried again without copies. If that fails too, yield an entry with the first error.
 
     Directories of one broker that share a partition are not copies of each other. No broker starts on them, and their
     plans say so; these plans are yielded last. `zookeepers` are ZooKeeper's data directories, from which a start is

@@ -181,9 +181,9 @@ class _Looking:
         return segments_of(self._tier, listed) if listed and self._tier is not None else []
 
     def _epochs(self, key: Key, local: Mapping[str, LocalPart]) -> Sequence[LeaderEpoch]:
-        """Return the leader epochs of the local copy with the largest end offset. If it has none, and the log has
-        events, return the epochs stored with the last segment in the tier's listing. This reads an object of the tier.
-        Return an empty result if neither is known, or if the object cannot be read.
+        """Return the leader epochs of the local copy with the largest end offset. If there is no copy or it has none,
+        and the log has events, return the epochs stored with the last segment in the tier's listing. This reads an
+        object of the tier. Return an empty result if neither is known, or if the object cannot be read.
         """
         known = max(local.values(), key=lambda each: each.end, default=None)
         if known is not None and known.partition.leader_epochs:

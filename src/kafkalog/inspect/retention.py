@@ -142,7 +142,7 @@ def retention(
     * `instead`: settings of topics to try out, which take precedence over everything
     """
     inventory = open_all(*paths, tolerant=True)
-    if inventory.standalone or not inventory.log_dirs:
+    if inventory.standalone:
         raise UsageError("retention looks at log directories, because settings belong to topics of a broker")
     keys = [key for log_dir in inventory.log_dirs for key in log_dir]
     select.check([*keys, *unreadable_names(inventory.all_unreadable)])
@@ -271,9 +271,9 @@ def _keeps_indexes(segment: Segment, following: Segment | None, *, recovery_poin
 
 
 def _indexed(segment: Segment) -> int | None:
-    """Return the timestamp (ms) of the last entry of a segment's time index. None if there is no index or entry, or if
-    the timestamp is not positive: a broker then takes the modification time of the log. Raises `StorageError` if the
-    index cannot be read.
+    """Return the timestamp (ms) of the last entry of a segment's time index. None if there is no index, or if a broker
+    does not use the timestamp (`last_indexed_timestamp`) and takes the modification time of the log. Raises
+    `StorageError` if the index cannot be read.
     """
     path = segment.files.get(FileKind.TIME_INDEX)
     if path is None:

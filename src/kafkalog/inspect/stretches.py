@@ -223,10 +223,10 @@ class _Drawing:
         self._stretches.append(stretch)
 
     def ended(self, unreadable: str | None) -> tuple[SegmentMap, bool]:
-        """Return the finished map, and whether consumers stop before the next segment. They do if the rest of this
-        segment could not be read, or if it has damage other than a torn or zero-filled end. They do also if they stop
-        before this segment already. `unreadable` is the I/O error if the rest could not be read, else None. If there
-        are more than `_MOST` stretches, neighbors are joined.
+        """Return the finished map, and whether consumers stop before the next segment. They do if they stop at damage
+        in this segment or before it, or if the rest of it could not be read; a torn or zero-filled end does not stop
+        them. `unreadable` is the I/O error if the rest could not be read, else None. If there are more than `_MOST`
+        stretches, neighbors are joined.
         """
         findings = self.findings
         size = self.segment.size
@@ -308,8 +308,8 @@ def segment_maps(
     limits: Limits = DEFAULT_LIMITS,
     on_bytes: Callable[[int], None] | None = None,
 ) -> Iterator[SegmentMap]:
-    """Yield the maps of a partition's segments in order. Bytes that the operating system cannot read become a stretch
-    of kind unread, and the next segment is read; this raises no error.
+    """Yield the maps of a partition's segments in order. If the operating system cannot read bytes of a segment, its
+    rest becomes a stretch of kind unread, and the next segment is read; this raises no error.
 
     `known` are findings by log file from earlier checks. `listener.batch` is called for every batch that can be read,
     and `on_bytes` with the number of bytes read.

@@ -20,7 +20,7 @@ NOBODY = 65534
 COMMANDS = [
     "ls", "verify", "plan", "recover --yes", "dump", "find --offset 1", "runs", "undo --yes", "undelete",
     "index verify", "index rebuild --yes", "report --overwrite -o page.html", "offsets", "groups", "transactions",
-    "metadata", "elections", "staging", "compact --yes", "merge --into NEW copy", "compare copy",
+    "metadata", "elections", "staging", "compact --yes", "merge --into NEW copy", "compare copy", "retention",
 ]  # fmt: skip
 SUFFIXES = ["jsonl", "parquet", "arrow", "arrows"]
 PLACES = {"nothere": 64, "locked": 4, "locked/stock-41-0": 4}

@@ -633,6 +633,21 @@ def test_what_damage_took_from_the_leader_comes_from_others_with_their_epochs(tm
     assert found == [b"led%d" % offset for offset in range(9)]
 
 
+def test_an_epoch_of_a_deposed_leader_does_not_fill_a_hole_inside_one_epoch(tmp_path: Path) -> None:
+    """The batches before and behind the damage have one epoch, so no other epoch was between them."""
+    epochs = [0, 0, 2, 2, 2, 2, 2, 4, 4]
+    led = [written(offset, epoch, b"led") for offset, epoch in enumerate(epochs)]
+    damaged = bytearray(led[4])
+    damaged[-1] ^= 1
+    best = lineage_copy(tmp_path / "best", None, *led[:4], bytes(damaged), *led[5:])
+    follower = lineage_copy(tmp_path / "follower", [(0, 0), (2, 2)], *led[:6])
+    deposed = [written(4, 3, b"deposed"), written(5, 3, b"deposed")]
+    other = lineage_copy(tmp_path / "other", [(0, 0), (2, 2), (3, 4)], *led[:4], *deposed)
+    merge_replicas(best, follower, other, target=tmp_path / "merged")
+    found = [record.value for record in open_all(tmp_path / "merged").partitions[0].records()]
+    assert found == [b"led%d" % offset for offset in range(9)]
+
+
 def test_that_the_metadata_is_not_merged_is_said(volumes: dict[int, Path], tmp_path: Path) -> None:
     """A combined node of 3.9.1 began its metadata anew in the result, and made 12 of 12 partitions -stray."""
     first, second = list(volumes.values())[:2]

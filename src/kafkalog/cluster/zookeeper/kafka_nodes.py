@@ -159,9 +159,7 @@ def chroots(nodes: Mapping[str, object]) -> list[str]:
 
 def consumer_chroots(tree: Tree) -> list[str]:
     """Return the sorted chroots below which groups may be stored: every cluster, and every other node whose child
-    `consumers` has groups.
-
-    Nodes inside another chroot's `/consumers` do not count.
+    `consumers` has groups, unless it is inside another chroot's `/consumers`.
     """
     places = chroots(tree.nodes)
     for path in sorted((node for node in tree.nodes if node.endswith("/consumers")), key=len):

@@ -11,12 +11,13 @@ __all__ = ["zxid_at"]
 
 
 def zxid_at(directory: ZooKeeperDirectory, time: int) -> int:
-    """Return the zxid of the last transaction whose time by the leader's clock is not after `time` (ms since 1970).
-    Clocks may go back when the leader changes, so the logs are read only up to the first later transaction.
+    """Return the zxid of the transaction before the first one whose time by the leader's clock is after `time` (ms
+    since 1970), or of the last one if none is. Clocks may go back when the leader changes; transactions after that
+    first one are not read.
 
-    If that one, or a newer snapshot, shows that the next transaction after it is lost, return the zxid of the lost one:
-    it may have come before `time`. A damaged end of the last log shows no loss here; `tree_at` reports it. Raises
-    `UsageError` if the logs begin after `time` or have no transaction, `StorageError` for I/O errors.
+    If there is a gap behind the found transaction, or it is the last one and a snapshot is newer, return the next zxid,
+    which is lost: it may have come before `time`. A damaged end of the last log shows no loss here; `tree_at` reports
+    it. Raises `UsageError` if the logs begin after `time` or have no transaction, `StorageError` for I/O errors.
     """
     last_zxid: int | None = None
     for named, path in directory.logs:

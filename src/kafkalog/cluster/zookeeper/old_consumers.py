@@ -63,8 +63,8 @@ class OldGroup(Struct, frozen=True, kw_only=True):
 
     def assigned(self, assignor: str, consumers: Iterable[OldConsumer] | None = None) -> Owners | None:
         """Compute which threads own the group's partitions, and return the thread by (topic, partition). The assignor
-        is range if `assignor` is `range`, and round robin for any other name. `consumers` replace the group's own
-        consumers; None uses those of the group.
+        is range if `assignor` is `range`, round robin of Kafka 1.0 if it is `roundrobin (1.0)`, and older round robin
+        for any other name. `consumers` replace the group's own consumers; None uses those of the group.
 
         Return None if the topics of any consumer of the group are unknown (not `resolved`), or if there are more than a
         million threads. Up to 0.9, Kafka refused round robin for some groups; this is not checked (see `conditions`).

@@ -47,8 +47,8 @@ _BY_PATH: tuple[tuple[Version, str], ...] = (
 
 
 def least_version(tree: Tree, chroot: str = "") -> Version | None:
-    """Return the lowest Kafka version that the brokers of a cluster can have. It follows from their registrations and
-    from the nodes that they created. Return None if no broker ever registered, or if no node shows a version.
+    """Return the lowest Kafka version that the newest broker of a cluster can have. It follows from the registrations
+    and from the nodes that brokers created. Return None if no broker ever registered.
     """
     place = f"{chroot}/brokers/ids"
     ids = tree.nodes.get(place)

@@ -76,8 +76,8 @@ def registered_consumer(name: str, data: bytes | None) -> RegisteredConsumer:
     """Parse a consumer's registration; `name` is the consumer id. The timestamp is in ms since 1970, None if it is
     missing or invalid.
 
-    Raises `FormatError` if pattern or subscription is missing or a number of streams is invalid, because Kafka's
-    consumers throw then.
+    Raises `FormatError` if the data is not a JSON object with pattern and subscription or a number of streams is
+    invalid, because Kafka's consumers throw then.
     """
     fields = json_object(data) or {}
     pattern, subscription = fields.get("pattern"), fields.get("subscription")

@@ -131,8 +131,8 @@ def parse_snapshot(data: bytes, source: str) -> Snapshot:
 def read_snapshot(path: str, limits: Limits = DEFAULT_LIMITS) -> Snapshot:
     """Read and parse a snapshot file, decompressed if its suffix says so.
 
-    Raises `FormatError` for invalid bytes and for a missing or wrong checksum. Raises `LimitExceeded` for a file above
-    the limit. Raises `StorageError` if it cannot be read.
+    Raises `FormatError` for invalid bytes and for a missing or wrong checksum. Raises `LimitExceeded` if the file or
+    its decompressed content is above the limit. Raises `StorageError` if it cannot be read.
     """
     data = read_small(path, limits.snapshot_bytes)
     for suffix, codec in _COMPRESSED.items():

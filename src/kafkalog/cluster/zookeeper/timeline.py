@@ -144,8 +144,9 @@ class _Watcher:
 
     def _look(self, zxid: int, time: int, reason: str | None) -> None:
         """Compare the controllers and broker registrations of all clusters with their state at the previous call. New
-        ones are appended to `self.found`, and ended ones get the end of their span there. `zxid` and `time` (ms since
-        1970) belong to the present transaction. `reason` is why a node was removed; if it is None, "replaced" is noted.
+        ones are appended to `self.found`, and ended ones get the end of their span there. Broker and epoch of a
+        controller that stays are brought up to date. `zxid` and `time` (ms since 1970) belong to the present
+        transaction. `reason` is why a node was removed; if it is None, "replaced" is noted.
         """
         followed = {*self.terms, *(chroot for chroot, _broker in self.lives)}  # their nodes may be gone
         for chroot in sorted(followed.union(chroots(self.tree.nodes))):
@@ -277,7 +278,8 @@ def _succession(before: PartitionState, after: PartitionState, replicas: tuple[i
 
 
 def timeline(directory: ZooKeeperDirectory, zxid: int | None = None) -> Timeline:
-    """Read the history from the beginning of the logs up to and including `zxid`, or to their end if it is None.
+    """Read the history up to and including `zxid`, or to the end of the logs if it is None. It begins with the oldest
+    snapshot, or with the logs if these begin with the first transaction of all or no snapshot can be used.
 
     Damage becomes findings of the result. Raises `UsageError` for a `zxid` beyond the last transaction, unless damage
     hides the end of the logs. Raises `StorageError` if files cannot be read.

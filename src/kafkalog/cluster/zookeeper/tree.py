@@ -91,8 +91,8 @@ class Tree:
         return _as_signed(self._digest)
 
     def put(self, path: str, node: Node) -> None:
-        """Store a new node at `path`, where none may be yet. Add its digest, and register it with its parent and with
-        the session that owns it.
+        """Store a new node at `path`, where there must be none yet. Add its digest, and register it with its parent and
+        with the session that owns it.
 
         Neither the node's stat nor its parent's is changed; a missing parent is ignored.
         """
@@ -110,7 +110,8 @@ class Tree:
 
     def apply(self, transaction: Transaction) -> None:
         """Apply a transaction to nodes and sessions. A failed transaction has no effect. A change of a node that does
-        not exist is ignored, and so is a new node without a parent.
+        not exist is ignored, and so is a new node without a parent. If a new node already exists, only its ACL is
+        replaced.
         """
         if transaction.failed:
             return

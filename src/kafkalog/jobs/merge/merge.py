@@ -65,13 +65,13 @@ def merge_replicas(
     are only read. Return the result, which names the new directory and the copies from which ranges of offsets come.
 
     The log start offset is added to the log-start checkpoint in `target` if it is above the first segment's base
-    offset. It is added also if a copy's checkpoint has an entry. Raises `UsageError` if the directories are not copies
-    of one partition, if the new directory exists, or if `target` lies in a log directory. Raises it also if the request
-    selects topics, prefers another directory or has an invalid setting. Raises `RecoveryRefused` if the directories
-    belong to several clusters, or to different topics with that name. Raises it also if an execution on their log
-    directories was interrupted, another merge is writing the directory, or a broker would not load the result. Raises
-    `StorageError` if no copy can be read or writing fails. Raises `FormatError`, after the partition was written, if
-    that checkpoint is malformed.
+    offset. Otherwise the highest valid entry of the copies' checkpoints is added, if there is one. Raises `UsageError`
+    if the directories are not copies of one partition, if the new directory exists, or if `target` lies in a log
+    directory. Raises it also if the request selects topics, prefers another directory or has an invalid setting. Raises
+    `RecoveryRefused` if the directories belong to several clusters, or to different topics with that name. Raises it
+    also if an execution on their log directories was interrupted, another merge is writing the directory, the file
+    system has no space, or a broker would not load the result. Raises `StorageError` if no copy can be read or writing
+    fails. Raises `FormatError`, after the partition was written, if that checkpoint is malformed.
 
     * `request`: may be left out for the defaults
     * `paths`: directories of one topic-partition, two or more

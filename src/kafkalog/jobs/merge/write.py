@@ -41,7 +41,8 @@ def write_partition(copies: MergeCopies, log: MergedLog, fs: FileSystem, setting
     `now_ms` is the time to treat as now; both are for the model of the broker that loads the log.
 
     Raises `RecoveryRefused` if a broker would not load the log or would change a byte of it, or if another merge is
-    writing it. Raises `StorageError` if reading or writing fails. On any error, what this call wrote is removed.
+    writing it. Raises `StorageError` if reading or writing fails. After an error, what this call wrote under the
+    temporary name is removed.
     """
     directory = str(log.name)
     unfinished = f".{directory}.kafkalog-tmp"

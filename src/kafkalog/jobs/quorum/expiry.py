@@ -139,9 +139,10 @@ def expiry_of(
     image: MetadataImage, roots: Sequence[tuple[str, int | None]], static: Mapping[str, str], now_ms: int
 ) -> list[Expiry]:
     """List what brokers would delete at `now_ms` (ms since 1970), by log directory in the order of `roots`: first of
-    partitions, then groups and transactional ids. A compacted partition has an entry if the cleaner finds a superseded
-    record or a tombstone in it. If `roots` is empty, the settings by which data would be deleted are listed instead: by
-    topic, then for groups and transactional ids.
+    partitions, then groups and transactional ids. A compacted partition has an entry if the cleaner may remove
+    something from it (`_has_superseded`). If a coordinator's log cannot be read completely, an entry named `*` says so.
+    If `roots` is empty, the settings by which data would be deleted are listed instead: by topic, then for groups and
+    transactional ids.
 
     `roots` are pairs of a broker's log directory, which is read, and its node id (None if unknown). `static` are the
     settings in the properties files. Partitions that cannot be listed are left out. Raises `UsageError` if a root is
