@@ -155,7 +155,7 @@ class FindingCode(enum.StrEnum):
     BATCHES_OUTSIDE = "batches_outside"
     """a file in lost+found, or one that no Kafka version writes, holds sound batches"""
     SEGMENT_MISNAMED = "segment_misnamed"
-    """segments of a partition whose files have each other's names"""
+    """segments of a partition whose names do not fit their batches"""
     DUPLICATE_PARTITION = "duplicate_partition"
     """a topic-partition that is in two directories"""
     IDENTITY_MISMATCH = "identity_mismatch"

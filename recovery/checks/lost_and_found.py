@@ -201,8 +201,10 @@ def _named_alone(segments: Sequence[tuple[int, str]], firsts: Sequence[int]) -> 
         if before is not None:
             previous = _held(segments[before][1])
             end = firsts[before] - 1 if previous is None else previous.last
-        is_low = before is not None and base <= end < first and _is_too_low(segments[before][1], base, first)
-        if not is_low and not (end < first < base and _is_too_high(path, base, end)):
+        if end >= first or not _is_first_sure(path, base, end):
+            continue
+        is_low = before is not None and base <= end and _is_too_low(segments[before][1], base, first)
+        if not is_low and first > base:
             continue
         name = segment_file(first, FileKind.LOG)
         why = "its name is above its first offset"
@@ -213,19 +215,20 @@ def _named_alone(segments: Sequence[tuple[int, str]], firsts: Sequence[int]) -> 
         yield Finding.of(FindingCode.SEGMENT_MISNAMED, None, first, detail, path)
 
 
-def _is_too_high(path: str, base: int, end: int) -> bool:
-    """Whether the base offset in the name of the segment at `path` is above its batches. False if one batch with a
-    wrong base offset explains it: only the first batch is below `base`, and it neither continues `end`, the last offset
-    before it, nor is it continued by the second. False also if the first batch would fit between `base` and the second.
-    Raises `StorageError` if the segment cannot be read.
+def _is_first_sure(path: str, base: int, end: int) -> bool:
+    """Whether the first offset of the segment at `path`, which has the base offset `base` in its name, is right. False
+    if only its first batch may have a wrong base offset: it would fit between `base` and the second, the second is not
+    above it, or it alone is below `base`, or there is no second. The last two do not count if it continues `end`, the
+    last offset before the segment, or the second continues it. Raises `StorageError` if the segment cannot be read.
     """
     with FileSource(path) as source:
         ranges = [(first_offset_of(batch), batch.last_offset) for batch in islice(Scanner(source), 2)]
     first, last = ranges[0]
     second = ranges[1][0] if len(ranges) > 1 else None
-    if second == base + last + 1 - first:
+    if second is not None and (second <= last or second == base + last + 1 - first):
         return False
-    return first == end + 1 or second == last + 1 or (second is not None and second < base)
+    is_continued = second is not None and (second == last + 1 or first > base or second < base)
+    return is_continued or first == end + 1
 
 
 def _is_too_low(before: str, base: int, first: int) -> bool:

@@ -246,6 +246,29 @@ def test_a_log_that_a_start_ends_below_its_index_refuses_writes(place: Path) -> 
     assert "out of service after a start: nothing here" in text("plan", "data")
 
 
+@pytest.mark.parametrize(("sizes", "refuses"), [
+    ({"index": (10_485_760, 0), "timeindex": (10_485_756, 0)}, False),
+    ({"index": (8, 0), "timeindex": (12, 0)}, False),
+    ({"index": (10_485_760, 3), "timeindex": (12, 0)}, False),
+    ({"index": (8, 3), "timeindex": (12, 0)}, True),
+], ids=["full of zeros", "one entry of zeros", "full", "an entry above the end"])  # fmt: skip
+def test_an_empty_log_with_full_indexes_refuses_no_write(
+    sizes: dict[str, tuple[int, int]], refuses: bool, place: Path
+) -> None:
+    """A clean-shutdown marker was copied to a killed broker's directory. Kafka 3.9.1, 4.1.1 and 4.4.0 made the empty
+    segments again before the first of 120 commits and 30 transactions, and had all of them after a kill.
+    """
+    (log,) = log_of_tens(place / "data", 5)
+    log.write_bytes(b"")
+    for suffix, (size, last) in sizes.items():
+        with log.with_suffix(f".{suffix}").open("wb") as file:
+            file.truncate(size)
+            file.seek(size - (8 if suffix == "index" else 4))
+            file.write(last.to_bytes(4, "big"))
+    (place / "data" / ".kafka_cleanshutdown").write_bytes(b"")
+    assert ("later ones refused" in text("plan", "data")) is refuses
+
+
 def test_the_sound_records_behind_damage_are_counted_on_the_screen(place: Path) -> None:
     roots = [f"directory-of-a-broker-{number}" for number in range(2)]
     for root in roots:

@@ -376,7 +376,8 @@ def test_a_segment_whose_name_no_other_has_is_not_exchanged(root: Path) -> None:
 
 SHIFTS = {
     "first, too high": (0, 3),
-    "middle, too high": (1, 3),
+    "middle, a little too high": (1, 3),
+    "middle, too high": (1, 11),
     "middle, too low": (1, -3),
     "last, too high": (-1, 3),
     "last, too low": (-1, -3),
@@ -422,7 +423,7 @@ def test_a_name_above_the_batches_of_a_middle_segment_loses_nothing(root: Path) 
     them, and a fetch goes on from there to the next one.
     """
     _first, middle, *_ = logs(root)
-    rename_all(root / TOPIC, {middle.stem: f"{int(middle.stem) + 3:020}"})
+    rename_all(root / TOPIC, {middle.stem: f"{int(middle.stem) + 11:020}"})
     printed = " ".join(kafkalog("plan", root).out.split())
     assert "lost with this plan: nothing" in printed
     assert "consumers stop at damage" not in printed

@@ -166,6 +166,19 @@ def test_zeros_after_a_crash_may_have_been_nothing(tmp_path: Path) -> None:
     assert "lost with this plan in 1 partition: an unknown number of records, perhaps none\n" in out
 
 
+def test_zeros_of_a_preallocated_segment_are_no_loss(tmp_path: Path) -> None:
+    """A killed 3.9.1 with `log.preallocate` left a file of `segment.bytes`, and a start had every acknowledged record.
+    Zeros up to another size were not preallocated.
+    """
+    root, (last,) = zeros_at_the_end(tmp_path, is_stopped=False)
+    given = ("--config", "log.preallocate=true", "--config", "log.segment.bytes=65536")
+    for size, said in ((65536, "lost with this plan: nothing\n"), (65000, "perhaps none\n")):
+        with last.open("r+b") as file:
+            file.truncate(size)
+        assert said in kafkalog("plan", root, *given).out
+        assert "perhaps none\n" in kafkalog("plan", root).out
+
+
 def test_what_is_skipped_is_told_apart_from_what_is_lost(skipping: Path) -> None:
     (line,) = kafkalog("plan", "--json", skipping).objects
     known = [each for each in line["ways"] if each["records_lost"] is not None and each["way"] != line["recommended"]]
