@@ -455,6 +455,11 @@ def test_a_majority_with_an_older_copy_is_not_said_to_have_everything(tmp_path: 
     (whole,) = read_quorum(first, second, third)
     assert "all metadata that was committed is in the log" in whole.loss(), "the others are a majority"
     assert whole.findings == []
+    newer = copy_tree(first, tmp_path / "newer")
+    meta = newer / "meta.properties"
+    meta.write_text(meta.read_text().replace("node.id=1", "node.id=3"))
+    (both,) = read_quorum(first, third, newer)
+    assert "all metadata that was committed is in the log" in both.loss(), "there is a newer copy of the same voter"
 
 
 def test_a_voter_that_was_stopped_before_others_is_not_older_than_it_was(tmp_path: Path) -> None:

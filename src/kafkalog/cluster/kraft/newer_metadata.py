@@ -76,10 +76,11 @@ def older_voters(
 
     A voter records the epoch before it votes or leads. A broker that also is a voter is put into service only after its
     own metadata log has its registration, whose offset is the broker's epoch (`BrokerHeartbeatManager`). `logs` are the
-    copies of one cluster; damaged ones, and those that go as far as `best`, do not count as older. Raises
-    `StorageError` if the log of `best` cannot be read.
+    copies of one cluster, of which the one of a voter counts that goes furthest; damaged ones, and those that go as far
+    as `best`, are not older. Raises `StorageError` if the log of `best` cannot be read.
     """
-    sound = {log.node: log for log in logs if log.node in voters and log.refusal is None and not log.is_damaged}
+    able = [log for log in logs if log.node in voters and (log.is_static or log.is_voter) and log.refusal is None]
+    sound = {log.node: log for log in sorted(able, key=lambda log: log.position) if not log.is_damaged}
     behind = {node: log for node, log in sound.items() if node is not None and log.end < best.end}
     in_service = _in_service(best, limits) if behind else {}
     older: dict[int | None, str] = {}
