@@ -16,8 +16,8 @@ __all__ = [
     "CANDIDATE", "DISPLACED", "ID_OF_ANOTHER_TOPIC", "LAST_EPOCH", "NEWER_FILES", "NO_VERSION", "OF_OLDER_LOGS",
     "OLDER_LOG", "OLD_VERSION", "OTHER_TOPIC_ID", "READ_ONLY", "REFUSED_SETTING",
     "AnswerJson", "ConsequenceKind", "EmptiedConsequence", "EmptyVoters", "Fault", "LostDirectoryConsequence",
-    "NodeAnswer", "NodeStart", "NodeStartJson", "OlderCopyConsequence", "Part", "ReplacedConsequence", "Role",
-    "ServedConsequence", "StartConsequence", "StartOutcome",
+    "NodeAnswer", "NodeStart", "NodeStartJson", "OlderCopyConsequence", "Part", "PerhapsEmptiedConsequence",
+    "ReplacedConsequence", "Role", "ServedConsequence", "StartConsequence", "StartOutcome",
 ]  # fmt: skip
 
 
@@ -177,6 +177,10 @@ class StartConsequence(Struct, frozen=True, kw_only=True):
 
 class LostDirectoryConsequence(StartConsequence, frozen=True):
     """A consequence for partitions that the metadata assigns to a log directory that the node no longer has."""
+
+
+class PerhapsEmptiedConsequence(LostDirectoryConsequence, frozen=True):
+    """A consequence for partitions of a lost log directory that have no leader, or are served empty."""
 
 
 class OlderCopyConsequence(StartConsequence, frozen=True):
