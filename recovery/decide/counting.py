@@ -466,8 +466,11 @@ class Comparer:
 
     def others(self, facts: PartitionFacts) -> tuple[int, ...]:
         """Ids of other brokers that were in sync, according to the metadata beside the log, without those of
-        `note_ends_of_copies`; empty if the partition is not live.
+        `note_ends_of_copies` and those that were given whole and do not have the partition. Empty if the partition is
+        not live.
         """
-        in_sync = self.topics.in_sync.get((facts.topic, facts.partition), ()) if facts.is_live else ()
+        key = facts.topic, facts.partition
+        in_sync = self.topics.in_sync.get(key, ()) if facts.is_live else ()
         left_out = {self.topics.node_id, *self._with_less.get(facts.name, ())}
+        left_out |= {node for node, held in self.topics.held_by_others.items() if key not in held}
         return tuple(node for node in in_sync if node not in left_out)

@@ -11,7 +11,12 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from kafkalog.codec.names import CLUSTER_METADATA_DIRECTORY, DirectoryState, parse_partition_directory
+from kafkalog.codec.names import (
+    CLUSTER_METADATA_DIRECTORY,
+    CLUSTER_METADATA_TOPIC,
+    DirectoryState,
+    parse_partition_directory,
+)
 from kafkalog.log.directories.identities import meta_properties_of
 from kafkalog.log.directories.zookeeper_directories import without_zookeeper
 from kafkalog.log.disk.files import real, scan_directory
@@ -74,7 +79,8 @@ def facts_of_each(roots: Sequence[str], lost: Sequence[str] = ()) -> Mapping[str
     ]
     return {
         root: replace(
-            facts, lost=tuple(lost) if len(brokers) == 1 else (), controllers=others, apart=_apart(broker, brokers)
+            facts, lost=tuple(lost) if len(brokers) == 1 else (), controllers=others, apart=_apart(broker, brokers),
+            held_by_others=_held_by_others(broker, brokers, facts),
         )
         for broker, others, facts in zip(brokers, controllers, known, strict=True)
         for root in broker
@@ -100,6 +106,28 @@ def _with_registered(
              for now, was, before in zip(joined, brokers, known, strict=True)]  # fmt: skip
     kept = [number for number, group in enumerate(joined) if group]
     return [joined[number] for number in kept], [facts[number] for number in kept]
+
+
+def _held_by_others(
+    own: Sequence[str], brokers: Sequence[Sequence[str]], facts: TopicFacts
+) -> dict[int, frozenset[tuple[str, int]]]:
+    """Return the live partitions of the other brokers among `brokers` that were given whole, by broker id: with all log
+    directories that they registered by the metadata in `facts`, or with none of them and no partition, so that they
+    were formatted anew. Raises `StorageError` if a directory cannot be listed.
+    """
+    held = {}
+    for broker in brokers:
+        identity = identity_of(broker[0])
+        registered = frozenset() if identity is None else facts.registered_by_others.get(identity[1], frozenset())
+        if broker == own or identity is None or not registered:
+            continue
+        ids = {directory_id_of(root) for root in broker}
+        names = [parse_partition_directory(name) for root in broker for name in _live(root)]
+        live = frozenset((name.topic, name.partition) for name in names
+                         if name is not None and name.topic != CLUSTER_METADATA_TOPIC)  # fmt: skip
+        if registered <= ids or not (live or registered & ids):
+            held[identity[1]] = live
+    return held
 
 
 def _apart(own: Sequence[str], brokers: Sequence[Sequence[str]]) -> tuple[str, ...]:

@@ -81,6 +81,12 @@ class TopicFacts:
     """broker epoch of this broker's last registration; None if unknown"""
     registered: frozenset[str] = frozenset()
     """ids of the log directories in this broker's last registration"""
+    registered_by_others: Mapping[int, frozenset[str]] = field(default_factory=dict)
+    """broker id -> ids of the log directories in the last registration of each other broker"""
+    held_by_others: Mapping[int, frozenset[tuple[str, int]]] = field(default_factory=dict, compare=False)
+    """broker id -> (topic, partition) of its live partitions, for other brokers that were given whole: with all log
+    directories that they registered, or formatted anew
+    """
     voter_directory: str | None = None
     """directory id of this node in the voter set; None with static voters"""
     source: str | None = None
@@ -90,7 +96,9 @@ class TopicFacts:
     lost: tuple[str, ...] = field(default=(), compare=False)
     """log directories of the broker that are missing or empty, if they were named"""
     controllers: tuple[str, ...] = field(default=(), compare=False)
-    """log directories of other nodes of the cluster with a metadata log, given in addition"""
+    """log directories of other nodes of the cluster, given in addition: those with a metadata log, and all of a node of
+    which none has one
+    """
     apart: tuple[str, ...] = field(default=(), compare=False)
     """log directories that name another broker but may belong to this one"""
     problem: str | None = None
@@ -264,6 +272,10 @@ def _read(root: str, path: str, roots: Sequence[str]) -> TopicFacts:
         node_id=node_id,
         broker_epoch=None if registered is None else registered.epoch,
         registered=frozenset(() if registered is None else registered.directories),
+        registered_by_others={
+            number: frozenset(broker.directories) for number, broker in image.brokers.items()
+            if number != node_id and broker.directories
+        },
         voter_directory=None if node_id is None else voters.get(node_id),
         source=path,
         roots=tuple(roots),

@@ -17,6 +17,7 @@ __all__ = [
     "OLDER_LOG", "OLD_VERSION", "OTHER_TOPIC_ID", "READ_ONLY", "REFUSED_SETTING",
     "AnswerJson", "ConsequenceKind", "EmptiedConsequence", "EmptyVoters", "Fault", "LedShortConsequence",
     "LostDirectoryConsequence", "NodeAnswer", "NodeStart", "NodeStartJson", "OlderCopyConsequence", "Part",
+    "PerhapsEmptiedConsequence",
     "ReplacedConsequence", "Role", "ServedConsequence", "StartConsequence", "StartOutcome",
 ]  # fmt: skip
 
@@ -177,6 +178,10 @@ class StartConsequence(Struct, frozen=True, kw_only=True):
 
 class LostDirectoryConsequence(StartConsequence, frozen=True):
     """A consequence for partitions that the metadata assigns to a log directory that the node no longer has."""
+
+
+class PerhapsEmptiedConsequence(LostDirectoryConsequence, frozen=True):
+    """A consequence for partitions of a lost log directory that have no leader, or are served empty."""
 
 
 class LedShortConsequence(StartConsequence, frozen=True):

@@ -40,6 +40,7 @@ from kafkalog.recovery.broker.node.answer import (
     LedShortConsequence,
     LostDirectoryConsequence,
     Part,
+    PerhapsEmptiedConsequence,
     StartConsequence,
 )
 from kafkalog.recovery.broker.node.ending import ends, without_cause
@@ -627,9 +628,10 @@ def _of_lost_id(
     assign a partition in `nowhere` in this start: 4.1.1 leads such partitions, empty, from its second start on.
 
     If the node was not stopped in order, `image` may still have it as leader. The only voter (`is_only_voter`) then
-    stays the leader. Another node does so (3.9.1 and 4.1.1 did) if it is back before the controllers fence it; else the
-    partition has no leader. The leader creates the log of a partition in `nowhere` again, empty, at this start; a
-    partition in `directories` keeps its records.
+    stays the leader. Another node does so (3.9.1 and 4.1.1 did) if it is back before the controllers fence it. Else the
+    partition has no leader, or since 4.0 is led if the broker assigns it before it is unfenced (4.1.1 did both). The
+    leader creates the log of a partition in `nowhere` again, empty, at this start; a partition in `directories` keeps
+    its records.
 
     * `known`: ids of the online log directories
     * `nowhere`: partitions that the metadata places here and no directory has
@@ -672,13 +674,14 @@ def _of_lost_id(
         kind = ConsequenceKind.EMPTY_AGAIN
         consequences.append(LostDirectoryConsequence(kind=kind, detail=detail, names=emptied, lost=emptied))
     if may_be_emptied:
+        late = "have no leader or are served empty" if release.at_least("4.0") else "have no leader"
         detail = (
             f"{_OF_A_LOST_DIRECTORY}, have no log here, and are served empty if this node is back before the "
-            f"controllers fence it, else have no leader: {first_of(may_be_emptied, 1)}"
+            f"controllers fence it, else {late}: {first_of(may_be_emptied, 1)}"
         )
         kind = ConsequenceKind.NOT_SERVING
         consequences.append(
-            LostDirectoryConsequence(kind=kind, detail=detail, names=may_be_emptied, lost=may_be_emptied)
+            PerhapsEmptiedConsequence(kind=kind, detail=detail, names=may_be_emptied, lost=may_be_emptied)
         )
     if gone:
         detail = f"{_OF_A_LOST_DIRECTORY}, have no log here, and no leader: {first_of(gone, 1)}"

@@ -34,6 +34,7 @@ from kafkalog.recovery.broker.node.answer import (
     LostDirectoryConsequence,
     NodeStart,
     Part,
+    PerhapsEmptiedConsequence,
     ServedConsequence,
     StartConsequence,
     StartOutcome,
@@ -676,7 +677,9 @@ def out_of_service_sentence(nodes: Sequence[NodeStart]) -> str:
         return "out of service once an empty cluster is elected: every partition"
     moved, emptied = _moved(nodes), _emptied(nodes)
     out = _sorted_names(moved) if moved else _unserved(nodes)
-    told = [f"out of service after a start as it is: {out}"] if out else []
+    are_perhaps_led = not moved and any(isinstance(each, PerhapsEmptiedConsequence) for each in _consequences(nodes))
+    led = ", or served empty" if are_perhaps_led else ""
+    told = [f"out of service after a start as it is{led}: {out}"] if out else []
     if emptied and (moved or not out):
         told.append(f"served after a start as it is, but empty: {emptied}")
     return "; ".join(told)

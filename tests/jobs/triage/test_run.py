@@ -26,6 +26,7 @@ from kafkalog.jobs.triage.run import Triage, best_order, triage
 from kafkalog.log import open_partition
 from kafkalog.log.directories.selection import Selection
 from testkit.judging.trees import first_difference, stamps
+from testkit.kafka.start_records import append_metadata
 from testkit.recorded.broker_dirs import brokers
 from testkit.recorded.fixture_data import REPLICA_VERSIONS, replica_roles, unpack_replicas
 from testkit.recorded.quorums import node
@@ -65,6 +66,18 @@ def test_what_other_copies_lose_in_the_best_order_is_said_with_it(disks: Path) -
     """As recorded, the old leader of `tale` truncated offsets 90 to 129 when it followed the new one."""
     said = " ".join(kafkalog("triage", *(disks / name for name in NAMES)).out.split())
     assert "a best copy leads each partition, and other copies of 1 partition lose 40 offsets." in said
+
+
+def test_partitions_with_too_few_replicas_for_their_ends_to_be_read_are_named(disks: Path) -> None:
+    """The only broker left of 4.3.0, with min.insync.replicas=2: OFFSET_NOT_AVAILABLE for every end."""
+    log = max(path for path in (disks / "controller" / "__cluster_metadata-0").glob("*.log") if path.stat().st_size)
+    fields = {"resource_type": 2, "resource_name": "tale", "name": "min.insync.replicas", "value": "2"}
+    append_metadata(log, ("ConfigRecord", 0, fields))
+    assert of(disks).below_min_isr == []
+    paths = [disks / name for name in ("broker-1", "controller")]
+    assert triage(*paths).below_min_isr == ["tale-0"]
+    said = " ".join(kafkalog("triage", *paths).out.split())
+    assert "Fewer replicas of 1 partition (tale-0) come up than min.insync.replicas: from Kafka 3.7 on" in said
 
 
 def test_an_order_that_loses_a_whole_topic_is_not_the_best(disks: Path) -> None:

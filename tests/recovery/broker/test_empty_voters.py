@@ -13,6 +13,7 @@ import pytest
 
 from kafkalog.jobs.triage.run import triage
 from kafkalog.recovery.broker.node.answer import EmptyVoters, NodeStart, Role, StartOutcome
+from kafkalog.recovery.broker.node.leader import empty_majority
 from kafkalog.recovery.broker.node_start import node_start
 from testkit.recorded.quorums import BROKER, CONTROLLERS, METADATA, copied
 from testkit.running.command import kafkalog
@@ -93,11 +94,9 @@ def test_dynamic_voters_that_were_formatted_anew_do_not_vote(tmp_path: Path) -> 
     assert start_of(FIRST, nodes).empty_voters is None
 
 
-def test_a_directory_beside_one_that_was_not_given_is_no_voter_without_metadata(lost: dict[int, Path]) -> None:
+def test_a_directory_beside_one_that_was_not_given_is_no_voter_without_metadata() -> None:
     """The metadata log of a combined node can be in the directory that is not there."""
     without = {SECOND: ["one"], THIRD: ["new"]}
-    from kafkalog.recovery.broker.node.leader import empty_majority
-
     held = [(FIRST, "/first")]
     assert empty_majority(held, without, CONTROLLERS, lambda node: ["one", "two"] if node == SECOND else []) is None
     assert empty_majority(held, without, CONTROLLERS, lambda node: ["one"] if node == SECOND else []) is not None
@@ -125,3 +124,15 @@ def test_every_command_says_first_that_they_are_not_to_be_started(lost: dict[int
 def test_controllers_given_together_are_of_several_nodes(lost: dict[int, Path]) -> None:
     output = kafkalog("verify", *(str(lost[number]) for number in CONTROLLERS))
     assert "identity_mismatch" not in output.out + output.err
+
+
+def test_a_broker_formatted_anew_is_answered_for_by_other_copies(nodes: dict[int, Path]) -> None:
+    format_anew(nodes[BROKER], BROKER)
+    start = start_of(BROKER, nodes)
+    names = ("__consumer_offsets-0", "later-0", "orders-0", "orders-1")
+    assert (start.not_given, start.in_not_given, start.only_in_not_given, start.lost) == (1, names, names, names)
+    paths = [str(path) for path in nodes.values()]
+    for command in (["plan"], ["report", "--format", "text", "--output", "-"]):
+        output = " ".join(kafkalog(*command, *paths).out.split())
+        assert "all of 4 partitions (__consumer_offsets-0, later-0, orders-0 and 1 more)" in output, command
+        assert "--cluster-metadata" not in output, command

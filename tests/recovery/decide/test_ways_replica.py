@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import shutil
 from pathlib import Path
 
 import pytest
@@ -93,6 +94,27 @@ def test_a_broker_whose_copy_is_given_and_ends_earlier_replaces_nothing(tmp_path
         given = [volumes / f"broker-{each}" / "equal-0" for each in (OLD, NEW)]
         ways = plan(Recovery(copies=given), volume)[0].choice.by_partition["equal-0"]
         assert [list(way.leaders) for way in ways if way.way == "replica"] == ([left] if left else [])
+
+
+@pytest.mark.parametrize("is_formatted", [False, True])
+def test_a_broker_that_was_given_whole_and_has_no_such_partition_replaces_nothing(
+    is_formatted: bool, tmp_path: Path
+) -> None:
+    """Its directory of the partition was removed, or its log directory formatted anew, with another id."""
+    volumes = unpack_replicas(tmp_path)
+    volume = volumes / f"broker-{BEHIND}"
+    assert damaged(volume, "equal")["replica"].leaders == tuple(sorted((OLD, NEW)))
+    given = volumes / f"broker-{OLD}"
+    for path in given.iterdir():
+        if path.is_dir() and (is_formatted or path.name == "equal-0"):
+            shutil.rmtree(path)
+    if is_formatted:
+        meta = given / "meta.properties"
+        lines = [line for line in meta.read_text().splitlines() if not line.startswith("directory.id=")]
+        meta.write_text("\n".join([*lines, "directory.id=AAAAAAAAAAAAAAAAAAABAA", ""]))
+    found = next(each for each in plan(volume, given) if each.root == str(volume.resolve()))
+    ways = {str(way.way): way for way in found.choice.by_partition["equal-0"]}
+    assert ways["replica"].leaders == (NEW,)
 
 
 def test_the_rest_of_a_log_that_was_cut_off_is_kept_by_the_others(tmp_path: Path) -> None:

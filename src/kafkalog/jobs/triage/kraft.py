@@ -102,6 +102,10 @@ class KRaftMemory(Memory):
         partition_image = self.images[0].topics[key[0]].partitions[key[1]]
         return frozenset(partition_image.isr + partition_image.elr) or frozenset(partition_image.last_known_elr)
 
+    def min_isr(self, key: Key) -> int:
+        """`min.insync.replicas` of a known partition, at most its replication factor."""
+        return topic_rules(self.images[0], self.images[0].topics[key[0]], self.controller, self.static).min_isr
+
     def directories_of(self, node: int) -> frozenset[str]:
         """Ids of the log directories with which a broker has registered; empty if there are none. Raises `KeyError` for
         an unknown broker.

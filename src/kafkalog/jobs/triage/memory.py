@@ -89,6 +89,10 @@ class Memory(ABC):
         """Path of a copy of the metadata log that has the partition; None if there is none."""
         return None
 
+    def min_isr(self, key: Key) -> int:
+        """`min.insync.replicas` of a known partition, at most its replication factor; 1 if unknown."""
+        return 1
+
     @abstractmethod
     def begin(self, disks: Mapping[int, BrokerDisks]) -> None:
         """Set the brokers that are about to be started, with their directories. Called before `leaders`."""

@@ -77,6 +77,8 @@ class Triage(Struct, frozen=True, kw_only=True):
     """what starts lose apart from elections, in sentences"""
     unknown: list[UnknownPartition] = []
     """partitions in the brokers' directories that the metadata does not have: lost to the cluster"""
+    below_min_isr: list[str] = []
+    """partitions of which fewer replicas come up than `min.insync.replicas`, but at least one"""
     empty_voters: EmptyVoters | None = None
     """voters without metadata that would elect an empty cluster; None if they are no majority"""
     findings: list[Finding] = []
@@ -193,6 +195,10 @@ def triage(
             *_older_metadata(memory, disks, known),
         ],
         unknown=unknown_partitions(shelf.log_dirs, memory, disks, select),
+        below_min_isr=[
+            f"{triage.topic}-{triage.partition}" for triage in partition_triages
+            if 0 < len(triage.up | triage.begin_empty) < memory.min_isr((triage.topic, triage.partition))
+        ],
         empty_voters=_empty_voters(shelf, memory),
         findings=_distinct([*findings, *_without_disks(memory, disks)]),
     )
