@@ -174,10 +174,11 @@ def _summary(found: Triage) -> list[str]:
             "broker wrote down (`kafkalog verify`)."
         )
     if found.below_min_isr:
-        lines.append(
+        basis.insert(
+            0,
             f"Fewer replicas of {first_names(found.below_min_isr)} come up than min.insync.replicas: from Kafka 3.7 on "
             "consumers then read no further than the last high watermark that the leader wrote down, and get "
-            "OFFSET_NOT_AVAILABLE for the end. Set min.insync.replicas=1 for these topics, and restart their leaders."
+            "OFFSET_NOT_AVAILABLE for the end. Set min.insync.replicas=1 for these topics, and restart their leaders.",
         )
     if found.is_clean:
         lost = "Nothing that is on these disks is lost" if found.without_disks or below else "Nothing is lost"
