@@ -322,7 +322,7 @@ class _Context(Struct, kw_only=True):
     def empty_voters(self) -> EmptyVoters | None:
         """Return the voters, this node and others that were given, that have no metadata and are a majority; None if
         they are none, or if no node that was given has metadata. None also if the voter set names directory ids: a
-        directory that was formatted anew has another one, and does not vote. Cached. Raises `StorageError` if a file
+        directory that was reformatted has another one, and does not vote. Cached. Raises `StorageError` if a file
         cannot be read.
         """
         if self._empty is None:

@@ -113,7 +113,7 @@ def _held_by_others(
 ) -> dict[int, frozenset[tuple[str, int]]]:
     """Return the live partitions of the other brokers among `brokers` that were given whole, by broker id: with all log
     directories that they registered by the metadata in `facts`, or with none of them and no partition, so that they
-    were formatted anew. Raises `StorageError` if a directory cannot be listed.
+    were reformatted. Raises `StorageError` if a directory cannot be listed.
     """
     held = {}
     for broker in brokers:

@@ -85,7 +85,7 @@ class TopicFacts:
     """broker id -> ids of the log directories in the last registration of each other broker"""
     held_by_others: Mapping[int, frozenset[tuple[str, int]]] = field(default_factory=dict, compare=False)
     """broker id -> (topic, partition) of its live partitions, for other brokers that were given whole: with all log
-    directories that they registered, or formatted anew
+    directories that they registered, or reformatted
     """
     voter_directory: str | None = None
     """directory id of this node in the voter set; None with static voters"""

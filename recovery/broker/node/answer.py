@@ -257,7 +257,7 @@ class NodeAnswer(Struct, frozen=True, kw_only=True):
 
 
 class EmptyVoters(Struct, frozen=True, kw_only=True):
-    """Voters without any metadata, as if formatted anew, that are a majority: they elect an empty cluster, unless one
+    """Voters without any metadata, as if reformatted, that are a majority: they elect an empty cluster, unless one
     that has metadata leads before.
     """
 

@@ -122,7 +122,7 @@ def empty_majority(
     * `held`: node id and log directory of each node with metadata, the furthest first
     * `without`: the nodes of which no given directory has metadata, with the ids of these directories. A node is left
       out that has registered one of them, and others that were not given
-    * `voters`: ids of the voters, which are static: a directory that was formatted anew has no vote among dynamic ones
+    * `voters`: ids of the voters, which are static: a directory that was reformatted has no vote among dynamic ones
     * `registered`: returns the ids of the directories with which a node has registered as a broker
     """
     nodes = []

@@ -179,10 +179,10 @@ def listed(names: Sequence[str]) -> str:
 def empty_voters_text(empty: EmptyVoters) -> str:
     """Return what voters without metadata are, and that they elect an empty cluster, to follow `nodes 1 and 2`."""
     if empty.voters == 1:
-        return "holds no metadata, as if formatted anew, is the only voter, and would begin an empty cluster"
+        return "holds no metadata, as if reformatted, is the only voter, and would begin an empty cluster"
     one = len(empty.nodes) == 1
     return (
-        f"{'holds' if one else 'hold'} no metadata, as if formatted anew, {'is' if one else 'are'} {len(empty.nodes)} "
+        f"{'holds' if one else 'hold'} no metadata, as if reformatted, {'is' if one else 'are'} {len(empty.nodes)} "
         f"of the {counted(empty.voters, 'voter')}, and would elect an empty cluster"
     )
 

@@ -185,6 +185,7 @@ from kafkalog.recovery.act.unfinished_business import Standing as Standing
 from kafkalog.recovery.act.unfinished_business import UnfinishedRun as UnfinishedRun
 from kafkalog.recovery.broker.node.answer import AnswerJson as AnswerJson
 from kafkalog.recovery.broker.node.answer import ConsequenceKind as ConsequenceKind
+from kafkalog.recovery.broker.node.answer import EmptyVoters as EmptyVoters
 from kafkalog.recovery.broker.node.answer import Fault as Fault
 from kafkalog.recovery.broker.node.answer import NodeAnswer as NodeAnswer
 from kafkalog.recovery.broker.node.answer import NodeStart as NodeStart

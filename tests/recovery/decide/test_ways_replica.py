@@ -100,7 +100,7 @@ def test_a_broker_whose_copy_is_given_and_ends_earlier_replaces_nothing(tmp_path
 def test_a_broker_that_was_given_whole_and_has_no_such_partition_replaces_nothing(
     is_formatted: bool, tmp_path: Path
 ) -> None:
-    """Its directory of the partition was removed, or its log directory formatted anew, with another id."""
+    """Its directory of the partition was removed, or its log directory reformatted, with another id."""
     volumes = unpack_replicas(tmp_path)
     volume = volumes / f"broker-{BEHIND}"
     assert damaged(volume, "equal")["replica"].leaders == tuple(sorted((OLD, NEW)))

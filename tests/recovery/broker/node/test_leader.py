@@ -1,6 +1,6 @@
-"""Voters without metadata that are a majority, as after formatting their directories anew.
+"""Voters without metadata that are a majority, as after their directories were reformatted.
 
-Kafka 4.1.1: of three static voters, two formatted anew elected each other with empty metadata, and brokers renamed
+Kafka 4.1.1: of three static voters, two reformatted elected each other with empty metadata, and brokers renamed
 their partitions -stray. If the third, which had its metadata, ran before the second of them, it led instead.
 """
 
@@ -27,7 +27,7 @@ def nodes(tmp_path: Path) -> dict[int, Path]:
     return copied("static", tmp_path, *CONTROLLERS, BROKER)
 
 
-def format_anew(root: Path, number: int) -> None:
+def reformat(root: Path, number: int) -> None:
     """What `kafka-storage.sh format` leaves: a new directory id, and no metadata log."""
     shutil.rmtree(root / METADATA)
     for path in root.iterdir():
@@ -46,9 +46,9 @@ def start_of(number: int, nodes: dict[int, Path]) -> NodeStart:
 
 @pytest.fixture
 def lost(nodes: dict[int, Path]) -> dict[int, Path]:
-    """The nodes, two controllers of which are formatted anew."""
-    format_anew(nodes[SECOND], SECOND)
-    format_anew(nodes[THIRD], THIRD)
+    """The nodes, two controllers of which are reformatted."""
+    reformat(nodes[SECOND], SECOND)
+    reformat(nodes[THIRD], THIRD)
     return nodes
 
 
@@ -69,9 +69,9 @@ def test_nodes_with_metadata_start_unless_it_is_elected(number: int, lost: dict[
 
 
 def test_a_metadata_log_without_records_is_no_metadata(nodes: dict[int, Path]) -> None:
-    """Formatted anew, and started while no other voter was up."""
+    """Reformatted, and started while no other voter was up."""
     for number in (SECOND, THIRD):
-        format_anew(nodes[number], number)
+        reformat(nodes[number], number)
         log = nodes[number] / METADATA
         log.mkdir()
         (log / "00000000000000000000.log").write_bytes(b"")
@@ -80,7 +80,7 @@ def test_a_metadata_log_without_records_is_no_metadata(nodes: dict[int, Path]) -
 
 
 def test_one_voter_without_metadata_follows_the_others(nodes: dict[int, Path]) -> None:
-    format_anew(nodes[SECOND], SECOND)
+    reformat(nodes[SECOND], SECOND)
     start = start_of(SECOND, nodes)
     assert (start.role, start.empty_voters) == (Role.CONTROLLER, None)
     assert start.answers[0].outcome is StartOutcome.STARTS
@@ -89,8 +89,8 @@ def test_one_voter_without_metadata_follows_the_others(nodes: dict[int, Path]) -
 
 def test_dynamic_voters_that_were_formatted_anew_do_not_vote(tmp_path: Path) -> None:
     nodes = copied("dynamic", tmp_path, *CONTROLLERS)
-    format_anew(nodes[SECOND], SECOND)
-    format_anew(nodes[THIRD], THIRD)
+    reformat(nodes[SECOND], SECOND)
+    reformat(nodes[THIRD], THIRD)
     assert start_of(FIRST, nodes).empty_voters is None
 
 
@@ -105,7 +105,7 @@ def test_a_directory_beside_one_that_was_not_given_is_no_voter_without_metadata(
 def test_every_command_says_first_that_they_are_not_to_be_started(lost: dict[int, Path]) -> None:
     paths = [str(path) for path in lost.values()]
     said = (
-        f"do not start nodes {SECOND} and {THIRD}, which hold no metadata, as if formatted anew, are 2 of the 3 "
+        f"do not start nodes {SECOND} and {THIRD}, which hold no metadata, as if reformatted, are 2 of the 3 "
         "voters, and would elect an empty cluster: first bring the quorum back: kafkalog quorum recover --standalone "
         f"{lost[FIRST]} {lost[BROKER]}"
     )
@@ -127,7 +127,7 @@ def test_controllers_given_together_are_of_several_nodes(lost: dict[int, Path]) 
 
 
 def test_a_broker_formatted_anew_is_answered_for_by_other_copies(nodes: dict[int, Path]) -> None:
-    format_anew(nodes[BROKER], BROKER)
+    reformat(nodes[BROKER], BROKER)
     start = start_of(BROKER, nodes)
     names = ("__consumer_offsets-0", "later-0", "orders-0", "orders-1")
     assert (start.not_given, start.in_not_given, start.only_in_not_given, start.lost) == (1, names, names, names)
