@@ -179,12 +179,10 @@ def listed(names: Sequence[str]) -> str:
 def empty_voters_text(empty: EmptyVoters) -> str:
     """Return what voters without metadata are, and that they elect an empty cluster, to follow `nodes 1 and 2`."""
     if empty.voters == 1:
-        return "holds no metadata, as if reformatted, is the only voter, and would begin an empty cluster"
-    one = len(empty.nodes) == 1
-    return (
-        f"{'holds' if one else 'hold'} no metadata, as if reformatted, {'is' if one else 'are'} {len(empty.nodes)} "
-        f"of the {counted(empty.voters, 'voter')}, and would elect an empty cluster"
-    )
+        return "without metadata, as if reformatted: as the only voter it would begin an empty cluster"
+    of = f"{len(empty.nodes)} of the {counted(empty.voters, 'voter')}"
+    them = "it" if len(empty.nodes) == 1 else "they"
+    return f"without metadata, as if reformatted: {them} would elect an empty cluster, as {of}"
 
 
 def voters_named(empty: EmptyVoters) -> str:

@@ -65,7 +65,7 @@ def sentence_of_empty_voters(empty: EmptyVoters) -> str:
     """Return the advice not to start voters without metadata before the quorum has been brought back. The command is
     `quorum recover` for the voter whose metadata reaches furthest. If no voter has metadata, it shows the copies.
     """
-    said = f"do not start {voters_named(empty)}, which {empty_voters_text(empty)}: first"
+    said = f"do not start {voters_named(empty)}, {empty_voters_text(empty)}; first"
     if empty.best is None:
         shown = shell_line(["kafkalog", "quorum", "show", *empty.copies])
         return f"{said} bring the quorum back from a broker's copy (runbook: no-controller): {shown}"

@@ -105,8 +105,8 @@ def test_a_directory_beside_one_that_was_not_given_is_no_voter_without_metadata(
 def test_every_command_says_first_that_they_are_not_to_be_started(lost: dict[int, Path]) -> None:
     paths = [str(path) for path in lost.values()]
     said = (
-        f"do not start nodes {SECOND} and {THIRD}, which hold no metadata, as if reformatted, are 2 of the 3 "
-        "voters, and would elect an empty cluster: first bring the quorum back: kafkalog quorum recover --standalone "
+        f"do not start nodes {SECOND} and {THIRD}, without metadata, as if reformatted: they would elect an "
+        "empty cluster, as 2 of the 3 voters; first bring the quorum back: kafkalog quorum recover --standalone "
         f"{lost[FIRST]} {lost[BROKER]}"
     )
     for command in (["plan"], ["verify"], ["report", "--format", "text", "--output", "-"]):
