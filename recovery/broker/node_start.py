@@ -1061,7 +1061,7 @@ class _Start:
             return known if self.context.has_none() else None
         self._is_led = True
         is_ahead = (leader.epoch or 0, leader.end) > (loaded.epoch or 0, loaded.end)
-        if own is not None and is_ahead:  # a node without metadata has no older copy
+        if own is not None and is_ahead and loaded.directory:  # a node without metadata has no older copy
             self._note_older_copy(own, loaded, leader, members)
         if self.context.leaders.decides(members):
             empty = self.context.empty_voters()

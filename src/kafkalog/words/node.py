@@ -155,7 +155,7 @@ def mends(start: NodeStart | None, recovered: Iterable[str] = (), words: Sequenc
 
 
 def _has_metadata_log(start: NodeStart) -> bool:
-    """Whether a log directory of the node has a metadata log. A node that was formatted anew has none, so that nothing
+    """Whether a log directory of the node has a metadata log. A node that was formatted again has none, so that nothing
     of it can be mended.
     """
     return any(os.path.isdir(os.path.join(root, CLUSTER_METADATA_DIRECTORY)) for root in start.roots)
