@@ -32,7 +32,7 @@ from kafkalog.codec.names import CLEANED, SWAP, FileKind, parse_segment_file
 from kafkalog.codec.native.tables import HeaderColumn, RunFacts
 from kafkalog.codec.plain.records import decode_batch, records_payload
 from kafkalog.codec.plain.scanner import Scanner
-from kafkalog.codec.rules.batches import NO_OFFSET_LIMIT, out_of_place
+from kafkalog.codec.rules.batches import NO_OFFSET_LIMIT, below_segment, out_of_place
 from kafkalog.log.storage.tree import Tree
 from kafkalog.log.walk.cursor import Cursor
 from kafkalog.log.walk.ending import EndOfWalk
@@ -122,8 +122,8 @@ class Census(Struct, kw_only=True):
     epoch: int = -1
     """highest leader epoch of a sound batch; -1 if there is none"""
     below: list[Finding] = []
-    """findings about batches below the base offset of their segment that a consumer gets nevertheless: no segment
-    before has their offsets or higher ones, so that a fetch goes on to this one
+    """findings about batches that begin below the base offset of their segment and that a consumer gets nevertheless:
+    no segment before has their offsets or higher ones, so that a fetch goes on to this one, or they end above it
     """
     missing: list[tuple[int, int]] = []
     """offset ranges (first, last) missing between two segments of a log without other gaps: a segment or its end is
@@ -500,12 +500,13 @@ class _Walk:
         first, last = _offsets(batch, self.result.unopened)
         problem = out_of_place(batch.header.magic, first, last, base)
         result = self.result
-        if problem is not None and problem[0] is FindingCode.OFFSET_BELOW_SEGMENT and self._is_next(first):
-            code, detail = problem
-            result.below.append(Finding.of(code, batch.position, first, detail, self._path))
-        elif problem is not None:
+        is_below = problem is not None and problem[0] is FindingCode.OFFSET_BELOW_SEGMENT and self._is_next(first)
+        if problem is not None and not is_below:
             self._misplaced(batch, *problem)
             return
+        if first < base:
+            code, detail = below_segment(first, base)
+            result.below.append(Finding.of(code, batch.position, first, detail, self._path))
         self._settle(first)
         if last < self._continued:
             self._note_stale(identity(batch, first))
