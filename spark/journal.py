@@ -84,8 +84,8 @@ def name_aside(name: PartitionName, job: str, state: DirectoryState) -> str:
 
 
 def _read(work: str, name: str) -> dict[str, object] | None:
-    """Return the content of the JSON file `name` in the work directory after checking its checksum, version and
-    directory; None if it does not exist. Raises `FormatError` if the content is invalid or too large. Raises
+    """Return the content of the JSON file `name` in the work directory, without its checksum, version and directory,
+    which are checked; None if it does not exist. Raises `FormatError` if the content is invalid or too large. Raises
     `RecoveryRefused` if it is about another directory, as in a copy. Raises `StorageError` if it cannot be read.
     """
     path = os.path.join(work, name)

@@ -166,8 +166,8 @@ def _below(segment: SegmentFacts, start: int) -> int:
 
 
 def _grouped(spans: Sequence[Span], target: int) -> list[list[Span]]:
-    """Return the spans, in order, in groups of about equal size, near `target` bytes. Spans must adjoin in the file; a
-    gap would begin a new group.
+    """Return the spans, in order, in groups of about equal size, near `target` bytes. Spans are not divided. A span
+    that does not begin where the previous one ends begins a new group.
     """
     total = sum(span.size for span in spans)
     groups: list[list[Span]] = []

@@ -809,14 +809,14 @@ def kept_records(
     target: int, written: Table,
 ) -> int:  # fmt: skip
     """Write the chosen records of some batches to the address `target`, each batch after free space for its header. The
-    target must have room for all this; another base timestamp can make records larger. Return the number of batches
-    processed. Stops before a batch with a damaged record, or with chosen records whose offsets do not increase or that
-    have a timestamp below -1. At least one record of each batch must be chosen.
+    target must have room for all this; another base timestamp can make records larger. At least one record of each
+    batch must be chosen. Return the number of batches written. Stops at a batch with a damaged record, or with chosen
+    records whose offsets do not increase or that have a timestamp below -1; parts of it may already be at the target.
 
-    `addresses` and `sizes` locate the record bytes of the batches from number `start` on. `numbers` selects batches by
-    their index in these two. `horizons` has the delete horizon of each selected batch, in ms since 1970 (negative for
-    none). `chosen` is a table of `RetainedBatch` with a column for each batch up to the last selected one. A
-    description of each batch is written to `written`, a table of `KeptBatch`.
+    `addresses` and `sizes` locate the record bytes of consecutive batches; `headers` has the first of them in column
+    `start`. `numbers` selects batches by their index in `addresses`. `horizons` has the delete horizon of each selected
+    batch, in ms since 1970 (negative for none). `chosen` is a table of `RetainedBatch` with the same index, up to the
+    last selected batch. A description of each batch is written to `written`, a table of `KeptBatch`.
     """
     count, (first, lengths, _, *table) = len(numbers), _opened(addresses, sizes, headers, start)
     return _call(

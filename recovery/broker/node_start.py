@@ -247,7 +247,8 @@ class _Context(Struct, kw_only=True):
 
     def producers(self, directory: PartitionDirectory) -> Sequence[ProducerEntry]:
         """Return the entries of the newest producer snapshot of a live log after its loading. If the logs are not
-        loaded, they are those of the snapshot on disk. Empty for other logs. Cached.
+        loaded, they are those of the snapshot on disk. Empty for other logs, and if there is no snapshot or it is
+        damaged. Cached.
         """
         if directory.path not in self._producers:
             is_live = directory.parsed.state is DirectoryState.LIVE

@@ -154,8 +154,9 @@ class Coordinators:
 
     def endings(self, directory: str, firsts: Mapping[int, int]) -> Mapping[int, Ending]:
         """Return, by producer id, how the transactions that are open in the partition directory `directory` ended.
-        `firsts` has their first offsets by producer id. The first log directory in which the partition can be read
-        decides. Empty if there is none, or if `__transaction_state` is missing, unreadable or too large (256 MiB).
+        `firsts` has their first offsets by producer id; the result has an `Ending` for each, with fields that are None
+        if unknown. If several log directories have `directory`, the first one in which it can be read counts. Empty if
+        there is none, or if `__transaction_state` is missing, unreadable or too large (256 MiB). Cached.
         """
         name = parse_partition_directory(directory)
         if self._all_endings is None or name is None:

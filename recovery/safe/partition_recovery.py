@@ -175,10 +175,11 @@ class PartitionRecovery:
         A full start scans all segments from `start` on. A short start begins at the recovery point that is written with
         the result, and scans only the last segment (`as_written`). The two differ if the short start finds an epoch
         that the full scan had dropped, or forgets producers that have expired. A result that neither kind changes is
-        returned at once. If short starts do not apply, only `result` itself is tried, with a full start. Otherwise the
-        first result that short starts leave unchanged is returned, after the last round. The rounds end early if a
-        short start fails, or if a full start gives the result of the round before again. They also end if it would
-        leave transactions open because their end markers are lost.
+        returned at once. If there is none, the first result that a short start leaves unchanged is returned after the
+        last round. If short starts do not apply, only `result` itself is tried, with a full start. No field is set.
+
+        The rounds end early if a short start fails, or if a full start gives the result of the round before again. They
+        also end if a full start would leave transactions open because their end markers are lost.
         """
         fallback: BrokerResult | None = None
         for _ in range(_STARTS):

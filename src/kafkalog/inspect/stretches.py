@@ -187,8 +187,9 @@ class _Drawing:
             self._is_behind = True
 
     def found(self, finding: Finding) -> None:
-        """Add a finding of the walk about this segment. Does nothing if the walk or an earlier check has reported the
-        same code at the same position.
+        """Add a finding of the walk about this segment: a batch at its position becomes a stretch of its own. If the
+        finding stops consumers there, later batches count as `Kind.AFTER`. Does nothing if the walk or an earlier check
+        has reported the same code at the same position.
         """
         if (finding.code, finding.position) not in self._seen:
             self._seen.add((finding.code, finding.position))

@@ -259,8 +259,8 @@ class OpenLogs:
             self._open.clear()
 
     def forget(self, path: str) -> None:
-        """Stop keeping the log file at `path` open, and drop the facts learned about it: its bytes have changed.
-        Raises `StorageError` if the path cannot be examined.
+        """Stop keeping the log file at `path` open, and drop the facts learned about it: its bytes have changed. If it
+        no longer exists, the facts stay. Raises `StorageError` if the path cannot be examined.
         """
         status = status_of(path)
         with self._lock:

@@ -86,10 +86,12 @@ def plan_again(paths: Sequence[str], given: Given) -> str:
 
 
 def commands_for(way: RecoveryWay, plan: PlannedFor, given: Given = NOTHING_GIVEN) -> list[str]:
-    """Return the command lines that carry out a way of recovery, in order; empty if no kafkalog command does. Each
-    repeats the options in `given`. A way that is applied to one partition at a time has one line for each of its
-    partitions. The lines of the recovery of the rest come after these, if it or the plan changes other partitions. A
-    start may need those changes.
+    """Return the command lines that carry out a way of recovery, in order; empty if no kafkalog command does. The line
+    repeats `given.words`.
+
+    A way that is applied to one partition at a time has a line for each of its partitions, which repeats only
+    `given.of_acting`. Then come the lines for all other partitions (`way.rest`), if the plan changes one of them, or if
+    their recovery does more than mode safe does without consent.
     """
     if way.rest is not None:
         of_partition = [

@@ -18,11 +18,12 @@ def leaders_in_order(
     removed: Sequence[int] | None = None,
 ) -> frozenset[int]:
     """Return the ids of all possible leaders after brokers start in the order `order`; `NO_LEADER` is among them if
-    there may be none. `unclean` allows unclean elections.
+    there may be none. If the first one is in `isr`, it leads. Otherwise, with `unclean`, the first one that is a
+    replica leads. Without, only the one broker that stays in the ISR can lead, if it starts.
 
     `removed` are the brokers that are missing when the first one starts, in the order in which they are removed from
-    the ISRs (`removal_order`). The last one of the ISR stays in it. If `removed` is None, any broker of `isr` may be
-    the last.
+    the ISRs (`removal_order`). The last of them that is in `isr` stays in it. If `removed` is None, this may be any
+    broker of `isr`.
     """
     if not order:
         return frozenset({NO_LEADER})

@@ -340,8 +340,9 @@ def _judged(
     segments: tuple[RemainsSegment, ...],
 ) -> Remains:
     """Return the `Remains` of a directory: kind, the effect of restoring it, and the reason if it cannot be restored.
-    With `run_id` it is in a quarantine, and can only be extracted. `files` are the names of files by directory. Raises
-    `StorageError` if a log cannot be read.
+    With `run_id` it is in the quarantine of that run, and can only be extracted. Otherwise it is a `-delete` or
+    `-stray` directory, or has deleted `segments` of a live partition. `files` are the names of files by directory.
+    Raises `StorageError` if a log cannot be read.
     """
     outcome: str
     why_not: str | None

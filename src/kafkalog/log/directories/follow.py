@@ -271,8 +271,9 @@ class Follower:
                 cursor.resume(position)
 
     def _passed(self, segment: Segment, source: Source, position: int, finding: Finding, expected: int) -> None:
-        """Record damage at byte `position` of a segment, in which a transaction may have ended. `expected` is the
-        offset that a sound batch at this position would have. Raises `StorageError` if the log cannot be read.
+        """Record damage at byte `position` of a segment. Every open transaction ends here, because its marker may be in
+        the damage (`TransactionTracker.damaged`). `expected` is the offset that a sound batch at this position would
+        have; the lowest of all damage is kept. Raises `StorageError` if the log cannot be read.
         """
         self._damaged_from = expected if self._damaged_from is None else min(self._damaged_from, expected)
         head = bytes(source.read(position, BATCH.size))

@@ -219,13 +219,14 @@ class Partition:
         * `isolation_level`: takes precedence over the filter's
         * `include_control`: yield control records too
         * `all`: yield everything in the files that `filter` accepts and continue after damage, whatever `on_damage` is
-        * `on_damage`: damage raises `FormatError`; `"stop"` ends the records there, `"skip"` continues with the next
-          sound batch
+        * `on_damage`: what damage does. `"raise"` raises `FormatError`, `"stop"` ends the records there, `"skip"`
+          continues with the next sound batch
         * `on_bytes`: called with the number of log bytes as they are read
 
-        The iteration raises `StorageError` if a file cannot be read. A log that is not a file (see `left_out`) raises
-        it at once, or is a finding with `all` or another `on_damage`. The reader's `findings` has the faults. Raises
-        `UsageError` for an invalid argument.
+        The reader's `findings` has the faults. A log that is not a file (see `left_out`) is a finding, but raises
+        `StorageError` at once if damage raises. A file that cannot be read raises `StorageError` too: while iterating,
+        or at once if offsets of timestamps or transactions have to be found first. Raises `UsageError` for an invalid
+        argument.
         """
         from kafkalog.log.reading.records import RecordReader  # most commands read no record
 

@@ -370,11 +370,12 @@ class _Reading:
     ) -> Iterator[pa.RecordBatch | Damage]:
         """Yield the Arrow batches and damage of slices, in the order of the log. `threads` threads read them in parts;
         `parts` has pairs of a part and its whole slice. `every` is the approximate size of a part in bytes. A part of
-        more than twice that size contains a large batch; it is read only when all parts before it were read. Files are
-        closed when they were read. Raises `StorageError` if a file cannot be read, `UsageError` in a forked child.
+        more than twice that size contains a large batch; it is read only after all parts before it. A file is closed
+        when the next one begins. Raises `StorageError` if a file cannot be read, `UsageError` in a forked child.
 
         The cuts are guesses. A part is read again if it began with another offset than the previous part ended with, or
-        begins with a lower leader epoch. If a part has damage, it is read again together with the rest of its slice.
+        with a lower leader epoch than an earlier part of its file. If a part has damage, it is read again together with
+        the rest of its slice.
         """
         works = (
             ((part, whole), partial(self._in_thread, part, part.size > _LARGE_PART * every)) for part, whole in parts

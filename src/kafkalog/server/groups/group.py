@@ -86,9 +86,9 @@ class Group(Struct, kw_only=True):
 
     def accepts(self, protocol_type: str, protocols: list[tuple[str, bytes]], besides: str) -> bool:
         """Return whether a member with this protocol type and these (protocol name, metadata) pairs can be in the
-        group: the type must be that of the group, and all other members must support one of the protocols. Any type and
-        protocols will do if there are no other members, but not an empty type or none. The member with the id `besides`
-        is not one of the others: it is joining again.
+        group: the type must be that of the group, and all other members must support one of the protocols. If there are
+        no other members, any type and protocols will do. An empty type or an empty list is never accepted. The member
+        with the id `besides` is not one of the others: it is joining again.
         """
         others = [member for member in self.members.values() if member.id != besides]
         if not protocols or not protocol_type:
