@@ -83,8 +83,8 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._initial
 
     def latestOffset(self, start: Any = None, limit: ReadLimit | None = None) -> dict[str, dict[str, int]]:  # noqa: N802
-        """Return the offsets (exclusive) at which the next batch ends. They are equal to `start` if there is
-        nothing new. If `start` is None, the batch starts at the result of the last call.
+        """Return the offsets (exclusive) at which the next batch ends. They are equal to `start` if there is nothing
+        new. If `start` is None, the batch starts at the result of the last call.
 
         If `limit` is None or `ReadAllAvailable`, everything new is included. With any other `limit`, the options
         maxOffsetsPerTrigger and maxBytesPerTrigger apply; the number in `limit` is ignored. After the first batch,
@@ -92,8 +92,8 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         maximum delay has not passed.
 
         If a query begins at the latest offset, its first batch is empty, so that Spark stores its start. With the
-        trigger AvailableNow no result is beyond the ends that the logs had when the query began, and
-        minOffsetsPerTrigger has no effect.
+        trigger AvailableNow the batch has nothing beyond the ends that the logs had when the query began, so an offset
+        of `start` beyond them is kept. minOffsetsPerTrigger then has no effect.
 
         Lists the directories again. Data from `start` on that no longer exists raises `StorageError`, or is a warning
         with failOnDataLoss=false. Raises `UsageError` if `start` is not of a kafkalog stream or a path no longer

@@ -369,7 +369,7 @@ class Runs:
             )
 
     def is_ours(self, run: KeptRun) -> bool:
-        """Whether an execution belongs to this log directory. The first rule that applies decides:
+        """Whether an execution belongs to this log directory. Reads no file. The first rule that applies decides:
 
         * It is in progress (`journal.json`, `undoing.json`), but the pointer file does not name it, as in a restored
           backup. It belongs only with `moved`, and if it has the directory's id or path.

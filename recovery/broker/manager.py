@@ -192,10 +192,10 @@ def _parse_metadata(path: str, lines: list[str]) -> str:
 
 
 def is_kraft(tree: Tree, *, has_metadata: bool = False) -> bool:
-    """Whether the log directory is a KRaft node's. Version 1 of `meta.properties` is from a KRaft node, any other
-    version with a node id from a ZooKeeper node. The file may be missing, too large or malformed, or have another
-    version and no node id. Then the node is KRaft's if there is a metadata log in the tree, or with `has_metadata` in
-    another log directory. Raises `StorageError` if `meta.properties` cannot be read.
+    """Whether the log directory belongs to a KRaft node. True if `meta.properties` has version 1, False if it has
+    another version and a node id (a ZooKeeper node). If the file has neither, is missing, too large or malformed, the
+    metadata log decides: True if one is in the tree, or, with `has_metadata`, in another log directory. Raises
+    `StorageError` if `meta.properties` cannot be read.
     """
     try:
         known = _is_kraft_by_file(tree.read(META_PROPERTIES)) if META_PROPERTIES in tree.files else None

@@ -210,9 +210,9 @@ def census(
     is_uncleaned: bool = False,
 ) -> Census:
     """Count the readable records of one topic-partition, and collect the damage. If several directories claim the
-    partition, all are counted together: copies of a batch once, different batches with the same offsets all. Records
-    below the log start offset `log_start` do not count. Records from `log_end` on count as hidden, because a broker
-    would write new records there.
+    partition, all are counted together: copies of a batch once, different batches with the same offsets all. Control
+    records, and records below the log start offset `log_start`, do not count. Records from `log_end` on count, and also
+    as hidden, because a broker would write new records there.
 
     Offsets below `cleaned_until` are not reported as missing. With `is_uncleaned`, missing offsets of the first batches
     of a segment are reported too (`MissingOffsets.found_if_uncleaned`). Raises `StorageError` if a log cannot be read.

@@ -94,9 +94,10 @@ def are_known_to_have_ended(known: Tree, scanned: Tree, directory: str, end: int
 
 def _that_tell_more(original: Tree, rebuilt: Tree, directory: str, spans: Sequence[Span]) -> list[int]:
     """Return the ends of segments at which the original files prove more than the rebuilt ones, as ascending offsets.
-    Each has an original producer snapshot. Either it shows that a transaction has ended which is open in the rebuilt
-    one, or an original transaction index up to there lists a transaction that the rebuilt one lacks. `spans` are base
-    offset and next base offset of each segment but the last. Raises `StorageError` if a file cannot be read.
+    An end counts if an original producer snapshot is there, and one of two things holds. That snapshot shows that a
+    transaction has ended which is open in the rebuilt snapshot. Or the original transaction index of this or an earlier
+    segment lists a transaction that the rebuilt index lacks. `spans` are base offset and next base offset of each
+    segment but the last. Raises `StorageError` if a file cannot be read.
     """
     offsets = []
     is_another_list = False

@@ -123,8 +123,10 @@ def condition_of_migration(files: NodeFiles, image: MetadataImage, release: Rele
 
 
 def condition_of_classes(files: NodeFiles, role: Role) -> str | None:
-    """Return the condition that a node finds the classes that its properties name and that are not Kafka's own, such as
-    an authorizer or the plugin of a remote tier. At most three are named. None if there are none.
+    """Return a condition of a node's start, as a clause that begins with `if`: its class path has the classes, not
+    Kafka's own, that its properties name, such as an authorizer. The clause has at most three classes with their
+    settings, and the number of the others. Classes of a remote tier count only on a broker with
+    `remote.log.storage.system.enable=true`. None if there are no such classes.
     """
     has_tier = role is not Role.CONTROLLER and _is_on(files.properties, _SYSTEM)
     classes = {

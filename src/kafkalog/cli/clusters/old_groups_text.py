@@ -27,9 +27,9 @@ def old_row(old: OldGroup) -> list[object]:
 
 def print_old_groups(groups: Sequence[OldGroup], without: str | None, joining: str | None) -> None:
     """Print tables about the groups of old consumers. The first has the owners of partitions, with one row for each
-    consumer thread; it is omitted if there are none. With `without`, print one table for each group that has this
-    consumer id, with the assignment after this consumer left. With `joining`, print one table for each group with
-    consumers, with the assignment after a consumer with this id joined. An assignment that is empty or cannot be
+    consumer thread; it is omitted if there are none. With `without`, a consumer id, print one table for each group that
+    has this consumer: the assignment that results if it leaves. With `joining`, print one table for each group with
+    consumers: the assignment that results if a consumer with this id joins. An assignment that is empty or cannot be
     computed is printed as `none`.
     """
     rows = []

@@ -176,8 +176,8 @@ class _QuorumJob(Job[QuorumRecovery, DirectoryChange, DirectoryRun]):
 def _make_controller(quorum_plan: QuorumPlan) -> str:
     """Write the new controller's log directory from the donor's metadata; return its path. `meta.properties` is written
     last, because no controller starts without it. On an error, the files written so far are removed. Raises
-    `UsageError` if the directory is not new or empty or lies in a log directory, `StorageError` if reading or writing
-    fails.
+    `UsageError` if the directory exists and is not empty, or lies in a log directory; `StorageError` if reading or
+    writing fails.
     """
     into, identity = quorum_plan.wanted.into, quorum_plan.identity
     if into is None or identity is None:

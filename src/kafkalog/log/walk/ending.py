@@ -72,14 +72,15 @@ def ends_below(batch: RecordBatch, highest: int) -> Finding:
 def end_of_walk(
     walk: FinishedWalk, resync: Resync, expected: Expected, *, through_damage: bool, end: int | None = None
 ) -> EndOfWalk:
-    """Return how a scan of a segment ended: at the end of the log, at an unfinished tail, or at damage. The result also
-    has the position before `end` (None: end of file) at which the log continues. It is None if there is none or it was
-    not searched. `resync` must be of the same file. Raises `StorageError` if the log cannot be read.
+    """Return how a scan of a segment ended: at the end of the log, at a tail (an unfinished batch, or zeros that were
+    never written), or at damage. The result also has the position before `end` (None: end of file) at which the log
+    continues; None if there is no such position, or it was not searched. `resync` must be of the same file. Raises
+    `StorageError` if the log cannot be read.
 
-    In any segment but the last, an unfinished tail is damage. In the last segment, it is damage if valid batches
-    follow. A batch with a wrong checksum in the last segment is a zero tail if it ends in zeros up to the end of the
-    file. Such blocks were never written. The position is searched if `through_damage` is True, or if the last segment
-    seems to end in an unfinished batch; never at the end of the log or after a zero tail.
+    In any segment but the last, both kinds of tail are damage. In the last segment, an unfinished batch is damage if
+    valid batches follow. A batch with a wrong checksum there is a tail of zeros if it ends in zeros up to the end of
+    the file. The position is searched if `through_damage` is True, or if the last segment seems to end in an unfinished
+    batch; never at the end of the log or after a tail of zeros.
     """
     stop = walk.stop or StopReason.END
     position = walk.valid_bytes
