@@ -25,10 +25,10 @@ class KafkaLogSource(DataSource):
         return "kafkalog"
 
     def schema(self) -> StructType:
-        """Return the default schema for the options. With another option `contents` than `records`, these are its fixed
-        columns. If keys or values are to be decoded, the first records are read. Raises `UsageError` for wrong options,
-        missing paths, and data that no single type fits. Raises `StorageError` if a file cannot be read. Raises
-        `FormatError` for an invalid file of schemas.
+        """Return the schema that the options ask for. If the option `contents` is not `records`, its columns are fixed.
+        If keys or values are to be decoded, the first records are read to find their types. Raises `UsageError` for
+        wrong options, missing paths, and data that no single type fits. Raises `StorageError` if a file cannot be read.
+        Raises `FormatError` for an invalid file of schemas.
         """
         from kafkalog.spark.discovery import expand_paths
         from kafkalog.spark.options import RECORDS, parse_options

@@ -440,8 +440,9 @@ class _WayDescriber:
         )
 
     def whole(self, result: WayResult, partitions: Sequence[PartitionFacts]) -> RecoveryWay:
-        """Describe one way of recovering for the whole log directory, with the recovery of the rest if it is applied to
-        one partition at a time. `partitions` are those for which the ways are compared.
+        """Describe one way of recovering for the whole log directory. `partitions` are those for which the ways are
+        compared. If the way is applied to one partition at a time, its consequence is only about the partitions that it
+        is for (`result.chosen`). `rest` is then the recovery of all others, and `measured` has the counts of both.
         """
         counts = total(result.measured.values())
         if result.rest is None:

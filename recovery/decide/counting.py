@@ -454,9 +454,11 @@ class Comparer:
         )
 
     def is_fetched_again(self, partition: CountedPartition) -> bool:
-        """Whether a broker's start leaves nothing wrong in the partition, and loses nothing, or only records from its
-        new end on, which a follower fetches again. False if the broker does not start or the partition becomes stray.
-        Gaps and damage below the recovery point stay, because a start does not look there (`LogLoader.recoverLog`).
+        """Whether a broker's start leaves a sound partition and loses at most records from the new log end on, which a
+        follower fetches again. Sound means: no damage, no records that consumers skip, no transaction with offsets of
+        the next segment, and no decreasing leader epoch. False if the broker does not start or the partition becomes
+        stray. Reads no file. Gaps and damage below the recovery point stay, because a start does not look there
+        (`LogLoader.recoverLog`).
         """
         loaded, left = self.kafka.partitions.get(partition.name), partition.by_kafka
         if loaded is None or self.kafka.tree is None or loaded.stray is not None:

@@ -124,8 +124,9 @@ class Coordinators:
         return self._epochs_in[number]
 
     def _records(self, topic: str, number: int) -> Iterator[tuple[Record, CoordinatorRecord]]:
-        """Yield the records of one partition of a coordinator's topic, without tombstones. A directory is read up to a
-        place that cannot be read; none is read if the topic is too large.
+        """Yield the records of one partition of a coordinator's topic, without tombstones, from one log directory after
+        the other. Damaged batches are skipped. At an error, for example a file that cannot be read, the rest of that
+        directory is left out. Nothing is yielded if the topic is too large.
         """
         from kafkalog.cluster.records.coordinator_records import decode_record
 

@@ -184,8 +184,8 @@ def _verify(files: NodeFiles, release: Release, known: dict[str, MetaProperties]
 
 def refuse_directory_twice(files: NodeFiles, online: Collection[str], release: Release) -> None:
     """Raise `StartEndsError` if `log.dirs` names one of the directories `online` twice, under the same name or another
-    one (`LogManager.createAndValidateLogDirs`). From 4.2 on, the same name counts once (KIP-1161; 4.3.0 started). Does
-    nothing unless the properties name the node's directories (`NodeFiles.are_all`).
+    one (`LogManager.createAndValidateLogDirs`). From 4.2 on, the same name counts once (KIP-1161; a 4.3.0 broker
+    started). Does nothing unless the properties name the node's directories (`NodeFiles.are_all`).
     """
     named = log_dirs_of(files.properties) if files.are_all else ()
     if release.at_least("4.2"):

@@ -73,8 +73,9 @@ def consequences_of_moves(
     """Yield one consequence for each `-future` directory: it replaces the current log, the move continues, or its log
     directory goes offline. `is_promoted` is called with each of them. It returns True if the start makes the directory
     the current log, and False if the move continues. It returns None if the broker leaves the directory unchanged;
-    nothing is then yielded. `holders_of` returns the ids of other brokers that have all records of its partition by the
-    metadata. If there are any, no records are lost: the broker fetches those that it lacks from them.
+    nothing is then yielded. `holders_of` returns the ids of other brokers that have all records of the directory's
+    partition, according to the metadata. If there are any, no records are lost: the broker fetches missing records from
+    them.
 
     Raises `StartEndsError` if the start would make a directory the current log, and the current log is in the same log
     directory.

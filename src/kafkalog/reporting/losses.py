@@ -329,9 +329,10 @@ def _batches(name: str, planned: Planned) -> Iterator[LostBatch]:
 
 
 def _times(ranges: Sequence[LostRange], root: str, facts: ReportFacts, batches: Sequence[LostBatch]) -> str:
-    """Return text about when the first of the ranges whose time is known was written; empty if there is none. The time
-    is that of the sound batches on both sides. If one of these is unknown, it is the time in the header of the damaged
-    batch or of the batch before it; if that is unknown too, the time of the sound batch on one side.
+    """Return text about when a range was written: the first range in `ranges` with a known time. Empty if no time is
+    known. The text gives the times of the sound batches on both sides. If one of these is unknown, it gives the time in
+    the header of the damaged batch or of the batch before it. If that is unknown too, it gives the time of the one
+    sound batch.
     """
     for lost_range in ranges:
         around = _time_of(lost_range, root, facts)

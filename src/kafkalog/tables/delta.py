@@ -226,8 +226,8 @@ def _same(one: pa.Schema, other: pa.Schema) -> bool:
 
 
 def _plain(type: pa.DataType) -> pa.DataType:
-    """Return the type with list elements named `element` and strings as the keys of maps, at any depth, because
-    libraries differ in both.
+    """Return the type for a comparison, without details in which libraries differ. At any depth, list elements are
+    named `element`, keys of maps are strings, and fields are nullable. Other types are unchanged, also `large_list`.
     """
     if pa.types.is_struct(type):
         return pa.struct([(each.name, _plain(each.type)) for each in type])

@@ -729,9 +729,10 @@ def _sorted_names(names: Iterable[str]) -> str:
 
 
 def _lost(outlooks: Sequence[Outlook], *, are_alone: bool) -> str:
-    """Return a sentence about what is lost with the plans and beside them (`_beside`), also if that is nothing; empty
-    if no directory has a forecast. `are_alone` says that other directories of the broker could not be planned; the
-    losses in these are not counted.
+    """Return a sentence about what is lost with the plans and beside them (`_beside`). If nothing is lost, it says so,
+    and says what is not counted because it cannot be read. Directories without a forecast are skipped; the result is
+    empty if none has one. `are_alone` says that other directories of the broker could not be planned; the losses in
+    these are not counted.
     """
     planned = [outlook for outlook in outlooks if outlook.forecast is not None]
     if not planned:

@@ -12,8 +12,8 @@ __all__ = ["place_in_quarantine", "quarantine_sentence"]
 
 def quarantine_sentence(root: str, quarantine: str | None) -> str:
     """Return a sentence that names the quarantine, the folder in which a recovery keeps removed bytes. The sentence
-    also warns if the quarantine is on another file system than the log directory `root`. If `quarantine` is None, the
-    name is empty.
+    also warns if the quarantine is on another file system than the log directory `root`. There is no warning if one of
+    the two cannot be examined. If `quarantine` is None, the name is empty.
     """
     text = f"every byte that was removed is in {escape_controls(quarantine or '')}"
     if quarantine is None or not _is_elsewhere(root, quarantine):

@@ -106,7 +106,7 @@ class Age(_AgeType):
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
         """Return the length as a number of this option's unit (days or hours): with days, `36h` is 1.5. Units are ms,
-        s, m, h, d and w. A float is returned unchanged. Fails with `click.BadParameter` for another text, also for a
+        s, m, h, d and w. A float is returned unchanged. Raises `click.BadParameter` for any other text, for example a
         negative number.
         """
         if isinstance(value, float):

@@ -489,8 +489,9 @@ def log_directory_around(place: str) -> str | None:
 def new_directory(target: PathLike, *, beside: str) -> str:
     """Return the real path of a directory to write to, which must not exist or must be empty; nothing is created.
     `beside` is the real path of the directory from which the new content is read. Raises `UsageError` if the target is
-    a file or a directory that is not empty. Raises it also if the target is inside `beside`, or inside a log directory
-    that has a file of its own (`log_directory_around`). Raises `StorageError` if the target cannot be listed.
+    a file or a directory that is not empty. Raises it also if the target is inside `beside`, or inside another log
+    directory, which is recognized by a file such as `meta.properties` (`log_directory_around`). Raises `StorageError`
+    if the target cannot be listed.
     """
     destination = os.path.realpath(target)
     if os.path.lexists(destination) and (not os.path.isdir(destination) or scan_directory(destination)):

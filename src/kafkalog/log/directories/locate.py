@@ -239,8 +239,9 @@ def index_findings_of_time(partition: Partition, timestamp: int) -> list[Finding
     wrong.
 
     A broker begins at the log start offset. It uses the first segment whose last entry has this timestamp or a later
-    one, and otherwise the last segment. In earlier segments only the last entry is checked; later segments are not
-    checked. Raises `StorageError` if a file cannot be read.
+    one, and otherwise the last segment. In its index, the entry that the broker finds and the last entry are checked.
+    In earlier segments only the last entry is checked; later segments are not checked. A missing index and an entry of
+    zeros are accepted. Raises `StorageError` if a file cannot be read.
     """
     findings: list[Finding] = []
     for segment in partition.segments[index_of(partition.segments, partition.log_start_offset) :]:
