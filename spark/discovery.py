@@ -65,8 +65,9 @@ def _remote(path: str) -> list[str]:
 def expand_paths(paths: Sequence[str]) -> list[str]:
     """Return the paths in the given order; `file:` URIs become decoded paths. A glob is replaced by its sorted matches,
     unless a file or directory has that name. A URI of an object store is expanded by `uri_patterns.matching`. Raises
-    `UsageError` if a path does not exist, a pattern has no match, a URI is malformed, a `file:` URI names another host,
-    or another URI has credentials or an unknown scheme. Raises `StorageError` if a request to an object store fails.
+    `UsageError` if a path does not exist, a pattern has no match, or a URI is malformed. Raises it also if a `file:`
+    URI names another host, or another URI has credentials or an unknown scheme. Raises `StorageError` if a request to
+    an object store fails.
     """
     expanded: list[str] = []
     for path in paths:

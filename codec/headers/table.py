@@ -160,9 +160,9 @@ class HeaderTable:
         self._is_complete = self._cached_end == position
 
     def runs_or_batches(self, source: Source, end: int) -> Iterator[HeaderRun | RecordBatch]:
-        """Yield the same runs as the method `runs`. If a run has entries of magic 0 or 1, all its batches are yielded
-        one by one with their bytes instead, because the first offset of a compressed entry is only in its content.
-        Raises `StorageError` while iterating if `source` cannot be read.
+        """Yield the same runs as the method `runs`. If a run has entries of magic 0 or 1, all its batches are instead
+        yielded one by one with their bytes. The reason is that the first offset of a compressed entry is only in its
+        content. Raises `StorageError` while iterating if `source` cannot be read.
         """
         for run in self.runs(source, end):
             if run.fact(RunFacts.OLDER):

@@ -332,8 +332,8 @@ def decode_window(
     epoch: int, most_records: int, most_headers: int, most_bytes: int, decompressor: Int64s, viewed: Int64s,
     capacity: Int64s, buffers: Int64s, filled: Int64s, rows: Int64s,
 ) -> tuple[int, int, int, int, int]:  # fmt: skip
-    """Append the records of the batches in `size` bytes at an address to the buffers, up to the first batch that is not
-    sound or not in order, or until `headers` is full. Updates `decompressor` and `viewed`.
+    """Append the records of the batches in `size` bytes at an address to the buffers. Stop at the first batch that is
+    not sound or not in order, or when `headers` is full. Updates `decompressor` and `viewed`.
 
     Return five numbers: the number of batches, their bytes, the offset after them, their record bytes, and the reason
     for stopping. The reason is the number of record bytes of the next batch if there is no room for it, or if all

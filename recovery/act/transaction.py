@@ -215,13 +215,14 @@ def refuse_unfinished(roots: Sequence[str], keeping: Keeping = _BESIDE) -> None:
 @contextmanager
 def transaction(root: str, keeping: Keeping = _BESIDE) -> Iterator[Transaction]:
     """Open a log directory for writing within this context: the broker's lock (`.lock`) is held until it ends.
-    `keeping` names the quarantine for removed bytes; by default it is the one of earlier executions, or beside the
-    directory. It also says whether earlier executions count as this directory's although it was moved.
+    `keeping` names the quarantine for removed bytes; by default it is the quarantine of earlier executions, or one
+    beside the directory. `keeping` also says whether earlier executions count as this directory's although it was
+    moved.
 
     Raises `RecoveryRefused` if a broker or another process holds the lock, or if the directory belongs to another user
     and this process is not root. Raises it too if the directory is, or may be, a copy of the one that its executions
-    were on, if an unfinished execution has no document in any quarantine, or if the pointer file is unusable. Raises
-    `StorageError` if the directory cannot be opened or locked, or a quarantine cannot be read.
+    were on. Raises it also if an unfinished execution has no document in any quarantine, or if the pointer file is
+    unusable. Raises `StorageError` if the directory cannot be opened or locked, or a quarantine cannot be read.
     """
     fs = FileSystem(root)
     try:

@@ -136,9 +136,9 @@ def misnamed_segments(segments: Sequence[tuple[int, str]]) -> list[Finding]:
     The batches of a segment begin at its base offset, or above it after compaction, and end below the next base offset.
     A name is wrong if it is above the first of the batches. It is also wrong if it is not above the end of the segment
     whose batches come before. Either names were exchanged: each has the name of another one in a group. Or a name is
-    one that no other segment should have; the right one is then the first offset. There is no finding if the batches
-    overlap those of another segment, if a file with the right name exists, or if a single batch with a wrong base
-    offset explains it as well.
+    one that no other segment should have; the right one is then the first offset. There is no finding in three cases:
+    the batches overlap the batches of another segment, a file with the right name exists, or a single batch with a
+    wrong base offset explains the name as well.
 
     Reads the first batch of every segment, and all batches of the segments that may have a wrong name or stand beside
     one. Raises `StorageError` if a segment cannot be read.

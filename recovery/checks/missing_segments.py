@@ -26,9 +26,9 @@ __all__ = ["missing_at_start", "missing_by_summaries", "missing_from", "missing_
 
 def missing_from(partition: Partition, collected: MissingOffsets) -> list[Finding]:
     """Return the findings about missing segments of a partition. Findings about batches that are missing inside a
-    segment follow only if the topic is known to be never compacted and the cleaner's checkpoint has no offset above 0
-    of the partition. `collected` has the ranges of missing offsets (`missing_offsets_of`). Parts below the log start
-    offset are left out, and so are ranges with the base offset of a log that is a symbolic link.
+    segment follow under two conditions. The topic is known to be never compacted, and the cleaner's checkpoint has no
+    offset above 0 of the partition. `collected` has the ranges of missing offsets (`missing_offsets_of`). Parts below
+    the log start offset are left out, and so are ranges with the base offset of a log that is a symbolic link.
 
     Empty if nothing is missing or the partition is not live. Also empty if the topic is compacted and the cleaner's
     checkpoint is missing or cannot be read. Reads the cleaner's checkpoint and the metadata log in the partition's log

@@ -452,8 +452,9 @@ def _limits(topic: str, rules: Rules) -> _Limits | None:
 def _of_retention(after: Tree, result: LoadedPartition, name: PartitionName, rules: Rules) -> Iterator[LossConsequence]:
     """Yield one `retention` consequence if a broker deletes segments soon after its start. It deletes segments below
     the log start offset, and segments beyond the limits for size or age. A limit is known if it is set explicitly, or
-    is the default of a broker whose properties are given. Yields nothing for the metadata log, if no limit is known and
-    set (-1 is none), if the topic is not deleted by retention, or if all segments to delete are empty.
+    is the default of a broker whose properties are given. Yields nothing for the metadata log, or if no limit is known
+    and set (-1 is no limit). Yields nothing either if the topic is not deleted by retention, or if all segments to
+    delete are empty.
 
     A broker takes the time of the newest record from the last entry of the time index, and without one the modification
     time of the log (`LogSegment.largestTimestamp`). Age is counted up to `rules.now_ms`. Raises `StorageError` if a

@@ -24,10 +24,12 @@ UNLESS_ELSEWHERE = "unless another of its log.dirs, which was not given, has the
 
 def lost_text(found: Measured, number: Callable[[int], str] = str) -> str:
     """Return the number of lost records as text for a table, formatted by `number`: "7"; "about 7" if it is not exact;
-    "7 at most" if only offsets are counted or another replica may have all; "3 to 7" if it may have some. If some
-    damaged places could not be counted, it is "7 or more", or "about 7+" if the number is partly derived from offsets,
-    both without the records that another replica may have; or "7+ offsets" if only offsets are counted and no other
-    replica may have any. "unknown" if the number is None, or 0 but not exact.
+    "7 at most" if only offsets are counted or another replica may have all; "3 to 7" if another replica may have some.
+    "unknown" if the number is None, or 0 but not exact.
+
+    If some damaged places could not be counted, the text is "7 or more", or "about 7+" if the number is partly derived
+    from offsets. Both leave out the records that another replica may have. The text is "7+ offsets" if only offsets are
+    counted and no other replica may have any.
     """
     if found.records_lost is None or (found.records_lost == 0 and not found.is_exact):
         return "unknown"

@@ -167,10 +167,10 @@ class _Log:
 
 def _holding(source: Source, wanted: list[int], positions: set[int]) -> tuple[list[_Batch], int | None]:
     """Return the batches of a log, in order, that contain one of the offsets in `wanted` (sorted) or begin at one of
-    the byte `positions`. Reading ends at the first damaged frame; then also return the offset after the last batch
-    before it, else None. Checksums are not verified. For a message of magic 0 or 1, whose header does not give its
-    first offset, the offset after the entry before is used, or its last offset if that is lower. Raises `StorageError`
-    if the log cannot be read.
+    the byte `positions`. Reading ends at the first damaged frame. Also return the offset after the last batch before
+    this frame, or None if no frame is damaged. Checksums are not verified. The header of a message of magic 0 or 1 does
+    not give its first offset. The offset after the entry before it is used instead, or the message's last offset if
+    this is lower. Raises `StorageError` if the log cannot be read.
     """
     batches: list[_Batch] = []
     behind = 0

@@ -236,8 +236,8 @@ def _checkpoints(files: NodeFiles) -> Identity:
     """Verify `meta.properties` of all log directories as a KRaft node before 3.7 does
     (`BrokerMetadataCheckpoint.getBrokerMetadataAndOfflineDirs`). Return all directories as online, with their directory
     ids, which are not compared. Raises `StartEndsError` if a file is missing or unreadable, or lacks a cluster id or
-    node id. Also raises it if cluster ids or node ids differ between files, if the node id differs from the properties,
-    or if a directory other than the expected one has a metadata log.
+    node id. Also raises it if cluster ids or node ids differ between files, or if the node id differs from the
+    properties. A metadata log in a directory other than the expected one raises it too.
     """
     known: dict[str, MetaProperties] = {}
     for root in files.roots:

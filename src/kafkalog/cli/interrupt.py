@@ -77,10 +77,10 @@ class Happened:
         ]
 
     def run_in(self, root: str) -> tuple[str, str] | None:
-        """Return (id, path of its directory in the quarantine) of the newest execution on the log directory `root` (a
-        real path) that began or changed its state since this object was created. If the executions could not be read
-        then, all count as new. None if there is none, if the executions cannot be read now, or if no path is `root` or
-        a partition directory in it.
+        """Return the id of the newest execution on the log directory `root` (a real path), and the path of the
+        execution's directory in the quarantine. Only executions count that began or changed their state since this
+        object was created. If the executions could not be read at that time, all count. None if there is none, if the
+        executions cannot be read now, or if no path is `root` or a partition directory in it.
         """
         from kafkalog.recovery.act.quarantine import Runs, document_of
 

@@ -47,10 +47,10 @@ def compare(
     compared at a time, in forked processes if that saves time. `on_read` is called with the number of log bytes after
     each read; bytes that are read again do not count.
 
-    Raises `UsageError` for a path that does not exist or has no Kafka data, for fewer than two different directories if
-    all can be read, or if everything selected is excluded. Raises `UnknownName` for a topic or partition that does not
-    exist. Anything unreadable is part of the result; `StorageError` is raised only if a copy that was read cannot be
-    read again.
+    Raises `UsageError` for a path that does not exist or has no Kafka data, or if everything selected is excluded.
+    Raises it also for fewer than two different directories if all can be read. Raises `UnknownName` for a topic or
+    partition that does not exist. Anything unreadable is part of the result; `StorageError` is raised only if a copy
+    that was read cannot be read again.
 
     * `paths`: log directories, or partition directories, two or more
     * `select`: the topic-partitions to compare; all of them without it

@@ -70,11 +70,11 @@ def is_of_batch(finding: Finding) -> bool:
 
 
 def lost_batch_at(path: str, position: int) -> LostBatch:
-    """Return facts about the damaged place at byte `position` of the segment's log file `path`: the largest timestamp
-    of the batch before it, the offset after that batch, the claims of the damaged header, and the number of records
-    that can be decoded although nothing proves them. A fact that cannot be determined is None; the number is then 0.
-    The claims are ignored if their first offset is not above the batch before. Return an empty `LostBatch` if the file
-    cannot be read.
+    """Return facts about the damaged place at byte `position` of the segment's log file `path`. They are the largest
+    timestamp of the batch before the place, the offset after that batch, and the claims of the damaged header. The last
+    fact is the number of records that can be decoded although nothing proves them. A fact that cannot be determined is
+    None, or 0 for the number. The claims are ignored if their first offset is not above the batch before. Return an
+    empty `LostBatch` if the file cannot be read.
     """
     try:
         with FileSource(path) as source:

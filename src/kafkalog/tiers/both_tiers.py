@@ -203,10 +203,10 @@ class BothTiers:
         ]
 
     def bounds(self, directory: str) -> tuple[int | None, int] | None:
-        """Return the base offset of the first local segment (None if there is none) and the last offset copied to the
-        tier (-1 if no remote segment belongs to the log). `directory` is the name of a partition directory. Return None
-        if it is not such a name, or if the partition has no remote segments. Raises `StorageError` if the tier cannot
-        be read.
+        """Return two offsets. The first is the base offset of the first local segment, or None if there is none. The
+        second is the last offset copied to the tier, or -1 if no remote segment belongs to the log. `directory` is the
+        name of a partition directory. Return None if it is not such a name, or if the partition has no remote segments.
+        Raises `StorageError` if the tier cannot be read.
         """
         name = parse_partition_directory(directory)
         key = ("", -1) if name is None else (name.topic, name.partition)
@@ -304,8 +304,8 @@ class BothTiers:
     def identify(self, listed: ListedSegment) -> None:
         """Check that a segment's log object contains this segment's log. The listed segment must have a log object.
         Parts of its objects are read. Raises `StorageError` if the log begins with no valid batch, differs in size from
-        its metadata, contradicts its name, leader epochs or end offset, or may belong to another segment according to
-        its time index and producer snapshot. Raises it also if the segment has neither of these two.
+        its metadata, or contradicts its name, leader epochs or end offset. Raises it also if the log may belong to
+        another segment according to its time index and producer snapshot, or if the segment has neither of them.
         """
         item = listed.objects[FileKind.LOG]
         identity = self._identity_of(listed, self.tier.described(listed), None, epochs_of(self.tier, listed))

@@ -610,9 +610,9 @@ def topics_of(several: Sequence[DeletedBeyondEnd]) -> list[str]:
 
 def _where_consumers_stop(outlooks: Sequence[Outlook]) -> str:
     """Return a clause about what consumers and producers meet after a start of the broker, with the names of the
-    partitions. It names partitions in which the first writes may be lost and later ones are refused, in which records
-    are or may be skipped, and in which consumers stop at damage or at a transaction without end. Empty if there are
-    none.
+    partitions. It names partitions in which the first writes may be lost and later ones are refused. It also names
+    partitions in which records are or may be skipped, and partitions in which consumers stop at damage or at a
+    transaction without end. Empty if there are no such partitions.
     """
     at_damage = [name for outlook in outlooks for name, measured in outlook.choice.kafka_by_partition.items()
                  if measured.damage_left > measured.damage_passed]  # fmt: skip

@@ -192,18 +192,18 @@ def _migrate(
 ) -> int:
     """Migrate committed offsets to the storage `side` (`kafka` or `zookeeper`), and return the exit code, which the
     findings determine. `asked` has the other options, by name. `count` is the number of partitions of
-    `__consumer_offsets`. If it is None, the number is for `kafka` the one in ZooKeeper, else 50, and for `zookeeper`
-    the one in the metadata, else a guess.
+    `__consumer_offsets`. If `count` is None, the number for `kafka` is the one in ZooKeeper, else 50. For `zookeeper`
+    it is the one in the metadata, else a guess.
 
     For `kafka`, write the offsets of a ZooKeeper directory into the new log directory `into`, and print one row or JSON
     line per group. For `zookeeper`, print a script for zkCli.sh that stores the offsets of Kafka log directories;
     `into` and `as_json` are ignored. If a ZooKeeper directory is given too, the script only has the changes.
 
     Raises `UsageError` if the paths do not fit `side` or `count` is wrong. For `kafka` it is also raised for a negative
-    offset or an empty group id, and if `into` is None, is in a log directory, or exists and is not an empty directory.
-    For `zookeeper` it is also raised if a group or topic cannot be the name of a znode or be quoted. Raises
-    `UnknownName` for a group, topic or partition that is missing. Raises `StorageError` if a file cannot be read or
-    written, and the other errors of `stored_offsets`.
+    offset or an empty group id. For `kafka`, `into` must not be None or in a log directory; if it exists, it must be an
+    empty directory. For `zookeeper` it is also raised if a group or topic cannot be the name of a znode or be quoted.
+    Raises `UnknownName` for a group, topic or partition that is missing. Raises `StorageError` if a file cannot be read
+    or written, and the other errors of `stored_offsets`.
     """
     logs, zookeeper = split_zookeeper(paths)
     refuse_without_logs(logs, {

@@ -71,13 +71,13 @@ class KafkaIndexes:
         self._missing = _Told("The following indexed offsets are not found in the log.")
 
     def file(self, path: str) -> None:
-        """Print the entries of one offset or time index in kafka-dump-log's format (none if they are only verified),
-        and compare them with the log beside it, those of a time index also with the offset index. `tell` prints the
-        disagreements later. A missing log, or an entry at whose position no batch begins, is added to `findings`. If
-        only the sanity of indexes is checked, nothing is compared: print that it is right, or add a finding. For an
-        offset index without a whole entry, print its path and that it is empty. Raises `StorageError` if a file cannot
-        be read. Raises `ValueError` if the file is not named like a file of a segment. Raises `KeyError` if it is named
-        like one that is not an index of these two kinds.
+        """Print the entries of one offset or time index in kafka-dump-log's format (none if they are only verified).
+        Compare the entries with the log beside the index. Entries of a time index are also compared with the offset
+        index. `tell` prints the disagreements later. A missing log, or an entry at whose position no batch begins, is
+        added to `findings`. If only the sanity of indexes is checked, nothing is compared: print that the index is
+        right, or add a finding. For an offset index without a whole entry, print its path and that it is empty. Raises
+        `StorageError` if a file cannot be read. Raises `ValueError` if the file is not named like a file of a segment.
+        Raises `KeyError` if it is named like one that is not an index of these two kinds.
         """
         parsed = parse_segment_file(os.path.basename(path))
         if parsed is None:

@@ -45,8 +45,8 @@ __all__ = ["command", "make_all", "show"]
 
 def make_all(paths: Sequence[str], request: Recovery, jobs: int) -> list[Plan | Unplanned]:
     """Make a recovery plan for each log directory, with a progress bar. Return one entry per log directory, in the
-    order of `paths`. If a directory cannot be read or is refused, or one of several paths is not a log directory, its
-    entry is an `Unplanned` with the error, and the others are still planned. Changes no files.
+    order of `paths`. The entry is an `Unplanned` with the error if a directory cannot be read or is refused, or if one
+    of several paths is not a log directory. The other directories are still planned. Changes no files.
 
     Raises `UsageError` for a request that makes no sense, or if the only path is not a log directory. Raises
     `RecoveryRefused` if lost `meta.properties` cannot be reconstructed. Raises `StorageError` if a file that concerns

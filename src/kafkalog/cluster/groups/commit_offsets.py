@@ -199,10 +199,10 @@ def _count(directories: BrokerDirectories, known: KnownTopic | None, given: int 
     """Return the number of partitions of `__consumer_offsets`: from the cluster's metadata, else `given`, else 50.
     Raises `UsageError` if `given` differs from the metadata.
 
-    If the metadata does not state the number, raises `UsageError` if `given` is below 1, or if the directories have a
-    partition with a number that is not below the result. If `group`, the group to write, is not None, the existing
-    groups are read too, and `refuse_other_count` raises `UsageError` if the result does not suit them. Raises
-    `StorageError` if a directory cannot be listed or a file cannot be read.
+    If the metadata does not state the number, the result is checked. Raises `UsageError` if `given` is below 1, or if
+    the directories have a partition whose number is not below the result. If `group` (the group to write) is not None,
+    the existing groups are read too, and `refuse_other_count` raises `UsageError` if the result does not suit them.
+    Raises `StorageError` if a directory cannot be listed or a file cannot be read.
     """
     if known is not None and known.partitions:
         if given is not None and given != len(known.partitions):

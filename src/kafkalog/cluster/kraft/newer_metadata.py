@@ -141,8 +141,9 @@ def _topic_id(partition: Partition) -> str | None:
 
 
 def _newer(partition: Partition, image: MetadataImage) -> str | None:
-    """Return a sentence if the topic (by its id, or by its name if no id is known) or the number of `partition` is not
-    in the metadata, or if its latest leader epoch is above the one in the metadata. Otherwise return None.
+    """Return a sentence if the metadata does not have the topic or the number of `partition`. The topic is found by its
+    id, or by its name if no id is known. Return one also if the partition's latest leader epoch is above the one in the
+    metadata. Otherwise return None.
     """
     topic_id = _topic_id(partition)
     name = partition.topic if topic_id is None else image.topic_names.get(topic_id)

@@ -299,8 +299,8 @@ class _Making:
 
     def records(self) -> tuple[KRaftRecord, ...]:
         """Return the control records to append to the log; empty if none are needed. Static voters need none. Dynamic
-        voters need none if the log already ends with these voters, as a recovery wrote them (`is_settled`), and if it
-        is not truncated to where a controller started the metadata over.
+        voters need none under two conditions. The log already ends with these voters, as a recovery wrote them
+        (`is_settled`). It is not truncated to where a controller started the metadata over.
         """
         if not self.voters:
             return ()

@@ -134,8 +134,8 @@ def assign(batch: RecordBatch, stamp: Stamp, config: LogConfig) -> list[RecordBa
     format. The result may then have several batches.
 
     Raises `FormatError` for a damaged batch. Raises `UsageError` for a batch that a leader rejects: a control batch, a
-    batch without records or with gaps in its offsets, LogAppendTime in a CreateTime topic, and a codec or an idempotent
-    producer that an old format does not have.
+    batch without records or with gaps in its offsets, or LogAppendTime in a CreateTime topic. Raises it also for a
+    codec or an idempotent producer that an old format does not have.
     """
     batch = taken_over(batch)  # before a new checksum could hide that the old one was wrong
     decoded = decode_batch(batch)
