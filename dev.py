@@ -309,9 +309,9 @@ COMMANDS: dict[str, Callable[..., None]] = {
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run one command. Without arguments, or for `help`, print the list of commands. Return the exit code: 0 for
-    success, 1 for a failed step or a Python that is too old, 64 for an unknown command or arguments of one that takes
-    none, 130 after Ctrl-C. Errors are printed to stderr.
+    """Run one command. Without arguments, or for `help`, print the list of commands. Return the exit code. It is 0 for
+    success, 1 for a failed step or a Python that is too old, and 130 after Ctrl-C. It is 64 for an unknown command, or
+    for arguments of a command that takes none. Errors are printed to stderr.
     """
     if sys.version_info[:2] < OLDEST_PYTHON:
         found = ".".join(str(part) for part in sys.version_info[:3])

@@ -169,8 +169,9 @@ def _opened(
 
 def opened_batches(run: BatchRun, limits: Limits, budget: int) -> Iterator[OpenedBatches]:
     """Yield the record bytes of the batches of a run in order, in groups of about `budget` bytes. All batches of a
-    group have the same compression. Left out are batches whose number of records is 0 or negative, batches that exceed
-    `limits` or cannot be decompressed, and compressed batches with more than `2 * budget` bytes decompressed.
+    group have the same compression. A batch is left out if its number of records is 0 or negative, or if it exceeds
+    `limits` or cannot be decompressed. A compressed batch is also left out if it has more than `2 * budget` bytes
+    decompressed.
     """
     start = 0
     while start < len(run):

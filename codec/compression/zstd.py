@@ -129,10 +129,10 @@ def _frame_end(data: bytes | memoryview, start: int, limits: Limits) -> tuple[in
 
 def decompress(data: bytes | memoryview, limits: Limits = DEFAULT_LIMITS, *, magic: int = 2) -> bytes | memoryview:
     """Decompress all frames of the stream; return their contents as one. Skippable frames add nothing, and `magic` is
-    ignored. An incomplete last frame is accepted, as zstd-jni does, if it begins behind another frame and `data` ends
-    in the block of `_READ` bytes in which that frame ends. It is decompressed as far as possible. Raises `FormatError`
-    for any other incomplete frame, a damaged frame and an empty stream. Raises `LimitExceeded` for a result or window
-    that is too large.
+    ignored. An incomplete last frame is accepted in one case, as zstd-jni does. It begins behind another frame, and
+    `data` ends in the block of `_READ` bytes in which that other frame ends. The incomplete frame is decompressed as
+    far as possible. Raises `FormatError` for any other incomplete frame, a damaged frame and an empty stream. Raises
+    `LimitExceeded` for a result or window that is too large.
     """
     if len(data) == 0:
         raise bad_stream("zstd", "it is empty")

@@ -223,10 +223,10 @@ def _record(data: Bytes, position: int, size: int, max_count: int) -> tuple[RawR
 
 
 def _ordinary(data: bytes, position: int, size: int, count: int, records: list[RawRecord]) -> int:  # noqa: C901
-    """Append records to `records` from `position` on, as long as they are sound and have no headers, attributes of 0 to
-    127, and varints of at most two bytes. Stop when `records` has `count` records, at any other record, or at the end
-    of `data`, which has `size` bytes. Return the position after the last appended record. The code of `read_varint` is
-    repeated here five times for speed: a call takes longer than its work.
+    """Append ordinary records to `records` from `position` on. An ordinary record is sound and has no headers. Its
+    attributes are 0 to 127, and its varints have at most two bytes. Stop when `records` has `count` records, at any
+    other record, or at the end of `data`, which has `size` bytes. Return the position after the last appended record.
+    The code of `read_varint` is repeated here five times for speed: a call takes longer than its work.
     """
     while len(records) < count and size - position >= _SHORTEST:
         number, cursor = data[position], position + 1

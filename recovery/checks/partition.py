@@ -601,9 +601,9 @@ class _PartitionVerifier:
                 self._found(FindingCode.SNAPSHOT_MISMATCH, problem, path)
 
     def _other_segments(self) -> None:
-        """Add a clause to the error that the first entry of a time index contradicts the log, if the index and a
-        producer snapshot were perhaps made from another segment (`other_segment`). Raises `StorageError` if a file
-        cannot be read.
+        """Add a clause to each error that the first entry of a time index contradicts the log. It is added only if the
+        index and a producer snapshot were perhaps made from another segment (`other_segment`). Raises `StorageError` if
+        a file cannot be read.
         """
         findings = self.report.findings
         for number, finding in enumerate(findings):

@@ -635,9 +635,10 @@ class _Walk:
         self._continued = max(self._continued, end)
 
     def _overwritten(self) -> list[tuple[int, int]]:
-        """Return the ranges of offsets (first and last) that are missing after batches below the offsets so far, if
-        each of these batches is a copy of another one. Parts that the cleaner has reached are left out. Reads the sound
-        parts of the log and the displaced batches if there may be such ranges; raises `StorageError` if that fails.
+        """Return the ranges of offsets (first and last) that are missing after batches below the offsets so far. A
+        range counts only if each of these batches is a copy of another one. Parts that the cleaner has reached are left
+        out. Reads the sound parts of the log and the displaced batches if there may be such ranges; raises
+        `StorageError` if that fails.
         """
         stale = Counter(key for _first, _last, keys in self._suspects for key in keys)
         misplaced = (Span(each.path, each.position, each.end) for each in self.result.damages if each.is_readable)

@@ -467,9 +467,9 @@ class Comparer:
         return is_whole and all(lost_range.first >= loaded.log_end_offset for lost_range in left.lost)
 
     def others(self, facts: PartitionFacts) -> tuple[int, ...]:
-        """Ids of other brokers that were in sync, according to the metadata beside the log, without those of
-        `note_ends_of_copies` and those that were given whole and do not have the partition. Empty if the partition is
-        not live.
+        """Return the ids of other brokers that were in sync, according to the metadata beside the log. Brokers of
+        `note_ends_of_copies` are left out, and so are brokers that were given whole and do not have the partition.
+        Empty if the partition is not live.
         """
         key = facts.topic, facts.partition
         in_sync = self.topics.in_sync.get(key, ()) if facts.is_live else ()

@@ -185,8 +185,9 @@ class _PartitionForecast(Struct, frozen=True, kw_only=True):
 
 def examine_apart(directory: SurveyedDirectory, workers: Workers, *, counts: bool) -> Forecasts | None:
     """Simulate the start and the recovery for each topic-partition by itself, and combine the results. Return None if
-    the log directory has to be simulated as a whole: it has a directory that is not of a topic-partition, the recovery
-    sets something in the log directory itself aside, or the mode is not safe, salvage or strict.
+    the log directory has to be simulated as a whole. This is so if it has a directory that is not of a topic-partition,
+    or if the recovery sets something in the log directory itself aside. It is also so if the mode is not safe, salvage
+    or strict.
 
     In the result, `counted` is None if `counts` is False, if a start failed, or if the logs exceed 1 GiB in total. With
     `counts`, `checked` has what `look` found, by partition directory, without directories that it cannot read.

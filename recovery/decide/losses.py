@@ -139,8 +139,8 @@ def from_copies_text(found: Measured) -> str:
 
 def skipped_text(ways: Iterable[Measured]) -> str:
     """Return text to follow "skipped: ". It says which records are hidden, and that consumers get them in part, in
-    place of others, or not at all. If one of `ways` has hidden records and a batch that its segment cuts short
-    (`damage_passed`), it says instead that a consumer may reach them from such a batch.
+    place of others, or not at all. One of `ways` may have both hidden records and a batch that its segment cuts short
+    (`damage_passed`). The text then says instead that a consumer may reach the records from such a batch.
 
     A fetch at such a batch continues in the next segment, whatever its offsets. A fetch at an offset that two segments
     hold gets the records of the later segment, also above the log's end.
@@ -169,9 +169,9 @@ def lost_beside(
     * partitions whose logs are older than the metadata, except `counted_already` (names of partition directories);
     * partitions with a PARTITION_MISSING finding that the start does not mention.
 
-    If there are no nodes, or it is not certain that all their log directories were given, the third and the last phrase
-    say that others may have the partitions. `renamed` are paths of directories that look like missing partitions, each
-    with the path of the partition; the first and the last phrase mention them.
+    The third and the last phrase may say that other log directories may have the partitions. They do so if there are no
+    nodes, or if it is not certain that all log directories of the nodes were given. `renamed` are paths of directories
+    that look like missing partitions, each with the path of the partition; the first and the last phrase mention them.
     """
     starts = list(dict.fromkeys(nodes))
     of_start = [consequence for start in starts for answer in start.answers for consequence in answer.consequences]

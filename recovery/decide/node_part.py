@@ -186,8 +186,8 @@ def _refused(plan: Plan, why: str) -> Plan:
 
 
 def _replaced(plan: Plan, start: NodeStart) -> dict[str, int]:
-    """Return the log end offset, by name of the partition, of each `-future` copy in the plan's directory that replaces
-    the current log at the start although it ends earlier. Copies whose end is unknown are left out.
+    """Return the log end offsets of `-future` copies in the plan's directory, by name of the partition. Only copies
+    count that replace the current log at the start although they end earlier. Copies whose end is unknown are left out.
     """
     ends = {partition.name: partition.log_end_offset for partition in plan.partitions}
     replaced = {

@@ -38,10 +38,10 @@ class RecordsBeforeDamage(Struct, frozen=True, kw_only=True):
 
 
 def records_before_damage(data: bytes, position: int, limits: Limits) -> RecordsBeforeDamage:
-    """Decode the record batch (magic 2) at the start of `data`, and return it with its records up to the damage, or
+    """Decode the record batch (magic 2) at the start of `data`. Return the batch with its records up to the damage, or
     with all records if it is sound. `is_all` is True only if all records are returned and the checksum is right;
-    `remark` says how reliable they are. `position` is the position of the batch in the file, in bytes; `limits` bound
-    records and decompression.
+    `remark` says how reliable the records are. `position` is the position of the batch in the file, in bytes; `limits`
+    bound records and decompression.
 
     Bad data raises no exception. In these cases no record is decoded, and `remark` says why:
 

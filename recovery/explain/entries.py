@@ -52,10 +52,10 @@ def explain_index(
     position, it begins three entries before the first wrong one (or the last one, if the file ends within it), but not
     before the first entry; in a sound index, with the first entry. About `most` fields are shown.
 
-    Each entry is compared with the one before it, and with the log beside `path` up to its first damaged frame, if it
-    can be read (not for a transaction index). The part's role is DAMAGED if a shown entry is wrong, else ASKED. Its
-    remarks are the number of entries in use and, if there are any, the number of zero bytes after them. Raises
-    `StorageError` if the index cannot be read.
+    Each entry is compared with the one before it. Entries of an offset or time index are also compared with the log
+    beside `path`, if it can be read, up to the log's first damaged frame. The part's role is DAMAGED if a shown entry
+    is wrong, else ASKED. Its remarks are the number of entries in use and, if there are any, the number of zero bytes
+    after them. Raises `StorageError` if the index cannot be read.
     """
     layout, tree = _LAYOUTS[kind]
     end = min(-(-used_end(source, source.size) // layout.size) * layout.size, source.size)

@@ -35,10 +35,10 @@ def lost_identity(root: str, roots: Sequence[str], facts: TopicFacts) -> bytes |
     """Return the content of a new `meta.properties` for the log directory `root`, or None if the present file can stay.
     Writes nothing. `roots` are all log directories that the caller has; other brokers' directories are ignored.
 
-    A present file that names the node is replaced only if Kafka refuses its directory id, or if it has version 1 and
-    lacks a directory id that is certain. The new file has the same cluster and node id. Any other file is replaced,
-    also a missing one. Cluster and node id are then those in the broker's other directories, or else those that
-    `incomplete_meta_properties_of` finds in the present file.
+    A present file that names the node is replaced in two cases. Kafka refuses its directory id, or it has version 1 and
+    lacks a directory id that is certain. The new file has the same cluster and node id. Any other file is replaced, and
+    a missing one is written. Its cluster and node id come from the broker's other directories. If these name none, they
+    are what `incomplete_meta_properties_of` finds in the present file.
 
     The directory id comes from the metadata (`facts`) or the damaged file. It is left out if it is not certain or Kafka
     would refuse it; the broker then makes a new one. Raises `RecoveryRefused` if nothing identifies the broker,

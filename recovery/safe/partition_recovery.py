@@ -553,9 +553,9 @@ class PartitionRecovery:
         return rest
 
     def with_true_epochs(self, rest: BrokerResult) -> BrokerResult:
-        """Return a result whose epoch checkpoint agrees with the leader epochs of the batches. Return `rest` if nothing
-        proves its checkpoint wrong (`true_epochs`), if a start with the new checkpoint fails or changes a file, or for
-        a metadata log or stray directory. Raises `StorageError` if a file cannot be read.
+        """Return a result whose epoch checkpoint agrees with the leader epochs of the batches. Return `rest` for a
+        metadata log or stray directory, or if nothing proves its checkpoint wrong (`true_epochs`). Return it too if a
+        start with the new checkpoint fails or changes a file. Raises `StorageError` if a file cannot be read.
         """
         directory, loaded = self.directory_of(rest), self.loaded_of(rest)
         epochs = None if self.is_metadata else true_epochs(rest.tree, directory, loaded.log_start_offset)

@@ -223,8 +223,8 @@ def _fitted(
     shown, fit into `width` with these widths; None if they cannot fit. Columns that wrap are narrowed, and headings may
     take several lines. If no shown column can be dropped, other text columns are narrowed as well.
 
-    For each column, `natural` has the width of the widest cell, `words` the length of the longest word that must not be
-    broken, and `right` whether it is right-aligned.
+    For each column, `natural` has the width of the widest cell, and `right` whether the column is right-aligned.
+    `words` has the length of the longest word that must not be broken.
     """
     heads = [_longest_word([column.name]) for column in columns]
     widths = [max(pair) for pair in zip(natural, heads, strict=True)]

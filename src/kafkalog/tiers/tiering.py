@@ -178,8 +178,8 @@ class Tiering:
     def _between(
         self, key: Key, start: int, begins: int, gone: tuple[int, int] | None
     ) -> tuple[tuple[int, int] | None, bool]:
-        """Return the first and last offset (inclusive) between the log start `start` and the first local segment at
-        `begins` that are in neither tier, and whether this is certain. There are three cases:
+        """Return the first and last offset (inclusive) that are in neither tier, and whether this is certain. Only
+        offsets between the log start `start` and the first local segment at `begins` count. There are three cases:
 
         * The readable remote segments reach from `start` to `begins`: `gone`, the offsets that the local log lost
           (None: nothing), and True.

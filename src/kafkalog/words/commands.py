@@ -90,8 +90,8 @@ def commands_for(way: RecoveryWay, plan: PlannedFor, given: Given = NOTHING_GIVE
     repeats `given.words`.
 
     A way that is applied to one partition at a time has a line for each of its partitions, which repeats only
-    `given.of_acting`. Then come the lines for all other partitions (`way.rest`), if the plan changes one of them, or if
-    their recovery does more than mode safe does without consent.
+    `given.of_acting`. The lines for all other partitions (`way.rest`) follow if the plan changes one of these. They
+    also follow if the recovery of these does more than mode safe does without consent.
     """
     if way.rest is not None:
         of_partition = [

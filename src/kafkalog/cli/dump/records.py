@@ -201,9 +201,9 @@ def json_lines(walk: Walk, partition: Partition, bounds: Bounds, writer: LineWri
 
 
 def text_lines(walk: Walk, partition: Partition, bounds: Bounds, sink: TextSink) -> bool:
-    """Write all records within the bounds, up to the first damage, as kafka-dump-log's lines, with compiled code that
-    makes most lines without Python objects. The sink writes them. Filters on batches apply. Return True if this was
-    possible. Return False and write nothing if filters on records, a limit, a stop time or `--all` apply, if the
+    """Write all records within the bounds, up to the first damage, as kafka-dump-log's lines. Compiled code makes most
+    lines without Python objects, and the sink writes them. Filters on batches apply. Return True if this was possible.
+    Return False and write nothing if filters on records, a limit, a stop time or `--all` apply. Do the same if the
     partition is too small, or if compiled code is missing.
 
     Adds the reader's findings to the walk (`Walk.ended`). Raises `StorageError` if a file cannot be read.

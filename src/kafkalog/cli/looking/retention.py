@@ -129,8 +129,9 @@ def _print(retentions: Sequence[PartitionRetention], now: int) -> None:
 def _held(partition_retention: PartitionRetention) -> str | None:
     """Return text about delayed deletions in a partition; None if there are none. Kafka deletes segments only from the
     start of the log, so a segment may have to wait for an earlier one. The text has the number of waiting segments, and
-    describes the segment for which the first of them waits. It says when that is deleted (or "without end"), and has
-    its base offset and the time of its newest record, or of its file if it is empty.
+    describes the segment for which the first of them waits. It says when that segment is deleted (or "without end"),
+    and gives its base offset. It also gives the time of the segment's newest record, or of its file if the segment is
+    empty.
     """
     held = [segment for segment in partition_retention.segments if segment.held_by is not None]
     if not held:

@@ -241,9 +241,9 @@ def print_plans(plans: Sequence[Plan], given: Given = NOTHING_GIVEN, *, every: b
 
 
 def _with_replicas(screen: FirstScreen, plans: Sequence[Plan]) -> FirstScreen:
-    """Return the screen with `kafkalog report` as its only command if the plans are of several brokers, all of which
-    start, and one plan recommends to fetch from a replica. The report counts what the replicas here have. Otherwise
-    return the screen unchanged.
+    """Return the screen with `kafkalog report` as its only command under two conditions; otherwise return it unchanged.
+    The plans are of several brokers, all of which start, and one plan recommends to fetch from a replica. The report
+    counts what the replicas here have.
     """
     nodes = [plan.node for plan in plans if plan.node is not None]
     ways = [plan.choice.recommended for plan in plans]

@@ -86,9 +86,9 @@ def partition_changes(
     log: MetadataLog, findings: list[Finding], *, topic: str | None = None, partition: int | None = None
 ) -> Iterator[PartitionChange]:
     """Yield every change of partitions that is still in the metadata log, in offset order. `topic` and `partition`
-    restrict them; None means all. If the log does not begin at offset 0, the initial state comes from the oldest
-    snapshot that ends at or above the log's start, if there is one. Its state is not yielded, and neither are changes
-    below its end.
+    restrict them; None means all. If the log does not begin at offset 0, the initial state comes from a snapshot. It is
+    the oldest one that ends at or above the log's start, if there is one. The snapshot's state is not yielded, and
+    neither are changes below its end.
 
     Reading stops at damage, and findings about it are appended to `findings`. Raises `StorageError` if files cannot be
     read.

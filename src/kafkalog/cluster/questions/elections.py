@@ -163,10 +163,10 @@ def departures(
     There is one for each partition that the leaving broker leads or is in sync for, by broker, topic and partition. A
     partition that would have no leader is not a finding.
 
-    Raises `UsageError` if the paths have the metadata of no cluster or of several, or if this does not go back to
-    `as_of` or ends before its offset or transaction. It is raised too if an option does not apply to it, if a broker is
-    listed twice, or if everything selected is excluded. Raises `UnknownName` for a broker, topic, partition or cluster
-    that does not exist, `StorageError` for I/O errors.
+    Raises `UsageError` if the paths have the metadata of no cluster or of several. It is raised too if the metadata
+    does not go back to `as_of`, or ends before the offset or transaction of `as_of`. It is also raised if an option
+    does not apply to the metadata, if a broker is listed twice, or if everything selected is excluded. Raises
+    `UnknownName` for a broker, topic, partition or cluster that does not exist, `StorageError` for I/O errors.
 
     * `paths`: log directories, or ZooKeeper's dataDir and dataLogDir
     * `brokers`: ids of the brokers, in the order in which they leave

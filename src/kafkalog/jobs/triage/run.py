@@ -126,10 +126,10 @@ def triage(
 
     Raises `UsageError` for files and partition directories, if none of the paths exists, or if none has the metadata
     that names the replicas. Raises it also if `start_order` has a broker twice, or one that is unknown or has no
-    directory here, for an invalid setting, and if everything selected is excluded. Raises `UnknownName` for a topic or
-    partition that does not exist. Raises `RecoveryRefused` for a directory that a broker has open, and for metadata
-    without topics and brokers. Raises it also for directories of several clusters, and for two that cannot be of one
-    broker. Raises `StorageError` if the metadata cannot be read.
+    directory here. Raises it too for an invalid setting, or if everything selected is excluded. Raises `UnknownName`
+    for a topic or partition that does not exist. Raises `RecoveryRefused` for a directory that a broker has open, and
+    for metadata without topics and brokers. Raises it also for directories of several clusters, and for two that cannot
+    be of one broker. Raises `StorageError` if the metadata cannot be read.
 
     * `paths`: directories of all brokers and controllers
     * `select`: the topic-partitions to judge; all of them without it
@@ -218,8 +218,8 @@ def _empty_voters(shelf: Shelf, memory: Memory) -> EmptyVoters | None:
 
 
 def _removed_by_start(disks: Mapping[int, BrokerDisks], keys: Collection[Key]) -> Iterator[str]:
-    """Yield a sentence for each broker that is up and each partition of `keys` if the broker's start removes deleted
-    segments with offsets beyond the end of every log here.
+    """Yield sentences about deleted segments that a start removes although they have offsets beyond the end of every
+    log here. There is one for each broker that is up and each partition of `keys` with such segments.
     """
     for disk in disks.values():
         for key, deleted in disk.deleted.items():

@@ -404,11 +404,11 @@ class LogSegment:
 
     def index_batch(self, batch: AnyBatch, position: int, *, while_there_is_room: bool = False) -> None:
         """Update the largest timestamp with a batch at byte position `position` of the log. If more than
-        `index.interval.bytes` were added since the last index entries, append the batch to the offset index, and the
-        largest timestamp to the time index if it has grown. If an index is then full, raise `FullIndexError`; with
-        `while_there_is_room`, append no entries instead. Raises `InvalidOffsetError` if an entry would not be above the
-        last one. Raises `IndexOffsetOverflowError` if its offset does not fit the index. Raises `StorageError` if an
-        index cannot be opened or written.
+        `index.interval.bytes` were added since the last index entries, append new entries. The offset index gets the
+        batch, and the time index gets the largest timestamp if it has grown. If an index is full at this point, raise
+        `FullIndexError`; with `while_there_is_room`, append no entries instead. Raises `InvalidOffsetError` if an entry
+        would not be above the last one. Raises `IndexOffsetOverflowError` if the offset of an entry does not fit the
+        index. Raises `StorageError` if an index cannot be opened or written.
         """
         largest = self._max or self._max_timestamp()
         if batch.header.max_timestamp > largest.timestamp:
