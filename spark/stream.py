@@ -92,8 +92,8 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         maximum delay has not passed.
 
         If a query begins at the latest offset, its first batch is empty, so that Spark stores its start. With the
-        trigger AvailableNow the batch has nothing beyond the ends that the logs had when the query began, so an offset
-        of `start` beyond them is kept. minOffsetsPerTrigger then has no effect.
+        trigger AvailableNow the batch has nothing beyond the ends that the logs had when the query began. An offset of
+        `start` beyond these ends is kept. minOffsetsPerTrigger has no effect with this trigger.
 
         Lists the directories again. Data from `start` on that no longer exists raises `StorageError`, or is a warning
         with failOnDataLoss=false. Raises `UsageError` if `start` is not of a kafkalog stream or a path no longer

@@ -53,8 +53,8 @@ class _TextFile(Traced):
     def read(self, reader: Reader) -> Any:
         """Read the rest of the reader's window as the values of the file, up to its last byte. Raises `LayoutError` if
         the file is larger than the limit or not of this format, or a value is not of its type. A tolerant reader raises
-        it only if the file is too large or the position of the fault is unknown, and records other faults on the
-        field's span.
+        it only if the file is too large or the position of the fault is unknown. It records other faults on the field's
+        span.
         """
         start = reader.window.tell()
         if reader.left > reader.limits.checkpoint_bytes:

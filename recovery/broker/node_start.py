@@ -915,11 +915,11 @@ class _Start:
     _votes = False
 
     def _election(self, identity: Identity, voters: Voters, state: StateFile) -> NodeAnswer | None:
-        """Decide whether the node is a voter, and whether it becomes leader by itself, as the only one; set `_votes`
+        """Decide whether the node is a voter, and whether it becomes leader by itself, as the only voter; set `_votes`
         and `_leads`. If the start depends on other voters, set `condition`. Return None, or an answer if the node waits
-        forever because no leader can be elected; then a consequence and a fault are added. Raises `StartEndsError` if
-        the only voter cannot be elected (`refuse_state`) or has another node id now (`_renumbered`), and before 3.8 if
-        `quorum-state` has other voters than the properties.
+        forever because no leader can be elected. With an answer, a consequence and a fault are added. Raises
+        `StartEndsError` if the only voter cannot be elected (`refuse_state`) or has another node id now
+        (`_renumbered`). Before 3.8 it is also raised if `quorum-state` has other voters than the properties.
 
         A voter whose entry in the voter set has another directory id does not vote; this adds a fault.
         """

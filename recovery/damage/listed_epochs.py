@@ -29,9 +29,9 @@ class ListedEpochs:
         return None if number < 0 else self._entries[number].epoch
 
     def disagreeing(self, run: AnyRun) -> Iterator[int]:
-        """Yield the numbers of the batches in `run`, from 0 and in order, whose leader epoch is neither the one listed
-        for their base offset nor unknown (-1). Batches below the first entry are skipped. Base offsets must increase
-        within the run.
+        """Yield the numbers of the batches in `run` whose leader epoch disagrees with the list; numbers begin at 0 and
+        are yielded in order. The epoch disagrees if it is neither the one listed for the batch's base offset nor
+        unknown (-1). Batches below the first entry are skipped. Base offsets must increase within the run.
         """
         columns = run.columns()
         if columns is None:

@@ -393,11 +393,11 @@ def ends_going_back(
 def transactions_staying_open(
     after: Tree, results: Iterable[LoadedPartition], coordinators: Coordinators, rules: Rules
 ) -> Iterator[LossConsequence]:
-    """Yield a `transaction_stays_open` consequence for each transaction that is open at the end of a live log and that
-    nothing ends if a partition of `__transaction_state` is lost. These are the transactions whose producer is unknown
-    to the partitions of that topic in the broker's log directories; all, if there are none that can be read.
-    Transactions for which `consequences` yields a `transaction_stays_open` are left out. `after`, `results` and `rules`
-    are as in `consequences`. Raises `StorageError` if a file cannot be read.
+    """Yield a `transaction_stays_open` consequence for each transaction that is open at the end of a live log, if
+    nothing ends it when a partition of `__transaction_state` is lost. The producers of these transactions are unknown
+    to the partitions of that topic in the broker's log directories. If no such partition can be read, all producers are
+    unknown. Transactions for which `consequences` yields a `transaction_stays_open` are left out. `after`, `results`
+    and `rules` are as in `consequences`. Raises `StorageError` if a file cannot be read.
     """
     for result in results:
         name = parse_partition_directory(result.name)

@@ -67,8 +67,8 @@ def lost_identity(root: str, roots: Sequence[str], facts: TopicFacts) -> bytes |
 
 
 def _encoded(root: str, meta: MetaProperties, own: str | None) -> bytes:
-    """Return the content of `meta.properties` with the ids of `meta` and the directory id `own`, which is omitted if it
-    is None or Kafka would refuse it.
+    """Return the content of `meta.properties` with the ids of `meta` and the directory id `own`. The directory id is
+    omitted if it is None or Kafka would refuse it.
     """
     identity = meta_properties(
         version=meta.version, node_id=meta.node_id, cluster_id=meta.cluster_id, directory_id=own

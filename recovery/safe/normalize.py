@@ -365,7 +365,7 @@ class _Partition:
         """Write the topic id that `donor` returns, if the stored id is invalid or missing, and add the change to
         `changes`. An invalid id is replaced in any partition directory, also if a directory is in place of the file. A
         missing id is written only for a live partition of a KRaft broker, which would otherwise rename the directory to
-        `-stray`, and not for the metadata log.
+        `-stray`. It is not written for the metadata log.
 
         `donor` is called only if an id is needed; if it returns None, nothing is changed. `has_metadata` is as for
         `is_kraft`.

@@ -306,8 +306,8 @@ def _folded(text: str, width: int) -> Iterable[str]:
 
 
 def _below_each_other(columns: Sequence[Column], rows: Cells, width: int) -> Iterable[str]:
-    """Yield each row as lines of a column name and a value, with a blank line between rows, for a terminal that is too
-    narrow for a table. Empty cells are omitted; long values are wrapped.
+    """Yield rows for a terminal that is too narrow for a table. A row becomes lines of a column name and a value, with
+    a blank line between rows. Empty cells are omitted; long values are wrapped.
     """
     names = max(_cells_wide(each.name) for each in columns)
     for number, row in enumerate(rows):

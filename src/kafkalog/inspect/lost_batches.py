@@ -122,8 +122,9 @@ def _by_eye(source: FileSource, position: int) -> int:
 
 def _header_before(source: FileSource, path: str, position: int) -> BatchHeader | None:
     """Return the header of the batch that ends exactly at byte `position`. Headers are read forward from the last index
-    entry before it, or from the start of the segment. Return None if no batch ends at `position`, if a header is not of
-    a batch of magic 2, or if it takes more than `_WALKED` headers. Raises `StorageError` if the file cannot be read.
+    entry before it, or from the start of the segment. Return None if no batch ends at `position`, or if a header is not
+    of a batch of magic 2. Return None too if more than `_WALKED` headers would have to be read. Raises `StorageError`
+    if the file cannot be read.
     """
     place, header = _start_before(path, position), None
     for _ in range(_WALKED):

@@ -79,9 +79,9 @@ class _Pair:
 
     def resolve(self, writer: Type, reader: Type) -> Resolve:
         """Return the function that converts values of type `writer` to type `reader`. If Avro does not resolve these
-        types, return `_REFUSAL`, a function that raises `UndecodableError` when it is called. If only a branch of the
-        writer's union, or the items or values of a container, cannot be resolved, the function raises this error for
-        such values. Each call counts one pair of types; raises `UndecodableError` after `_MOST_PAIRS` pairs.
+        types, return `_REFUSAL`, a function that raises `UndecodableError` when it is called. Perhaps only a branch of
+        the writer's union, or the items or values of a container, cannot be resolved. The function raises this error
+        for such values alone. Each call counts one pair of types; raises `UndecodableError` after `_MOST_PAIRS` pairs.
         """
         self._left -= 1
         if self._left < 0:

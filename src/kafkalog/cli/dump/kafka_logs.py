@@ -172,8 +172,9 @@ class KafkaLogs:
 
     def tell_gaps(self) -> None:
         """Print non-consecutive offsets on standard error, in the words of kafka-dump-log; nothing if no records were
-        decoded. For each file with such offsets, print its path and a line for each record whose offset is not one
-        above that of the record before it. If a file has too many such pairs to keep, print how many more there are.
+        decoded. For each file with such offsets, print its path and one line per gap. A gap is a record whose offset is
+        not one above the offset of the record before it. If a file has too many gaps to keep, print how many more there
+        are.
         """
         for path, gaps in self._gaps.items():
             if not gaps.pairs:

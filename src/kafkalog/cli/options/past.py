@@ -51,9 +51,9 @@ class _PositionOrTime(_PositionType):
     name = "moment"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> Moment:
-        """Return the moment that a text names. `0x…` is a ZooKeeper transaction id, a decimal number is set as `offset`
-        (ZooKeeper commands use it as a transaction id), and anything else is a time. Fails with `click.BadParameter`
-        for a negative or too large number, or an invalid time.
+        """Return the moment that a text names. `0x…` is a ZooKeeper transaction id. A decimal number is set as
+        `offset`; ZooKeeper commands use it as a transaction id. Anything else is a time. Fails with
+        `click.BadParameter` for a negative or too large number, or an invalid time.
         """
         text = str(value).strip()
         number = _number(text)

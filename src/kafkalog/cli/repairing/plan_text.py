@@ -101,8 +101,8 @@ def _print_partitions(title: str, partitions: Sequence[PartitionPlan], lost: Map
 
 def _print_changing(plan: Plan, changing: Sequence[PartitionPlan], *, every: bool) -> None:
     """Print a table of the partitions in `changing` that lose a part of their log or are renamed; with `every`, of all
-    partitions in `changing`. If there is none for the table, it is omitted. If `changing` has partitions that are not
-    in the table, print a sentence that counts them, and the files that are rebuilt or set aside in them. Print `no
+    partitions in `changing`. An empty table is omitted. If `changing` has partitions that are not in the table, print a
+    sentence about these. It counts the partitions, and the files that are rebuilt or set aside in them. Print `no
     partition changes` if `changing` is empty and the plan moves no directories.
     """
     lost = plan.choice.own_by_partition

@@ -101,9 +101,9 @@ def old_round_robin(
     `brackets`, names are hashed as `[topic,partition]` (Kafka up to 0.11), otherwise as `topic-partition` (1.0 and
     1.1). Partitions with equal hashes are sorted by topic and number; Kafka uses the order of its hash tables.
 
-    With `same_topics` (Kafka up to 0.9), raises `UsageError` if two consumers subscribe to different topics, or if a
-    consumer has different numbers of streams for its topics. Consumers without streams are ignored in this check.
-    Raises `LimitExceeded` if the group has more than a million threads.
+    With `same_topics` (Kafka up to 0.9), raises `UsageError` if two consumers subscribe to different topics. It is
+    raised too if a consumer has different numbers of streams for its topics. Consumers without streams are ignored in
+    these checks. Raises `LimitExceeded` if the group has more than a million threads.
     """
     if same_topics:
         _refuse_different(consumers)

@@ -79,9 +79,10 @@ def effective_settings(
     """Return the settings in effect, from a KRaft metadata log or a ZooKeeper directory, each with its source. First
     come the settings of topics, sorted by topic and name, then those of brokers, sorted by id and name. Reads only.
 
-    Raises `UsageError` if the paths hold none or several of these, or if these do not go back to `as_of` or end before
-    its offset or transaction. It is raised too if an option does not apply to them, or if everything selected is
-    excluded. Raises `UnknownName` for a topic, broker or cluster that does not exist, `StorageError` for I/O errors.
+    Raises `UsageError` if the paths hold no such log or directory, or several. It is raised too if the data do not go
+    back to `as_of`, or end before the offset or transaction of `as_of`. It is also raised if an option does not apply
+    to the data, or if everything selected is excluded. Raises `UnknownName` for a topic, broker or cluster that does
+    not exist, `StorageError` for I/O errors.
 
     * `paths`: log directories, or ZooKeeper's dataDir and dataLogDir
     * `as_of`: a past moment

@@ -107,9 +107,9 @@ def groups_at_hand(
     findings: list[Finding],
     names: Sequence[str],
 ) -> tuple[Sequence[Group], WhyUnknown]:
-    """Read the groups in `__consumer_offsets` as of `until`. Return them, and a function that takes a group id (None
-    for any) and returns the reason why this group may exist although it was not read. It returns None if the group
-    cannot exist. If there are no partitions at hand, there are no groups, and it always returns None.
+    """Read the groups in `__consumer_offsets` as of `until`. Return the groups and a function that takes a group id
+    (None for any). The function returns the reason why this group may exist although it was not read, or None if the
+    group cannot exist. If there are no partitions at hand, there are no groups, and the function always returns None.
 
     `topics` are the topics in the metadata. `offsets_partitions` is the number of partitions of `__consumer_offsets`
     that the caller passed, or None; it is used if the metadata lacks the number. `names` are the names or globs of the

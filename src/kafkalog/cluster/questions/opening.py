@@ -66,10 +66,10 @@ def partitions_with(
     unreadable files and directories, unfinished recoveries, and paths that are missing beside a log directory are
     appended to `findings`.
 
-    Raises `UsageError` if a path has no Kafka data, or no partition belongs to these topics. It is raised too if such a
-    partition is in several directories and `replica` does not choose exactly one, or if the path `replica` does not
-    exist. Raises `StorageError` if none was found and a directory could not be read, or if the longest log is asked for
-    and one cannot be read.
+    Raises `UsageError` if a path has no Kafka data, or no partition belongs to these topics. It is raised too if the
+    path `replica` does not exist, or if `replica` does not choose exactly one of several directories of such a
+    partition. Raises `StorageError` if no such partition was found and a directory could not be read. Raises it also if
+    the longest log is asked for and a log cannot be read.
     """
     topics = [topic] if or_topic is None else [topic, or_topic]
     partitions = _inventory(paths, findings).all_readable(replica, Selection.of(topics))

@@ -261,9 +261,9 @@ def _fits(number: int, ours: Sequence[Listed], history: History, opened: Opened)
     partition. The number -1 is for a transaction before them that the log no longer has, and `len(ours)` for one after
     all of them.
 
-    Each marker before the open transaction must then belong to a transaction before it, in `ours` or no longer in the
-    log. A marker must have the decision and the epochs of its transaction. One difference of the two clocks must
-    explain the times of all markers, and at least one of them must have been written soon after its decision.
+    Each marker before the open transaction must belong to an earlier transaction, which is in `ours` or no longer in
+    the log. A marker must have the decision and the epochs of its transaction. One difference of the two clocks must
+    explain the times of all markers. At least one marker must have been written soon after its decision.
     """
     low, high = float(-_MOST_SKEW), float(_MOST_SKEW)
     delays: list[int] = []

@@ -15,9 +15,10 @@ def zxid_at(directory: ZooKeeperDirectory, time: int) -> int:
     since 1970), or of the last one if none is. Clocks may go back when the leader changes; transactions after that
     first one are not read.
 
-    If there is a gap behind the found transaction, or it is the last one and a snapshot is newer, return the next zxid,
-    which is lost: it may have come before `time`. A damaged end of the last log shows no loss here; `tree_at` reports
-    it. Raises `UsageError` if the logs begin after `time` or have no transaction, `StorageError` for I/O errors.
+    Return instead the next zxid, which is lost, if there is a gap behind the found transaction. Do the same if the
+    found transaction is the last one and a snapshot is newer. The lost transaction may have come before `time`. A
+    damaged end of the last log shows no loss here; `tree_at` reports it. Raises `UsageError` if the logs begin after
+    `time` or have no transaction, `StorageError` for I/O errors.
     """
     last_zxid: int | None = None
     for named, path in directory.logs:

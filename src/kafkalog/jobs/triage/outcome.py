@@ -268,9 +268,9 @@ def advised(
     "merge" stays.
 
     `leaders` predicts the leaders for an order of starts. `order` is the best order for the whole cluster, with every
-    broker that can be started. Brokers in `eligible` may lead without an unclean election if they are up. If
-    `elects_a_controller` is false for the brokers that are not held back, neither holding back nor an election is
-    advised, because controllers lead nothing without a majority.
+    broker that can be started. Brokers in `eligible` may lead without an unclean election if they are up. Neither
+    holding back nor an election is advised if `elects_a_controller` is false for the brokers that are not held back.
+    The reason is that controllers lead nothing without a majority.
     """
     here = frozenset(found.logs).intersection(order)
     good = here.intersection(found.best)

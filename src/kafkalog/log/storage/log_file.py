@@ -163,13 +163,13 @@ class LogBatch:
             raise CorruptRecordError(f"Record is corrupt at position {self.position}")
 
     def first_record(self) -> tuple[RawRecord, int] | None:
-        """Return the first record and its timestamp in ms. If the batch has LogAppendTime, that is the batch's largest
-        timestamp. Return None for a v2 batch without records and for any v0 or v1 entry. A compressed batch is
-        decompressed, and all its records are parsed; of an uncompressed one only the first record is.
+        """Return the first record and its timestamp in ms. If the batch has LogAppendTime, this timestamp is the
+        batch's largest one. Return None for a v2 batch without records and for any v0 or v1 entry. A compressed batch
+        is decompressed, and all its records are parsed. Only the first record of an uncompressed batch is parsed.
 
-        Raises `InvalidRecordError` if the number of records is negative, a parsed record is malformed, or bytes follow
-        the last record of a batch whose records are all parsed. Raises `KafkaError` if the file ends within the header
-        or decompression fails. Raises `IllegalArgumentError` for an unknown codec.
+        Raises `InvalidRecordError` if the number of records is negative or a parsed record is malformed. If all records
+        are parsed, bytes after the last one raise it too. Raises `KafkaError` if the file ends within the header or
+        decompression fails. Raises `IllegalArgumentError` for an unknown codec.
         """
         header = self.header
         if not isinstance(header, BatchHeader) or header.records_count == 0:

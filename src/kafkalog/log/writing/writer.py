@@ -141,9 +141,9 @@ class Log(OpenedLog):
     ) -> int:
         """Append the COMMIT or ABORT marker that ends a producer's transaction, as a transaction coordinator does;
         return the marker's offset. `timestamp` is in ms (None: now); `leader_epoch` None means the log's epoch. Raises
-        `UsageError` in a log with an old message format, or if a broker would reject the marker (for example an older
-        producer, coordinator or leader epoch). Raises `FormatError` if an index does not accept it. Raises
-        `StorageError` for I/O errors.
+        `UsageError` in a log with an old message format. Raises it also if a broker would reject the marker, for
+        example because a producer, coordinator or leader epoch is older. Raises `FormatError` if an index does not
+        accept it. Raises `StorageError` for I/O errors.
         """
         with self._guard:
             self._check_open()

@@ -42,8 +42,8 @@ class LeaderEpochHandler:
         epoch and the start of the first epoch are returned. If the requested epoch is negative or above all epochs of
         the log, or the log has none, epoch and offset are -1.
 
-        A partition has an error code if it is not served, if its log cannot be read, or if the request has a wrong
-        current leader epoch.
+        A partition has an error code if it is not served or its log cannot be read. It has one too if the request has a
+        wrong current leader epoch.
         """
         topics = [
             {"topic": topic["topic"], "partitions": [self._one(topic["topic"], each) for each in topic["partitions"]]}

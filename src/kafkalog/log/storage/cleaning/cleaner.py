@@ -207,8 +207,9 @@ def _clean_segment(
 
 @contextmanager
 def _named(segment: LogSegment) -> Iterator[None]:
-    """Context manager that replaces a `FormatError` raised in its block, or one of a subclass, by a plain `FormatError`
-    with the path of the segment's log file. Message, position and code are kept; `field` and `finding` are not.
+    """Context manager that replaces any `FormatError` raised in its block, also one of a subclass. The new error is a
+    plain `FormatError` with the path of the segment's log file. Message, position and code are kept; `field` and
+    `finding` are not.
     """
     try:
         yield
