@@ -78,7 +78,7 @@ class Advice(Struct, frozen=True):
 def in_python(advice: Advice) -> str:
     """Return the advice as text for callers of the library. The first `{}` of its text is replaced by the request in
     Python notation, such as arguments of a recovery. If no recovery can help (`how` is None), it is replaced by words
-    such as "broker 1 or 2 to lead", which name the brokers in `leaders`. Without leaders the words are "nothing more".
+    that name the brokers in `leaders`, such as "broker 1 or 2 to lead". Without leaders the words are "nothing more".
     """
     if advice.ask is not Ask.WAY:
         return advice.text.replace("{}", str(advice.ask).format(**advice.values), 1)

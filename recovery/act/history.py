@@ -311,9 +311,10 @@ def _originals(steps: Sequence[Step]) -> tuple[RunOriginal, ...]:
 
 
 def _held(place: str, run_id: str) -> tuple[int, int, str | None]:
-    """Return the number of regular files in the subdirectories of an execution's directory, the bytes on disk of all
-    regular files in it, documents included, and None. Links are not followed. If something cannot be read, counting
-    stops there: return the numbers so far, and the error as a sentence instead of None.
+    """Return two numbers and None. The first is the number of regular files in the subdirectories of an execution's
+    directory. The second is the bytes on disk of all regular files in the directory, documents included. Links are not
+    followed. If something cannot be read, counting stops there: return the numbers so far, and the error as a sentence
+    instead of None.
     """
     files = allocated = 0
     unread = None

@@ -120,9 +120,9 @@ class BrokerResult(Struct, kw_only=True):
 def read_topic_id(tree: Tree, directory: str) -> str | None:
     """Return the topic id in the `partition.metadata` of a partition directory, as `PartitionMetadataFile.read` does;
     None if the file is missing. Raises the same `JavaError` as the broker. It is `KafkaStorageError` if the file is a
-    directory, malformed, or has an invalid version or the id of zeros, and `NullPointerError` if a line is missing. It
-    is `IllegalArgumentError` if the id is not a UUID, and `TooLargeError` if the file exceeds a broker's memory. Raises
-    `StorageError` if a file cannot be read.
+    directory or malformed, or has an invalid version or the id of zeros. It is `NullPointerError` if a line is missing.
+    It is `IllegalArgumentError` if the id is not a UUID, and `TooLargeError` if the file exceeds a broker's memory.
+    Raises `StorageError` if a file cannot be read.
     """
     path = f"{directory}/{PARTITION_METADATA}"
     if path in tree.directories:

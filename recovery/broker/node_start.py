@@ -1014,9 +1014,9 @@ class _Start:
         return self._done()
 
     def _renumbered(self, former: int) -> NodeAnswer:
-        """Return the answer of a controller whose metadata directory is that of the only voter, `former`, under another
-        node id, and add a consequence and a fault. Raises `StartEndsError` if it is a broker too: that gives up after a
-        minute (4.1.1).
+        """Return the answer of a controller that has the metadata directory of the only voter, `former`, but another
+        node id. Add a consequence and a fault. Raises `StartEndsError` if the node is a broker too: such a node gives
+        up after a minute (4.1.1).
         """
         path = f"{self.files.metadata_root}/meta.properties"
         detail = (

@@ -24,11 +24,11 @@ OTHER_SEGMENT = "perhaps another segment than its time index and producer snapsh
 
 
 def other_segment(partition: Partition, time_index: str, limits: Limits) -> str | None:
-    """Return a clause that contains `OTHER_SEGMENT` if the segment of the time index at this path is perhaps not the
-    one that the index was made of. This is so if no entry of the index has the largest timestamp of a batch of the
-    segment, and some producer snapshot contradicts a batch. Such a snapshot lists a producer whose last offset is in
-    the batch, and the batch has another last offset, sequence number, producer or timestamp. Another timestamp does not
-    count if a later transaction marker of the producer has it, below the snapshot's offset.
+    """Return a clause that contains `OTHER_SEGMENT` if the time index at this path was perhaps made of another segment
+    than its own. This is so if no entry of the index has the largest timestamp of a batch of the segment, and some
+    producer snapshot contradicts a batch. Such a snapshot lists a producer whose last offset is in the batch, and the
+    batch has another last offset, sequence number, producer or timestamp. Another timestamp does not count if a later
+    transaction marker of the producer has it, below the snapshot's offset.
 
     None otherwise. None also if the segment is missing, is damaged or has no batch of magic 2. Snapshots that are
     damaged are ignored. Raises `StorageError` if a file cannot be read.

@@ -368,9 +368,9 @@ def of_log_starts(root: str, before: Tree, results: Iterable[LoadedPartition]) -
 def ends_going_back(
     root: str, before: Tree, results: Iterable[LoadedPartition], measured: Mapping[str, Measured]
 ) -> Iterator[LossConsequence]:
-    """Yield an `end_goes_back` consequence for each live partition whose logs are missing or empty, and whose log will
-    end below the start of its first leader epoch. A broker would give the offsets in between again. Partitions that
-    lose records, or that the start makes stray, are skipped.
+    """Yield an `end_goes_back` consequence for each live partition whose logs are missing or empty. It is yielded only
+    if the partition's log will end below the start of its first leader epoch. A broker would give the offsets in
+    between again. Partitions that lose records, or that the start makes stray, are skipped.
 
     `root` is the log directory, and `before` its tree now. `results` and `measured` are as in `consequences`. Raises
     `StorageError` while iterating if a file cannot be read.
@@ -453,7 +453,7 @@ def _of_retention(after: Tree, result: LoadedPartition, name: PartitionName, rul
     """Yield one `retention` consequence if a broker deletes segments soon after its start. It deletes segments below
     the log start offset, and segments beyond the limits for size or age. A limit is known if it is set explicitly, or
     is the default of a broker whose properties are given. Yields nothing for the metadata log, or if no limit is known
-    and set (-1 is no limit). Yields nothing either if the topic is not deleted by retention, or if all segments to
+    and set (-1 sets none). Yields nothing either if the topic is not deleted by retention, or if all segments to
     delete are empty.
 
     A broker takes the time of the newest record from the last entry of the time index, and without one the modification

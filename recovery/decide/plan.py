@@ -702,8 +702,8 @@ def _unfinished_moves(survey: Survey, topics: TopicFacts) -> list[Finding]:
 
 def _outside(survey: Survey, ends: Mapping[str, int]) -> list[Finding]:
     """Return the findings about batches in files that are not part of a log (`batches_outside`), with paths relative to
-    the root. `ends` are log end offsets by partition directory. Empty if there is no `lost+found` and every file with
-    `.log` in its name has a segment's name, or if the root is not a log directory. Raises `StorageError` if the
+    the root. `ends` are log end offsets by partition directory. Empty if the root is not a log directory. Empty too if
+    there is no `lost+found` and every file with `.log` in its name has a segment's name. Raises `StorageError` if the
     directory cannot be listed.
     """
     names = (os.path.basename(path) for path in survey.files if FileKind.LOG.value in path)

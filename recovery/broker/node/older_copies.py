@@ -177,22 +177,23 @@ def consequences_of_older_logs(
     node_id: int,
     coordinators: Coordinators,
 ) -> tuple[list[StartConsequence], list[Fault]]:
-    """Return consequences and faults for older logs: those whose `leader-epoch-checkpoint` ends before the last epoch
-    in which node `node_id` led them, by the metadata (`replica_of`). A leader writes its epoch into this file before it
-    serves clients, so these logs were restored from an older copy. Both lists are empty if no log is older.
+    """Return consequences and faults for older logs. A log is older if its `leader-epoch-checkpoint` ends before the
+    last epoch in which node `node_id` led the log, by the metadata (`replica_of`). A leader writes its epoch into this
+    file before it serves clients, so these logs were restored from an older copy. Both lists are empty if no log is
+    older.
 
-    The first consequence is OLDER_LOGS. If logs of `__transaction_state` are older, one about their transactional ids
-    follows; if logs of `__consumer_offsets` are, one about the groups with commits in them. There is a fault for each
-    of these logs, which counts the offsets that it lacks by committed offsets and high watermarks. `coordinators` are
-    those of the node's log directories.
+    The first consequence is OLDER_LOGS. If logs of `__transaction_state` are older, a consequence about their
+    transactional ids follows. If logs of `__consumer_offsets` are older, one about the groups with commits in them
+    follows. There is a fault for each older log, which counts the offsets that the log lacks by committed offsets and
+    high watermarks. `coordinators` are the coordinators of the node's log directories.
 
     A whole log of `__transaction_state` that is not among these is older too if it has a lower epoch of a producer than
     another log. This is certain, because the coordinator writes an epoch before it gives it to a producer. One more
     OLDER_LOGS, the last consequence, names the ids of all such logs; they have no fault.
 
     Only live logs count, and only if this node has the only replica. Leader epochs are not compared if the file has
-    none, or if the log directory was not stopped in order, because a crash may lose the file. They are not compared
-    either if a recovery has removed the epoch from the file: a start removes epochs that no record has
+    none. They are not compared either if the log directory was not stopped in order, because a crash may lose the file.
+    The same is true if a recovery has removed the epoch from the file: a start removes epochs that no record has
     (`LeaderEpochFileCache.truncateFromEnd`). Raises `StorageError` if a log directory or a file cannot be read.
     """
     older, of_transactions = [], []
