@@ -490,9 +490,10 @@ def _found_otherwise(run: KeptRun, later: KeptRun) -> str | None:
 
 
 def refuse_others_files(run: KeptRun) -> None:
-    """Raise `RecoveryRefused` if the quarantine is on another file system, this process is not root, and a file or
-    directory that the execution removed, replaced or truncated belonged to another user. From there, only root can give
-    files back to another user. Renamed files stay where they are and are only renamed back.
+    """Raise `RecoveryRefused` if only root can undo the execution, and this process is not root. This is so if the
+    quarantine is on another file system, and the execution removed, replaced or truncated another user's file or
+    directory. From there, only root can give files back to another user. Renamed files stay where they are and are only
+    renamed back.
     """
     user = os.geteuid()
     for step in run.journal.steps if user and not run.journal.same_mount else ():

@@ -1043,11 +1043,12 @@ class _Start:
 
     def _leader(self, loaded: LoadedMetadata, voters: Voters, state: StateFile) -> LoadedMetadata | None:
         """Return the metadata of the leader that the node follows, from the directories that the caller gave for its
-        controllers. Set `_is_led` and `condition` if these are a majority of its voters, with or without the node
-        itself, and add a consequence if the node's own copy comes from an older one. If they are no majority, or none
-        has readable metadata, return the furthest copy of all nodes if the node has no metadata, else None. Return None
-        also if the node leads, alone or because its metadata `loaded` goes furthest. Raises `StorageError` if a file of
-        the node, or of the controller whose voters count because its own files name none, cannot be read.
+        controllers. Set `_is_led` and `condition` if these controllers are a majority of its voters, with or without
+        the node itself. In this case, also add a consequence if the node's own copy comes from an older one. If they
+        are no majority, or none has readable metadata, a node without metadata gets the furthest copy of all nodes.
+        Another node gets None. Return None also if the node leads, alone or because its metadata `loaded` goes
+        furthest. Raises `StorageError` if a file of the node, or of the controller whose voters count because its own
+        files name none, cannot be read.
         """
         if self._leads:
             return None

@@ -258,10 +258,10 @@ def _parts(
 
 def _spans(segment: Segment, whole: Slice, every: int, rows: int, files: HeldFiles) -> Iterator[Span]:
     """Yield consecutive spans that cover a slice without gaps. Each has about `every` bytes, or half as many if the
-    slice begins with a compressed batch, and fewer if the offset index shows that these have more than about `rows`
-    offsets. Yield only one span if the slice begins with an entry of magic 0 or 1. The last span reaches the slice's
-    end even if the file is shorter now: the reader reports the missing bytes. Yield nothing for an empty slice. Raises
-    `StorageError` while iterating if a file cannot be read.
+    slice begins with a compressed batch. A span has fewer bytes if the offset index shows that it would have more than
+    about `rows` offsets. Yield only one span if the slice begins with an entry of magic 0 or 1. The last span reaches
+    the slice's end even if the file is shorter now: the reader reports the missing bytes. Yield nothing for an empty
+    slice. Raises `StorageError` while iterating if a file cannot be read.
     """
     last = Span(whole.start, whole.start, segment.base_offset, segment.base_offset, segment.base_offset)
     for span in _spans_of_file(segment, whole, every, rows, files):
