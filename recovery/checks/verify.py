@@ -224,10 +224,10 @@ def _ask(
 
 
 def hanging_transactions(report: PartitionReport, coordinators: Coordinators, facts: TopicFacts) -> Iterator[Finding]:
-    """Yield a TRANSACTION_HANGING finding about each hanging transaction. It is open at the end of a log, and its
-    coordinator will not end it, or will end it differently than it was decided. The coordinator's log is read in the
-    broker's directories. Nothing is yielded if that log is missing, unreadable or too large (256 MiB), or about a
-    transaction of which another broker may know more. `facts` come from the broker's metadata log.
+    """Yield a TRANSACTION_HANGING finding about each hanging transaction. Such a transaction is open at the end of a
+    log, and its coordinator will not end it, or will end it differently than it was decided. The coordinator's log is
+    read in the broker's directories. Nothing is yielded if that log is missing, unreadable or too large (256 MiB), or
+    about a transaction of which another broker may know more. `facts` come from the broker's metadata log.
     """
     directory = os.path.basename(report.path)
     name = parse_partition_directory(directory)

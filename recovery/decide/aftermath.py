@@ -309,9 +309,9 @@ def of_look_ups(
 
 def _deleted_after_full(tree: Tree, result: LoadedPartition | None, names: Sequence[str], rules: Rules) -> str:
     """Return the end of the sentence about the wrong time indexes `names` (file names) of a partition: how many
-    segments retention deletes before and after they are rebuilt. Empty if both numbers are equal, if `result` or the
-    result of `_limits` is None, or if the log of one of these indexes is damaged before its end. Raises `StorageError`
-    if a file cannot be read, `UsageError` as `_limits` does.
+    segments retention deletes before and after they are rebuilt. Empty if both numbers are equal, or if the log of one
+    of these indexes is damaged before its end. Empty also if `result` or the result of `_limits` is None. Raises
+    `StorageError` if a file cannot be read, `UsageError` as `_limits` does.
     """
     name = None if result is None else parse_partition_directory(result.name)
     limits = None if name is None else _limits(name.topic, rules)

@@ -417,8 +417,8 @@ class PartitionRecovery:
         return salvaged
 
     def drops_only_copies(self, salvaged: SoundLog, repeat: Cut) -> bool:
-        """Whether mode salvage leaves out only copies of batches that it keeps. False also if the first batch that it
-        leaves out is not displaced, or is not the log's first batch with repeated offsets (`repeat`). Raises
+        """Whether mode salvage leaves out only copies of batches that it keeps. It is False also if the first batch
+        left out is not displaced, or is not the log's first batch with repeated offsets (`repeat`). Raises
         `StorageError` if a log cannot be read.
         """
         cut = salvaged.cut

@@ -175,8 +175,8 @@ def _before(records: Sequence[Record], stop_time: int) -> tuple[Sequence[Record]
 def json_lines(walk: Walk, partition: Partition, bounds: Bounds, writer: LineWriter, encoding: str) -> bool:
     """Write all records within the bounds, up to the first damage, as JSON lines, with compiled code that makes most
     lines without Python objects. Filters on batches apply. Return True if this was possible. Return False and write
-    nothing if filters on records, a limit, a stop time or `--all` apply, if the partition is too small, or if compiled
-    code is missing.
+    nothing if the partition is too small, or if compiled code is missing. The same holds if filters on records, a
+    limit, a stop time or `--all` apply.
 
     `encoding` is `text` or `base64`. Adds the reader's findings to the walk (`Walk.ended`). Raises `StorageError` if a
     file cannot be read.

@@ -373,9 +373,9 @@ class _Reading:
         more than twice that size contains a large batch; it is read only after all parts before it. A file is closed
         when the next one begins. Raises `StorageError` if a file cannot be read, `UsageError` in a forked child.
 
-        The cuts are guesses. A part is read again if it began with another offset than the previous part ended with, or
-        with a lower leader epoch than an earlier part of its file. If a part has damage, it is read again together with
-        the rest of its slice.
+        The cuts are guesses. A part is read again if it began with another offset than the previous part ended with. It
+        is also read again if it began with a lower leader epoch than an earlier part of its file. If a part has damage,
+        it is read again together with the rest of its slice.
         """
         works = (
             ((part, whole), partial(self._in_thread, part, part.size > _LARGE_PART * every)) for part, whole in parts
