@@ -808,9 +808,10 @@ class _Start:
 
     def _led(self, replay: Replay, loaded: LoadedMetadata, bootstrap: Bootstrap, state: StateFile) -> Replay:
         """Return the metadata of a node that leads by itself: `replay`, or the result of `_begun_anew` if it is empty.
-        Adds a consequence if the metadata log was dropped, ends below its earlier end, or ends in an epoch before the
-        last one that the node led. If `replay` is not empty, adds one if the snapshot is cut, and consequences and
-        faults of a migration from ZooKeeper. Raises `StartEndsError` if the migration ends the start.
+        Adds a consequence if the metadata log was dropped, or ends below its earlier end. Adds it also if the log ends
+        in an epoch before the last one that the node led. If `replay` is not empty, adds one if the snapshot is cut,
+        and consequences and faults of a migration from ZooKeeper. Raises `StartEndsError` if the migration ends the
+        start.
         """
         is_dropped = any(
             consequence.kind is ConsequenceKind.METADATA_LOG_DROPPED for consequence in loaded.consequences

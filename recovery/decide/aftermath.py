@@ -455,9 +455,10 @@ def _of_retention(after: Tree, result: LoadedPartition, name: PartitionName, rul
     is the default of a broker whose properties are given. Yields nothing for the metadata log, if no limit is known and
     set (-1 is none), if the topic is not deleted by retention, or if all segments to delete are empty.
 
-    A broker takes the time of the newest record from the last entry of the time index, and without one the modification
-    time of the log (`LogSegment.largestTimestamp`). Age is counted up to `rules.now_ms`. Raises `StorageError` if a
-    time index cannot be read. Raises `UsageError` for a setting of retention or of the cleaner that Kafka would refuse.
+    A broker takes the time of the newest record from the last entry of the time index. Without an entry, it takes the
+    modification time of the log (`LogSegment.largestTimestamp`). Age is counted up to `rules.now_ms`. Raises
+    `StorageError` if a time index cannot be read. Raises `UsageError` for a setting of retention or of the cleaner that
+    Kafka would refuse.
     """
     limits = _limits(name.topic, rules)
     if limits is None:
@@ -654,9 +655,9 @@ def _of_transactions(
 
 
 def _ended_by_later(stop: _Stop, state: int, directory: str, where: str) -> str:
-    """Return a sentence about a transaction that the end marker of a later one will end, or that its coordinator will
-    abort because it has lost the decision. `state` is the `TransactionState` of the later one. `where` is "lost" or
-    "missing": what happened to the transaction's own marker.
+    """Return a sentence about a transaction whose own marker is gone. The end marker of a later one will end it, or its
+    coordinator, which has lost the decision, will abort it. `state` is the `TransactionState` of the later one. `where`
+    is "lost" or "missing": what happened to the transaction's own marker.
     """
     whose, from_on = f"producer {stop.producer_id}{stop.whose}", f"from offset {stop.offset} of {directory} on"
     if stop.forgotten_by:

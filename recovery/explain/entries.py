@@ -49,8 +49,9 @@ def explain_index(
 ) -> tuple[ExplainedPart, ...]:
     """Explain entries of an index (offset, time or transaction index) of the segment with `base_offset`; return a tuple
     of one part. The part begins with the entry that contains byte `position`, which must be in the file. Without a
-    position, it begins three entries before the first wrong one (or the last one, if the file ends within it), but not
-    before the first entry; in a sound index, with the first entry. About `most` fields are shown.
+    position, it begins three entries before the first wrong one, but not before the first entry. If no entry is wrong
+    but the file ends within the last one, it begins three entries before this one. In a sound index, it begins with the
+    first entry. About `most` fields are shown.
 
     Each entry is compared with the one before it, and with the log beside `path` up to its first damaged frame, if it
     can be read (not for a transaction index). The part's role is DAMAGED if a shown entry is wrong, else ASKED. Its

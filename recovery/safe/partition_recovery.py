@@ -343,9 +343,9 @@ class PartitionRecovery:
         in mode salvage, and if nothing shows that the log went beyond the log start offset.
 
         The salvaged log is returned, and `repairs` is set, if the log continues at or below the log start offset after
-        each damaged place. An incomplete write at a log's end is no such place. Otherwise the result is an empty log
-        with only `cut`. A broker then begins a new log at the log start offset (`LogLoader.load`), so no offset that
-        was read is assigned to another record.
+        each damaged place. An incomplete write at a log's end does not count as one. Otherwise the result is an empty
+        log with only `cut`. A broker then begins a new log at the log start offset (`LogLoader.load`), so no offset
+        that was read is assigned to another record.
         """
         ends_below = max(sound.end_offset or 0, sound.log_end_offset) < self.log_start
         if sound.cut is None or self.rules.resumes or not ends_below:

@@ -134,9 +134,9 @@ def _all_reported(
 ) -> Iterator[pa.RecordBatch | Damage]:  # fmt: skip
     """Yield the Arrow batches and damage in `pieces`, with further findings as damage before and after them. Before
     them come the findings in `passed`, which may hide earlier rows, and those about markers that cannot be read. After
-    them comes the undecided transaction that ends the view, if there is one. If there is none, and `pieces` has neither
-    rows nor damage that ends the reading, the last item is the reason why a consumer gets no record. It is omitted if
-    no reason is known. Raises `StorageError` if a file cannot be read.
+    them comes the undecided transaction that ends the view, if there is one. If there is none, the last item is the
+    reason why a consumer gets no record. It is omitted if `pieces` has rows or damage that ends the reading, or if no
+    reason is known. Raises `StorageError` if a file cannot be read.
     """
     for finding in passed:
         yield _elsewhere(finding, view.start_offset)
