@@ -565,8 +565,9 @@ def package_sources(root: Path) -> dict[str, Path]:
 
 
 def wheel_problems(archive: Path, root: Path) -> list[str]:
-    """Return one sentence for each fault of a wheel; empty if it is right. Faults are a source file of `root` that is
-    missing or different, other pages of the manual than those in `docs/man`, and an unexpected name at its top.
+    """Return one sentence for each fault of a wheel; empty if it is right. A source file of `root` that is missing or
+    different is a fault. So are other pages of the manual than in `docs/man`, and an unexpected name at the wheel's
+    top.
     """
     with zipfile.ZipFile(archive) as stored:
         names = set(stored.namelist())

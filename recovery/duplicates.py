@@ -57,9 +57,9 @@ def _duplicates(roots: Sequence[str]) -> Iterator[_Duplicate]:
 
 def holding(plan: Plan, name: str) -> Holding | None:
     """Return what a plan keeps of the partition directory `name`: its path, log end offset and number of records (None
-    if unknown), whether its topic id contradicts the metadata, and whether the metadata places the partition in this
-    log directory. Return None if the plan has no counts of it, declines it, or has no log end offset for it. Raises
-    `StorageError` if `partition.metadata` cannot be read.
+    if unknown). The result also tells whether its topic id contradicts the metadata, and whether the metadata places
+    the partition in this log directory. Return None if the plan has no counts of it, declines it, or has no log end
+    offset for it. Raises `StorageError` if `partition.metadata` cannot be read.
     """
     kept = plan.choice.own_by_partition.get(name)
     end = next((partition.log_end_offset for partition in plan.partitions if partition.name == name), None)

@@ -87,9 +87,9 @@ def refuse_declined(plan: Plan, *, accept_loss: bool, earlier: CompletedRuns | N
 
 
 def _why_consent(plan: Plan) -> str:
-    """Return what in the plan needs consent, as clauses joined by "; ": the sound records and transaction markers that
-    it would drop, each directory that looks like a missing partition and would be moved away, and the partitions that
-    would be renamed to `-stray`. Empty if there is none of these.
+    """Return what in the plan needs consent, as clauses joined by "; ". They name the sound records and transaction
+    markers that it would drop, and the partitions that would be renamed to `-stray`. They also name each directory that
+    looks like a missing partition and would be moved away. Empty if there is none of these.
     """
     strays = plan.made_stray
     lost = [sentence_of_loss(plan.choice)] if plan.choice.own.drops_sound else []

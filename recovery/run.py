@@ -159,7 +159,7 @@ def recover(
     raised too if a directory is locked or has changed, or a partition is live in two log directories of one broker. The
     same holds if the quarantine is not usable, or permissions or space are missing. Raises `UsageError`, `UnknownName`
     and `StorageError` as `plan` does. Raises `UsageError` also if `expected` has another number of entries than there
-    are log directories, and for `mark_clean` with a selection of partitions, even if it selects all of them.
+    are log directories. Raises it too for `mark_clean` with a selection of partitions, even if all are selected.
 
     * `request`: how to recover; may be left out for the defaults
     * `paths`: log directories, their parents, or partition directories

@@ -169,13 +169,13 @@ def recover_many(
     order of the paths. Several directories of one broker, given as a list, are recovered in one task. Returns when all
     tasks have ended; using the DataFrame does not recover again.
 
-    Columns: path, as given but absolute, or the log directory itself if its parent or a partition is given and the
-    recovery was not refused and did not fail; outcome (`unchanged`, `recovered`, `refused` or `failed`); run_id, for
-    `kafkalog undo`; quarantine; message: why it was refused, failed, or left partitions unchanged (including unreadable
-    ones); report, the JSON of `kafkalog recover --json`. The last four may be null. `mode`, `config`, `full`,
-    `quarantine` and `accept_loss` mean the same as in `kafkalog.recover`. If Spark repeats a task, the second run
-    completes the recovery that the first one began; the lock and the journal in the directory ensure this. Raises
-    `UsageError` for repeated paths, no path, or an unknown mode.
+    Columns: path; outcome (`unchanged`, `recovered`, `refused` or `failed`); run_id, for `kafkalog undo`; quarantine;
+    message: why it was refused, failed, or left partitions unchanged (including unreadable ones); report, the JSON of
+    `kafkalog recover --json`. The last four may be null. The path is as given but absolute. If a partition or a parent
+    of the log directory is given, the path is the log directory itself, unless the recovery was refused or failed.
+    `mode`, `config`, `full`, `quarantine` and `accept_loss` mean the same as in `kafkalog.recover`. If Spark repeats a
+    task, the second run completes the recovery that the first one began; the lock and the journal in the directory
+    ensure this. Raises `UsageError` for repeated paths, no path, or an unknown mode.
     """
     from kafkalog.recovery.facts.recovery_request import mode_named
 

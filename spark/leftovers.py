@@ -79,9 +79,9 @@ def _status_in(directory: str) -> list[os.stat_result] | None:
 
 
 def clear_leftovers(path: PathLike, older_than_seconds: float = OLD_SECONDS) -> list[Leftover]:
-    """Remove the staged files of jobs that were last changed `older_than_seconds` ago or earlier, even if they still
-    run, except those needed for rolling back a commit. Return the removed entries, oldest first. If something was
-    removed and the work directory is then empty, it is removed too. Raises `UsageError` for a negative age. Raises
+    """Remove the staged files of jobs that were last changed `older_than_seconds` ago or earlier, even if the jobs
+    still run. Files needed for rolling back a commit are kept. Return the removed entries, oldest first. If something
+    was removed and the work directory is then empty, it is removed too. Raises `UsageError` for a negative age. Raises
     `StorageError` if files cannot be listed or removed, and the errors of `load_journal`: `FormatError`,
     `RecoveryRefused` and `StorageError`.
     """

@@ -110,9 +110,9 @@ class ArrowAssembler:
         complete. Yield a `Fault` for each log batch that cannot be decompressed or decoded, or exceeds the limits.
         Records with offsets from `low` (one bound for each batch) to `high` (exclusive) are kept; those that do not
         fill an Arrow batch stay collected for the next call or `flush`. An Arrow batch ends early around a log batch
-        that compiled code does not decode, and before a run that follows `add` or a run of the other type. Raises
-        `TypeError` on the first step of the iterator if `takes_runs` is False, `StorageError` if compiled code cannot
-        be loaded.
+        that compiled code does not decode. It also ends early before a run that follows `add` or a run of the other
+        type. Raises `TypeError` on the first step of the iterator if `takes_runs` is False, `StorageError` if compiled
+        code cannot be loaded.
         """
         if not self.takes_runs:
             raise TypeError("this assembler takes one batch at a time")

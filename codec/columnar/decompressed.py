@@ -49,8 +49,9 @@ class Decompressed(Struct, frozen=True, kw_only=True):
 def decompress_batches(run: BatchRun, codec: int, limits: Limits, budget: int) -> Decompressed:
     """Decompress the first batches of a run until they have about `budget` bytes. It may stop earlier; the caller
     continues with the next batch. All batches must have the compression `codec` and at least one record. The result is
-    empty only if the first batch cannot be decompressed or exceeds the limits, or if it is compressed and has more than
-    `2 * budget` bytes decompressed. Uncompressed records are not copied: their addresses are in the run's window.
+    empty only in two cases. The first batch cannot be decompressed or exceeds the limits, or it is compressed and has
+    more than `2 * budget` bytes decompressed. Uncompressed records are not copied: their addresses are in the run's
+    window.
     """
     window = run.window
     base = np.frombuffer(window, np.uint8).ctypes.data

@@ -241,9 +241,9 @@ def _batches(window: memoryview, position: int, table: Cells) -> int:
 
 
 def _window(source: Source, position: int, end: int) -> memoryview:
-    """Read and return `_WINDOW` bytes from `position`, or the whole batch at `position` if that is larger, ends at or
-    before `end` and has a known magic. Return fewer bytes at `end` and at the end of the source. Raises `StorageError`
-    if a file cannot be read.
+    """Read and return `_WINDOW` bytes from `position`, or the whole batch there if that is larger. Such a batch must
+    end at or before `end` and have a known magic. Return fewer bytes at `end` and at the end of the source. Raises
+    `StorageError` if a file cannot be read.
     """
     left = end - position
     window = memoryview(source.read(position, min(_WINDOW, left)))

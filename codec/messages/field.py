@@ -39,8 +39,8 @@ class Field(Struct, frozen=True, kw_only=True):
 
     def default(self, version: int) -> Any:
         """Return the value that a reader uses if the field is absent: the schema's default, None for null. Without a
-        default it is an empty list for an array, a dict of the defaults of its fields in `version` for a struct, and
-        zero or an empty value for another type.
+        default it is an empty list for an array, and a dict of the defaults of its fields in `version` for a struct.
+        For another type it is zero or an empty value.
         """
         if self.explicit_default is not NO_DEFAULT:
             return self.explicit_default

@@ -336,9 +336,9 @@ def decode_window(
     not sound or not in order, or when `headers` is full. Updates `decompressor` and `viewed`.
 
     Return five numbers: the number of batches, their bytes, the offset after them, their record bytes, and the reason
-    for stopping. The reason is the number of record bytes of the next batch if there is no room for it, or if all
-    record bytes would be more than `most_bytes`. The batch's header is then the next one in `headers`. The reason is
-    `MEMORY_IS_FULL` if new decompression memory is needed, and otherwise 0.
+    for stopping. The reason is the number of record bytes of the next batch if there is no room for it. It is this
+    number too if all record bytes would be more than `most_bytes`. In both cases the batch's header is the next one in
+    `headers`. The reason is `MEMORY_IS_FULL` if new decompression memory is needed, and otherwise 0.
 
     `largest` is the most bytes of a batch; the batches' headers are written to `headers`. `expected` is the offset that
     should come first, `highest` the last one that the segment can have. `end` is the end of the wanted offsets

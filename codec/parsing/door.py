@@ -62,9 +62,9 @@ def parse(
 ) -> Any:
     """Parse one structure that fills all of `data`; return a container of fields, or a list of such containers. `what`
     is a name in `LAYOUTS`: an `entry` is one batch or message of any magic, a `log` is a list of entries. Raises
-    `FormatError` if the bytes are anything else or exceed `limits`. It has the position from the start of `data` (0 if
-    that is unknown), the path of the field if one is at fault, and `source`, a file name for the message only. Raises
-    `UsageError` for an unknown `what`.
+    `FormatError` if the bytes are anything else or exceed `limits`. The error has the position from the start of `data`
+    (0 if unknown), and the path of the field if one is at fault. It also has `source`, a file name for the message
+    only. Raises `UsageError` for an unknown `what`.
     """
     tree = layout_of(what)
     view = bytes(data)

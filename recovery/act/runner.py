@@ -178,9 +178,9 @@ def settle(root: FileSystem, runs: Runs, earlier: Earlier) -> CompletedRuns:
 def _discard(root: FileSystem, runs: Runs, run: KeptRun, located: Located | None) -> None:
     """Remove the quarantine directory of an execution that was interrupted before its first change, and its entry in
     the pointer file. Does nothing if another process holds the execution's lock, or has begun the execution since. If
-    it was announced (`Runs.is_announced`) and `located` is given, the log directory gets back the modification time
-    from before the execution, and `root.mtime_before` is set to it. Raises `StorageError` if the quarantine directory
-    is missing, or a file cannot be read or changed, and `RecoveryRefused` if a document is damaged.
+    the execution was announced (`Runs.is_announced`) and `located` is given, the log directory gets back its
+    modification time from before it. `root.mtime_before` is set to this time. Raises `StorageError` if the quarantine
+    directory is missing, or a file cannot be read or changed, and `RecoveryRefused` if a document is damaged.
     """
     with _quarantine_of(run) as quarantine, quarantine.locked_directory(run.run_id) as is_stopped:
         if not is_stopped or document_of(run.place, run.run_id) != PREPARING:
@@ -490,9 +490,10 @@ def _found_otherwise(run: KeptRun, later: KeptRun) -> str | None:
 
 
 def refuse_others_files(run: KeptRun) -> None:
-    """Raise `RecoveryRefused` if the quarantine is on another file system, this process is not root, and a file or
-    directory that the execution removed, replaced or truncated belonged to another user. From there, only root can give
-    files back to another user. Renamed files stay where they are and are only renamed back.
+    """Raise `RecoveryRefused` if only root can undo the execution, and this process is not root. This is so if the
+    quarantine is on another file system, and the execution removed, replaced or truncated another user's file or
+    directory. From there, only root can give files back to another user. Renamed files stay where they are and are only
+    renamed back.
     """
     user = os.geteuid()
     for step in run.journal.steps if user and not run.journal.same_mount else ():

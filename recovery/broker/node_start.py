@@ -808,9 +808,10 @@ class _Start:
 
     def _led(self, replay: Replay, loaded: LoadedMetadata, bootstrap: Bootstrap, state: StateFile) -> Replay:
         """Return the metadata of a node that leads by itself: `replay`, or the result of `_begun_anew` if it is empty.
-        Adds a consequence if the metadata log was dropped, ends below its earlier end, or ends in an epoch before the
-        last one that the node led. If `replay` is not empty, adds one if the snapshot is cut, and consequences and
-        faults of a migration from ZooKeeper. Raises `StartEndsError` if the migration ends the start.
+        Adds a consequence if the metadata log was dropped, or ends below its earlier end. Adds it also if the log ends
+        in an epoch before the last one that the node led. If `replay` is not empty, adds one if the snapshot is cut,
+        and consequences and faults of a migration from ZooKeeper. Raises `StartEndsError` if the migration ends the
+        start.
         """
         is_dropped = any(
             consequence.kind is ConsequenceKind.METADATA_LOG_DROPPED for consequence in loaded.consequences
@@ -1043,11 +1044,12 @@ class _Start:
 
     def _leader(self, loaded: LoadedMetadata, voters: Voters, state: StateFile) -> LoadedMetadata | None:
         """Return the metadata of the leader that the node follows, from the directories that the caller gave for its
-        controllers. Set `_is_led` and `condition` if these are a majority of its voters, with or without the node
-        itself, and add a consequence if the node's own copy comes from an older one. If they are no majority, or none
-        has readable metadata, return the furthest copy of all nodes if the node has no metadata, else None. Return None
-        also if the node leads, alone or because its metadata `loaded` goes furthest. Raises `StorageError` if a file of
-        the node, or of the controller whose voters count because its own files name none, cannot be read.
+        controllers. Set `_is_led` and `condition` if these controllers are a majority of its voters, with or without
+        the node itself. In this case, also add a consequence if the node's own copy comes from an older one. If they
+        are no majority, or none has readable metadata, a node without metadata gets the furthest copy of all nodes.
+        Another node gets None. Return None also if the node leads, alone or because its metadata `loaded` goes
+        furthest. Raises `StorageError` if a file of the node, or of the controller whose voters count because its own
+        files name none, cannot be read.
         """
         if self._leads:
             return None

@@ -63,8 +63,8 @@ def missing_offsets_of(partition: Partition) -> MissingOffsets:
 
 
 def missing_at_start(partition: Partition) -> list[Finding]:
-    """Return a list with one finding about lost offsets below the first segment of a live partition, if leader epochs
-    or an index without its log show the loss. The code is SEGMENT_MISSING, or TIER_GAP if the log is tiered. Empty if
+    """Return a list with one finding about lost offsets below the first segment of a live partition. Leader epochs or
+    an index without its log show the loss. The code is SEGMENT_MISSING, or TIER_GAP if the log is tiered. Empty if
     nothing shows a loss, or if the lost offsets are below the checkpointed log start offset or in the remote tier.
     Lists the partition's directory, and reads the metadata log beside it only if something looks lost. Raises
     `StorageError` if a directory cannot be listed.

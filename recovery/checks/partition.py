@@ -551,7 +551,7 @@ class _PartitionVerifier:
     def _listed(self, path: str, wanted: Mapping[tuple[int, int], int]) -> ListedTransactions:
         """Return the comparison of the transaction index at `path` with `wanted`, the aborted transactions that it
         should list, as (producer id, last offset) -> first offset. If the index cannot be read or is too large, a
-        finding is added to the report, and the comparison has only the entries read so far.
+        finding is added to the report. In this case the comparison has only the entries read so far.
         """
         listed = ListedTransactions(wanted, self.partition.log_start_offset)
         with ExitStack() as opened:
@@ -578,9 +578,9 @@ class _PartitionVerifier:
     def _compare_snapshots(self) -> None:
         """Add a SNAPSHOT_MISMATCH finding for each of the two newest producer snapshots that contradicts the batches
         before it. Only snapshots above the log start offset and up to the log end offset are compared; a start deletes
-        all others. A snapshot at the log end that lists producers must also list every transaction that is open in the
-        log after the log's last gap in the offsets. After a clean stop the newest snapshot, even an empty one, must
-        list those that began before it: a start reads only the log after it.
+        all others. A snapshot at the log end that lists producers must also list every open transaction. Only the log
+        after its last gap in the offsets counts for this. After a clean stop the newest snapshot, even an empty one,
+        must list open transactions that began before it: a start reads only the log after it.
         """
         end = self.report.log_end_offset
         newest = max((check.end for check in self._snapshots.values() if self._is_loadable(check)), default=None)

@@ -112,7 +112,7 @@ def _look(
     only: frozenset[str] | None,
 ) -> VerifyReport:
     """Check everything once; the parameters are as in `verify`. With `only`, a set of paths, only these partition
-    directories are checked, and of the log directories only those that are in the set, contain one of them, or have no
+    directories are checked. A log directory is checked only if it is in the set, contains one of the paths, or has no
     partition. Findings about directories that a running broker has open are left out if they may be due to its work
     (`settled_findings`). Raises the errors of `verify`.
     """
@@ -224,10 +224,10 @@ def _ask(
 
 
 def hanging_transactions(report: PartitionReport, coordinators: Coordinators, facts: TopicFacts) -> Iterator[Finding]:
-    """Yield a TRANSACTION_HANGING finding about each transaction that is open at the end of a log and that its
-    coordinator will not end, or will end differently than it was decided. The coordinator's log is read in the broker's
-    directories. Nothing is yielded if that log is missing, unreadable or too large (256 MiB), or about a transaction of
-    which another broker may know more. `facts` come from the broker's metadata log.
+    """Yield a TRANSACTION_HANGING finding about each hanging transaction. Such a transaction is open at the end of a
+    log, and its coordinator will not end it, or will end it differently than it was decided. The coordinator's log is
+    read in the broker's directories. Nothing is yielded if that log is missing, unreadable or too large (256 MiB), or
+    about a transaction of which another broker may know more. `facts` come from the broker's metadata log.
     """
     directory = os.path.basename(report.path)
     name = parse_partition_directory(directory)

@@ -309,9 +309,9 @@ def of_look_ups(
 
 def _deleted_after_full(tree: Tree, result: LoadedPartition | None, names: Sequence[str], rules: Rules) -> str:
     """Return the end of the sentence about the wrong time indexes `names` (file names) of a partition: how many
-    segments retention deletes before and after they are rebuilt. Empty if both numbers are equal, if `result` or the
-    result of `_limits` is None, or if the log of one of these indexes is damaged before its end. Raises `StorageError`
-    if a file cannot be read, `UsageError` as `_limits` does.
+    segments retention deletes before and after they are rebuilt. Empty if both numbers are equal, or if the log of one
+    of these indexes is damaged before its end. Empty also if `result` or the result of `_limits` is None. Raises
+    `StorageError` if a file cannot be read, `UsageError` as `_limits` does.
     """
     name = None if result is None else parse_partition_directory(result.name)
     limits = None if name is None else _limits(name.topic, rules)
@@ -456,9 +456,10 @@ def _of_retention(after: Tree, result: LoadedPartition, name: PartitionName, rul
     and set (-1 sets none). Yields nothing either if the topic is not deleted by retention, or if all segments to
     delete are empty.
 
-    A broker takes the time of the newest record from the last entry of the time index, and without one the modification
-    time of the log (`LogSegment.largestTimestamp`). Age is counted up to `rules.now_ms`. Raises `StorageError` if a
-    time index cannot be read. Raises `UsageError` for a setting of retention or of the cleaner that Kafka would refuse.
+    A broker takes the time of the newest record from the last entry of the time index. Without an entry, it takes the
+    modification time of the log (`LogSegment.largestTimestamp`). Age is counted up to `rules.now_ms`. Raises
+    `StorageError` if a time index cannot be read. Raises `UsageError` for a setting of retention or of the cleaner that
+    Kafka would refuse.
     """
     limits = _limits(name.topic, rules)
     if limits is None:
@@ -655,9 +656,9 @@ def _of_transactions(
 
 
 def _ended_by_later(stop: _Stop, state: int, directory: str, where: str) -> str:
-    """Return a sentence about a transaction that the end marker of a later one will end, or that its coordinator will
-    abort because it has lost the decision. `state` is the `TransactionState` of the later one. `where` is "lost" or
-    "missing": what happened to the transaction's own marker.
+    """Return a sentence about a transaction whose own marker is gone. The end marker of a later one will end it, or its
+    coordinator, which has lost the decision, will abort it. `state` is the `TransactionState` of the later one. `where`
+    is "lost" or "missing": what happened to the transaction's own marker.
     """
     whose, from_on = f"producer {stop.producer_id}{stop.whose}", f"from offset {stop.offset} of {directory} on"
     if stop.forgotten_by:

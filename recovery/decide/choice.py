@@ -116,9 +116,9 @@ def sentence_of_loss(choice: RecoveryChoice) -> str:
 
 
 def advice_on_loss(choice: RecoveryChoice) -> Iterator[Advice]:
-    """Yield advice about the recommended way, and about the second one if there is one, if it loses fewer records than
-    the plan (`Measured.out_of_reach`, an unknown number counts as 0), or as many records and fewer transaction markers.
-    Then always yield advice about how to consent to the loss.
+    """Yield advice about the recommended way, and about the second one if there is one. A way is left out unless it
+    loses fewer records than the plan, or as many records and fewer transaction markers. The records are
+    `Measured.out_of_reach`; an unknown number counts as 0. Last, always yield advice about how to consent to the loss.
     """
     for way, words in ((choice.recommended, "loses least,"), (choice.second, "is the best recovery here and loses")):
         if way is None or _lost(way.measured) >= _lost(choice.own):

@@ -355,9 +355,9 @@ def _of_recommended(
 
 
 def _loses_metadata(partition: CountedPartition, ways: Sequence[RecoveryWay]) -> bool:
-    """Whether the partition is the cluster metadata log, with damage worse than a torn tail, or with missing segments
-    or overwritten offsets, and `recommended` returns no way, or one that may not keep all its records. False if its
-    logs were not read.
+    """Whether the partition is the cluster metadata log, is hurt and may lose records. It is hurt if it has damage
+    worse than a torn tail, missing segments or overwritten offsets. It may lose records if `recommended` returns no
+    way, or one that may not keep all its records. False if its logs were not read.
     """
     original = partition.census
     if partition.facts.topic != CLUSTER_METADATA_TOPIC or original is None:

@@ -398,9 +398,10 @@ class Comparer:
         ]
 
     def is_hurt(self, partition: CountedPartition) -> bool:
-        """Whether the ways of recovering may differ for the partition: records or transaction markers are lost,
-        damaged, missing, overwritten, hidden or out of order, a transaction has offsets of the next segment, leader
-        epochs decrease, the partition becomes stray, or recovery declines it.
+        """Whether the ways of recovering may differ for the partition. They may if records or transaction markers are
+        lost, damaged, missing, overwritten, hidden or out of order. They also may if a transaction has offsets of the
+        next segment, or if leader epochs decrease. The same holds if the partition becomes stray, or if recovery
+        declines it.
         """
         original = partition.census
         if partition.name in self.own.refusals or self.own.makes_stray(partition.facts):

@@ -292,8 +292,8 @@ def _holds_records(tree: Tree, path: str) -> bool:
 
 def _deleted_below(tree: Tree, directory: str, remote: OffsetRanges) -> list[str]:
     """Return the paths of `.deleted` logs below the first live segment, by base offset; all `.deleted` logs if there is
-    no live segment. Logs that do not begin with a sound batch are left out, and so are logs whose offsets are known to
-    be all in the remote tier. Raises `StorageError` if a log cannot be read.
+    no live segment. Logs that do not begin with a sound batch are left out. So are logs whose offsets are known to be
+    all in the remote tier. Raises `StorageError` if a log cannot be read.
     """
     deleted = logs_with_suffix(tree, directory, DELETED)
     if not deleted:

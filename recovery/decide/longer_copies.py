@@ -46,13 +46,13 @@ class _Longer(NamedTuple):
 def longer_copies(
     root: str, copies: Sequence[str], results: Iterable[LoadedPartition], merged: Collection[str]
 ) -> Iterator[LossConsequence]:
-    """Yield `copy_has_more` consequences: one for each log directory with copies that end above the end that their
-    partitions have after the plan, and a further one for each internal topic in it. Of several copies of a partition
-    only the longest counts, of equal ones the first. `copies` are log directories or partition directories. `results`
-    are the partitions in the log directory `root` as the plan leaves them; those that are not live or become stray are
-    skipped. Also skipped are the metadata log, and copies that do not have the same topic id or cannot be read. So are
-    partitions in `merged`, which the recommended way merges with the copies. Reads the last segments of the copies.
-    Raises `StorageError` if a topic id in `root` cannot be read.
+    """Yield `copy_has_more` consequences about copies that end above the end that their partitions have after the plan.
+    There is one for each log directory with such copies, and a further one for each internal topic in it. Of several
+    copies of a partition only the longest counts, of equal ones the first. `copies` are log directories or partition
+    directories. `results` are the partitions in the log directory `root` as the plan leaves them; those that are not
+    live or become stray are skipped. Also skipped are the metadata log, and copies that do not have the same topic id
+    or cannot be read. So are partitions in `merged`, which the recommended way merges with the copies. Reads the last
+    segments of the copies. Raises `StorageError` if a topic id in `root` cannot be read.
     """
     if not copies:
         return

@@ -79,11 +79,11 @@ def merge_in_place(survey: Survey, tree: Tree, copies: Sequence[str], rules: Rul
     `_merged` gives a log for it. The metadata log is not merged. Then call `recover` (mode safe) on the whole and
     return its result, in which `helped` names the merged partitions. Nothing on disk is changed.
 
-    A partition is not merged either if its copies do not belong together, if no other copy can be read, or if a broker
-    would truncate the merged log. The reason is then in the result's `refusals`. Each time a broker would truncate
-    merged logs, `recover` is called again without them. The segments of the other copies of a partition are added to
-    `survey.outside` if `_merged` gives a log for it. Raises `StorageError` if a file of the log directory cannot be
-    read, or one of a copy no longer.
+    A partition is not merged either if its copies do not belong together, or if no other copy can be read. The same
+    holds if a broker would truncate the merged log. In these cases the reason is in the result's `refusals`. Each time
+    a broker would truncate merged logs, `recover` is called again without them. The segments of the other copies of a
+    partition are added to `survey.outside` if `_merged` gives a log for it. Raises `StorageError` if a file of the log
+    directory cannot be read, or one of a copy no longer.
     """
     refusals: dict[str, str] = {}
     merged: dict[str, _Merged] = {}

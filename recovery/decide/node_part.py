@@ -101,9 +101,9 @@ def _is_same_failure(start: NodeStart, after: NodeStart) -> bool:
 
 
 def _left_by(plans: Sequence[Plan], start: NodeStart) -> dict[str, BrokerResult]:
-    """Return, for each log directory that the plans of one node change, the result of loading the logs as the plan
-    leaves them, with the tree that the plan leaves. Empty if nothing is changed, or if one of the plans is refused,
-    declines partitions or has an unknown result.
+    """Load the logs of one node as its plans leave them. Return the result for each log directory that a plan changes,
+    with the tree that the plan leaves. Empty if nothing is changed, or if one of the plans is refused, declines
+    partitions or has an unknown result.
     """
     left: dict[str, BrokerResult] = {}
     for plan in plans:

@@ -270,8 +270,8 @@ class Plan:
     @property
     def is_not_needed(self) -> bool:
         """Whether the plan changes only indexes and snapshots, which a broker rebuilds by itself if necessary. False if
-        it changes nothing, if the broker's start does not find a clean-shutdown marker, if there is any finding, if
-        anything is lost or hidden, or if records come from copies.
+        it changes nothing, if there is any finding, or if the broker's start does not find a clean-shutdown marker.
+        False also if anything is lost or hidden, or if records come from copies.
         """
         starts = self.broker.starts_and_loses_nothing and self.broker.clean_shutdown
         harmless = not (self.is_hurt or self.findings or any(partition.cut_bytes for partition in self.partitions))

@@ -264,9 +264,9 @@ def _changed_links(survey: Survey, actions: Sequence[RecoveryAction]) -> tuple[s
 
 
 def _linked_by_a_run(survey: Survey, actions: Sequence[RecoveryAction]) -> str | None:
-    """Return a sentence if the actions would truncate or write a file with several hard links, and an execution is
-    unfinished that may have made the links. It says that the execution has to be completed or undone first. None if
-    there is no such file or execution.
+    """Return a sentence if the actions would truncate or write a file with several hard links that an unfinished
+    execution may have made. It says that the execution has to be completed or undone first. None if there is no such
+    file or execution.
     """
     changed = _changed_links(survey, actions)
     unfinished = () if changed is None else half_done(survey.root)

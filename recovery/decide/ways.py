@@ -559,10 +559,10 @@ class _Measurement:
     def _count_damaged(self) -> int | None:
         """Add the records in damaged places to the lost ones. Also count the damaged markers, and the places that have
         a known end but an unknown number of records. Displaced batches are counted by `_count_misplaced`. Places are
-        skipped if they lie below the log start offset, have no known first offset, are zeros that prove no loss
-        (`_was_never_written`), or if the result has all their offsets. A place with a known end adds no records if all
-        its offsets are lost already. The counts become estimates if numbers are derived from offsets. Return the offset
-        from which on the loss is unknown; None if all counted places have a known end.
+        skipped if they lie below the log start offset, or have no known first offset. They are also skipped if they are
+        zeros that prove no loss (`_was_never_written`), or if the result has all their offsets. A place with a known
+        end adds no records if all its offsets are lost already. The counts become estimates if numbers are derived from
+        offsets. Return the offset from which on the loss is unknown; None if all counted places have a known end.
         """
         facts, left, gone, measured = self._facts, self._left, self._gone, self.measured
         unknown_from: int | None = None

@@ -49,8 +49,9 @@ def explain_index(
 ) -> tuple[ExplainedPart, ...]:
     """Explain entries of an index (offset, time or transaction index) of the segment with `base_offset`; return a tuple
     of one part. The part begins with the entry that contains byte `position`, which must be in the file. Without a
-    position, it begins three entries before the first wrong one (or the last one, if the file ends within it), but not
-    before the first entry; in a sound index, with the first entry. About `most` fields are shown.
+    position, it begins three entries before the first wrong one, but not before the first entry. If no entry is wrong
+    but the file ends within the last one, it begins three entries before this one. In a sound index, it begins with the
+    first entry. About `most` fields are shown.
 
     Each entry is compared with the one before it. Entries of an offset or time index are also compared with the log
     beside `path`, if it can be read, up to the log's first damaged frame. The part's role is DAMAGED if a shown entry

@@ -63,10 +63,10 @@ def explain(
     Without a position and an offset, the explanation of an empty log has no parts.
 
     Raises `UsageError` if the file is a directory or its name is not one of Kafka's. Raises it also if both `position`
-    and `offset` are given, if the place is not in the file, or if an offset or `records` is given for a file without
-    batches. In a text file and in a producer snapshot a position chooses nothing; in a text file it may lie beyond the
-    end. Raises `StorageError` if a file with a name of Kafka's is missing or cannot be read. Raises `LimitExceeded` if
-    a text file is larger than `limits.checkpoint_bytes`.
+    and `offset` are given, or if the place is not in the file. The same holds if an offset or `records` is given for a
+    file without batches. In a text file and in a producer snapshot a position chooses nothing; in a text file it may
+    lie beyond the end. Raises `StorageError` if a file with a name of Kafka's is missing or cannot be read. Raises
+    `LimitExceeded` if a text file is larger than `limits.checkpoint_bytes`.
 
     * `path`: the file
     * `position`: byte in the file, from 0

@@ -115,8 +115,8 @@ def _partitions_at(path: PathLike) -> list[tuple[str, int]] | None:
 def holding(given: Sequence[PathLike], select: Selection) -> list[str]:
     """Return the log and partition directories (`log_directories(given)`) that have a selected partition, in order; all
     of them if `select` selects everything. Paths that cannot be read are included. Raises `UsageError` if there are no
-    paths. If all paths can be read, raises `UnknownName` for a selected or excluded name that is in none of them, and
-    `UsageError` if everything that was selected is excluded.
+    paths. Two more errors are raised only if all paths can be read. `UnknownName` is for a selected or excluded name
+    that is in none of them. `UsageError` is for a selection that is excluded completely.
     """
     paths = log_directories(given)
     if select == ALL:

@@ -342,10 +342,10 @@ class PartitionRecovery:
         read records below that offset, so their loss does not matter. `sound` is returned unchanged for any other log,
         in mode salvage, and if nothing shows that the log went beyond the log start offset.
 
-        If the log continues at or below the log start offset after each damaged place, other than an incomplete write
-        at a log's end, the salvaged log is returned, and `repairs` is set. Otherwise the result is an empty log with
-        only `cut`. A broker then begins a new log at the log start offset (`LogLoader.load`), so no offset that was
-        read is assigned to another record.
+        The salvaged log is returned, and `repairs` is set, if the log continues at or below the log start offset after
+        each damaged place. An incomplete write at a log's end does not count as one. Otherwise the result is an empty
+        log with only `cut`. A broker then begins a new log at the log start offset (`LogLoader.load`), so no offset
+        that was read is assigned to another record.
         """
         ends_below = max(sound.end_offset or 0, sound.log_end_offset) < self.log_start
         if sound.cut is None or self.rules.resumes or not ends_below:
@@ -417,9 +417,9 @@ class PartitionRecovery:
         return salvaged
 
     def drops_only_copies(self, salvaged: SoundLog, repeat: Cut) -> bool:
-        """Whether the first batch that mode salvage leaves out is displaced and the log's first batch with repeated
-        offsets (`repeat`), and every batch that is left out is a copy of a kept one. Raises `StorageError` if a log
-        cannot be read.
+        """Whether mode salvage leaves out only copies of batches that it keeps. It is False also if the first batch
+        left out is not displaced, or is not the log's first batch with repeated offsets (`repeat`). Raises
+        `StorageError` if a log cannot be read.
         """
         cut = salvaged.cut
         if cut is None or cut.code is not FindingCode.OFFSET_DISPLACED:

@@ -163,9 +163,9 @@ class LoadedMetadata:
             position += source.size
 
     def displaced(self) -> Displaced | None:
-        """Return the first batch that reaches the highest offset in the log after the snapshot, if this offset is at or
-        above the end of the log; else None. Records of a metadata transaction do not count until it has ended. Raises
-        `ReaderError` if the log is damaged, and `StorageError` if a file cannot be read.
+        """Find the highest offset in the log after the snapshot. If it is at or above the end of the log, return the
+        first batch that reaches it, else None. Records of a metadata transaction do not count until it has ended.
+        Raises `ReaderError` if the log is damaged, and `StorageError` if a file cannot be read.
 
         A controller remembers its state at the highest last offset that it has read, and not inside a metadata
         transaction (`OffsetControlManager`). Its first own records follow the record of its election. If they end below

@@ -517,10 +517,10 @@ def made_again(
 
     There are at most four consequences, in this order. The first is about partitions with a `-delete` directory, which
     a broker deletes after `file.delete.delay.ms` (`LogManager.deleteLogs`). The second is about partitions with a
-    `-stray` directory, the third about all others, the fourth about those of the others that this broker had, and other
-    brokers have completely: this broker can be elected, and the others cut their logs to nothing. A directory in
-    `put_away` counts only if `image` has its topic with its topic id, and this replica had all records: it is the only
-    one, or in the ISR, the ELR or the last known ELR.
+    `-stray` directory, the third about all others. The fourth is about partitions of the third that this broker had,
+    and other brokers have completely. This broker can be elected for them, and the others cut their logs to nothing. A
+    directory in `put_away` counts only if `image` has its topic with its topic id, and this replica had all records. It
+    had them if it is the only one, or in the ISR, the ELR or the last known ELR.
     """
     again = dict(nowhere)
     consequences: list[StartConsequence] = []

@@ -141,7 +141,7 @@ def cli(debug: bool) -> None:
 
 def _write_out(stream: TextIO, text: str = "") -> None:
     """Write `text` to a stream and flush it. If that fails with `OSError`, redirect the stream's file descriptor to the
-    null device, so that the interpreter does not fail when it flushes the stream at exit.
+    null device. Otherwise the interpreter would fail when it flushes the stream at exit.
     """
     try:
         stream.write(text)

@@ -14,7 +14,8 @@ _MOST_DIGITS = 9
 
 def terminal_width(stream: TextIO) -> int | None:
     """Return the width for output to `stream` in columns. It is the variable COLUMNS if that is a number above 0, else
-    the width of the terminal that `stream` is, or 80 if that is unknown. None if `stream` is not a terminal.
+    the width of the terminal that `stream` is. If the terminal's width is unknown, it is 80. None if `stream` is not a
+    terminal.
     """
     columns = os.environ.get("COLUMNS", "")
     if columns.isdecimal() and len(columns) <= _MOST_DIGITS and int(columns):

@@ -168,9 +168,9 @@ class CopyWalk:
 
     def _wrong(self, batch: RecordBatch, cursor: Cursor, segment: Segment) -> Finding | None:
         """Return the finding if a batch with a valid checksum counts as damage; None if it is sound. It counts as
-        damage if another copy disproves its offset, or if its offset or format does not fit the segment; then the
-        cursor is not advanced. In all other cases the cursor is advanced, and the batch counts as damage if a consumer
-        cannot read past it, or if it begins at or below the highest offset so far and does not only repeat earlier
+        damage if another copy disproves its offset, or if its offset or format does not fit the segment. In these cases
+        the cursor is not advanced. In all others it is advanced, and a batch past which a consumer cannot read counts
+        as damage. So does a batch that begins at or below the highest offset so far, unless it only repeats earlier
         batches.
         """
         header, position = batch.header, batch.position

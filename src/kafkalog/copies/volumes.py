@@ -180,8 +180,8 @@ def gather(
     directories without data are listed in `unreadable` instead, such as the mount point of an unmounted disk. So are
     paths that do not exist, if another path does.
 
-    Raises `UsageError` also if all directories can be read and fewer than `at_least` different ones are given
-    (ZooKeeper's do not count), or if everything selected is excluded. Raises its subclass `UnknownName` if a selection
+    Raises `UsageError` also if everything selected is excluded. If all directories can be read, it is raised too for
+    fewer than `at_least` different ones (ZooKeeper's do not count). Raises its subclass `UnknownName` if a selection
     matches nothing.
     """
     given = [os.fspath(path) for path in paths]

@@ -211,8 +211,8 @@ class Target:
         empty if it has none. Calls `check` while waiting.
 
         Call `begin` first: it aborts transactions that an earlier process left open there. Raises `ClusterError` if no
-        record arrives for 60 seconds before the end of the topic, and `RecoveryRefused` if a record of another program
-        is in the topic.
+        record arrives for 60 seconds before the end of the topic. Raises `RecoveryRefused` if a record of another
+        program is in the topic.
         """
         progress: dict[Key, int] = {}
         waiting = set(self._partitions(self.progress_topic))

@@ -266,8 +266,8 @@ class BothTiers:
     def _identity(self, key: Key, segment: RemoteSegment) -> Identity:
         """Return a check whether the log object of `segment` really contains this segment's log. It is used for a
         partition without events in `__remote_log_metadata`. The check compares the object with the neighboring segments
-        and with the leader epochs of the local log, or of the last remote segment if the local log has none. Raises
-        `StorageError` if the tier cannot be read.
+        and with leader epochs. These are the epochs of the local log, or of the last remote segment if the local log
+        has none. Raises `StorageError` if the tier cannot be read.
         """
         segments = self.segments(key)
         number = segments.index(segment)

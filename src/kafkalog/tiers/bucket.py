@@ -165,9 +165,9 @@ def _made(tier: RemoteTier, listed: ListedSegment, end: int, epochs: Sequence[Le
 
 def last_offset_of(tier: RemoteTier, listed: ListedSegment) -> int:
     """Return the last offset in a segment's log. Batch headers are read from the position in the last offset index
-    entry on, or from the beginning without a usable index, up to the first damage. Return the base offset if no batch
-    can be parsed there. The segment must have a log object (else `KeyError`). Raises `StorageError` if an object cannot
-    be read.
+    entry on, up to the first damage. Without a usable index, they are read from the beginning. Return the base offset
+    if no batch can be parsed there. The segment must have a log object (else `KeyError`). Raises `StorageError` if an
+    object cannot be read.
     """
     log = tier.open(listed.objects[FileKind.LOG])
     try:

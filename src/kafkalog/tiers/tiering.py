@@ -106,9 +106,9 @@ class Tiering:
     def of(self, key: Key, names: Iterable[str], begins: int, epochs: Sequence[int], end: int = 0) -> LocalStart:
         """Return the start of a log and of its local part (`LocalStart`), with the evidence that the log is tiered. The
         result also has the offsets below the local part that are in neither tier (`lost`; None: nothing is missing, or
-        only offsets below the start of a tiered log). `begins` is the base offset of the first local segment, `names`
-        are the files of the partition directory, `epochs` the start offsets of its leader epochs, and `end` is the log
-        end offset, or 0 if unknown.
+        only offsets below the start of a tiered log). `begins` is the base offset of the first local segment. `names`
+        are the files of the partition directory, `epochs` the start offsets of its leader epochs. `end` is the log end
+        offset, or 0 if unknown.
 
         If there is evidence, the log begins at its checkpointed start. Without a checkpoint, it begins at its first
         leader epoch (0 without epochs), or at the larger of `begins` and `end` if that is lower. If there is no

@@ -152,9 +152,9 @@ def copies_to_keep(forecast: BrokerForecast) -> list[str]:
 
 def how_logs_load(by_kafka: Iterable[Measured] = (), *, is_clean: bool) -> str:
     """Return text to follow "would start on it": whether the broker trusts the clean-shutdown marker (`is_clean`) or
-    recovers the logs first. `by_kafka` has the losses of the partitions. If records that can still be read are among
-    them, the text says how many records are lost, and how many of these can still be read. With the marker, the number
-    of records that readers skip follows, if it is not 0.
+    recovers the logs first. `by_kafka` has the losses of the partitions. If some of the lost records can still be read,
+    the text has their number and the number of all lost records. With the marker, the number of records that readers
+    skip follows, if it is not 0.
     """
     how = ", trusting the clean-shutdown marker" if is_clean else ", after its own recovery"
     lost = total(by_kafka)

@@ -156,8 +156,8 @@ def _settings(given: tuple[str, ...]) -> dict[str, str]:
 
 def _properties(paths: Sequence[str]) -> dict[int, dict[str, str]]:
     """Return the settings of brokers or controllers by node id, read from one properties file for each node. Raises
-    `UsageError` if a file is not a properties file or has no `node.id` (or `broker.id`) that is a number from 0 on, or
-    if two files are of the same node. Raises `StorageError` if a file cannot be read.
+    `UsageError` if a file is not a properties file, or if two files are of the same node. Raises it also if a file has
+    no `node.id` (or `broker.id`) that is a number from 0 on. Raises `StorageError` if a file cannot be read.
     """
     found: dict[int, dict[str, str]] = {}
     for path in paths:

@@ -159,10 +159,10 @@ def _refuse_pairs(request: Dump, names: dict[str, str]) -> None:
 
 
 def _refuse_without_effect(request: Dump, names: dict[str, str], side_files: Sequence[str]) -> None:
-    """Raise `UsageError` for the first option that has no effect in kafka-dump-log's form. These are an option about
-    records if no records are printed, `--show-secrets` without a decoder of an internal topic, `-o e@MS`, and an option
-    about indexes if none of `side_files` is an index. `names` has the option for each parameter name. `side_files` are
-    the paths of index, snapshot and checkpoint files.
+    """Raise `UsageError` for the first option that has no effect in kafka-dump-log's form. Such options are `-o e@MS`,
+    and `--show-secrets` without a decoder of an internal topic. An option about records has no effect if no records are
+    printed, one about indexes if none of `side_files` is an index. `names` has the option for each parameter name.
+    `side_files` are the paths of index, snapshot and checkpoint files.
     """
     given = request.given
     if not given & {"print_data_log", "deep_iteration", *_DECODERS, *_CLASSES}:

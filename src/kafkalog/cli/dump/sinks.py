@@ -37,7 +37,8 @@ class Sink(Protocol):
 
 def heading_lines(path: str, base_offset: int) -> list[str]:
     """Return the two lines with which kafka-dump-log begins a file. The first has its path. The second has the starting
-    offset of a log, or the end offset and epoch of a KRaft snapshot, or says that it is a bootstrap snapshot.
+    offset of a log, or the end offset and epoch of a KRaft snapshot. For a bootstrap snapshot, it says that the file is
+    one.
     """
     lines = [f"Dumping {escape_controls(path)}"]
     snapshot = parse_kraft_snapshot_file(os.path.basename(path))

@@ -194,9 +194,9 @@ def _title(view: RemoteView) -> str:
 
 
 def _sentence(partition: RemotePartition) -> str:
-    """Return a sentence about a tiered partition. It has the offsets in the remote tier and their size, the start of
-    the local part in each directory, and the log start offset if it is known. Without events about the partition, it
-    has the number of listed remote segments instead of the offsets.
+    """Return a sentence about a tiered partition. It has the offsets in the remote tier and their size, and the start
+    of the local part in each directory. It also has the log start offset if this is known. Without events about the
+    partition, it has the number of listed remote segments instead of the offsets.
     """
     size = sum(row.log_bytes or 0 for row in partition.rows if not _is_gone(row))
     copied = "nothing is remote" if partition.copied_to is None else (

@@ -19,8 +19,9 @@ _SHOWN_GAPS = 20
 
 
 def print_partition(result: MergeResult) -> None:
-    """Print a table of the offset ranges of a merged partition with their sources, the number of ranges that are not
-    shown, and sentences about missing offsets and faults. If the result has no target, also that nothing was written.
+    """Print a table of the offset ranges of a merged partition with their sources. Also print the number of ranges that
+    are not shown, and sentences about missing offsets and faults. If the result has no target, also print that nothing
+    was written.
     """
     print_table(
         "would be merged" if result.target is None else f"merged into {escape_controls(result.target)}",

@@ -110,9 +110,9 @@ def show(
     """Make plans and print them: first sentences about locks and unfinished executions, then a verdict on all plans,
     then each plan. With `as_json` print one JSON line per directory. Return the exit code, the first that applies:
     USAGE if one of several paths is not a log directory, and not missing or empty; 4 if something cannot be read; 3 if
-    a directory is refused as a whole; 1 if there are findings, changes or executions to complete, or if groups stand
-    beyond a log's end, transactions lack a marker or a merge is offered; else 0. The reason why a directory has no plan
-    also goes to standard error.
+    a directory is refused as a whole; 1 if there are findings, changes, executions to complete, groups beyond a log's
+    end, transactions without a marker or an offered merge; else 0. The reason why a directory has no plan also goes to
+    standard error.
 
     `words` are options that recommended commands repeat. With `every` the tables have all partitions that change.
     Changes no files. Raises the errors of `make_all`, and `StorageError` if a metadata log that is needed for advice

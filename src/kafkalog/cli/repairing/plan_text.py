@@ -166,10 +166,10 @@ def _write_changes(writer: LineWriter, plan: Plan, changing: Sequence[PartitionP
 
 
 def _write_apart(writer: LineWriter, plan: Plan, given: Given, step: NextStep) -> None:
-    """Write sentences about the parts of a plan that its tables do not show. These are repairs by other commands,
-    partitions that become `-stray` or are left unchanged, logs whose start is beyond their end, and partitions that
-    begin empty after their remote part. Repairs whose command is one of `step`, which was printed, are omitted. May
-    read the metadata log; raises `StorageError` if that fails.
+    """Write sentences about the parts of a plan that its tables do not show. These are repairs by other commands, and
+    logs whose start is beyond their end. They are also partitions that become `-stray`, are left unchanged or begin
+    empty after their remote part. Repairs whose command is one of `step`, which was printed, are omitted. May read the
+    metadata log; raises `StorageError` if that fails.
     """
     typed = (what_to_type(plan, given) if step.kind is StepKind.NEXT else step).commands
     for mend in mends_of(plan, given):

@@ -70,8 +70,9 @@ def assignment_of(
     changes. With any of these four arguments, the members own their present assignment before the rebalance. With
     `early` the sticky assignor computes as clients up to 2.8 did.
 
-    Returns None if the assignment cannot be derived. Reasons are a group that is not a classic consumer group, a
-    subscription that is unreadable or unknown, a sticky assignor of a client up to 2.3, and None from `assign`.
+    Returns None if the assignment cannot be derived. Reasons are a group that is not a classic consumer group, and a
+    subscription that is unreadable or unknown. Further reasons are a sticky assignor of a client up to 2.3, and None
+    from `assign`.
     """
     members = [_member(member) for member in group.members if member.member_id != without]
     known = [member for member in members if member is not None]

@@ -55,8 +55,9 @@ def without_state(
     initialized: Iterable[Initialized], share: Iterable[SharePartition], logs: CoordinatorLogs
 ) -> list[Finding]:
     """Return a warning for each group with initialized partitions whose state is lost, in the order of `initialized`. A
-    state is lost if it is not in `share`, the states that were read, and its partition of `__share_group_state` was
-    read completely or is known to be missing. `logs` are these partitions. Empty if their number is unknown.
+    state is lost if it is not in `share`, the states that were read. Its partition of `__share_group_state` must also
+    have been read completely, or be known to be missing. `logs` are the partitions of this topic. Empty if their number
+    is unknown.
     """
     known = {(state.group, state.topic_id, state.partition) for state in share}
     if not logs.count:

@@ -75,9 +75,10 @@ def older_voters(
     of `voters`: they have everything that was committed.
 
     A voter records the epoch before it votes or leads. A broker that also is a voter is put into service only after its
-    own metadata log has its registration, whose offset is the broker's epoch (`BrokerHeartbeatManager`). `logs` are the
-    copies of one cluster, of which the one of a voter counts that goes furthest; damaged ones, and those that go as far
-    as `best`, are not older. Raises `StorageError` if the log of `best` cannot be read.
+    own metadata log has its registration. The offset of the registration is the broker's epoch
+    (`BrokerHeartbeatManager`). `logs` are the copies of one cluster; of a voter's copies, the one that goes furthest
+    counts. Damaged copies, and copies that go as far as `best`, are not older. Raises `StorageError` if the log of
+    `best` cannot be read.
     """
     able = [log for log in logs if log.node in voters and (log.is_static or log.is_voter) and log.refusal is None]
     sound = {log.node: log for log in sorted(able, key=lambda log: log.position) if not log.is_damaged}

@@ -492,8 +492,8 @@ def _past_displaced(
 def _is_of_metadata(batch: RecordBatch, partition: Partition, limits: Limits) -> bool:
     """Return whether a batch has metadata records; False for control batches, batches of old formats and batches
     without a record that can be decoded. Raises `UsageError` if the batch cannot be of the metadata topic. This is so
-    if it has a producer id (also a control batch), if a record has a key, or if it has records and none of them has a
-    framed value.
+    if it has a producer id (also a control batch), or if a record has a key. It is also so if the batch has records and
+    none of them has a framed value.
     """
     header = batch.header
     if not isinstance(header, BatchHeader):

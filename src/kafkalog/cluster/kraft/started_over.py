@@ -51,10 +51,10 @@ class FirstBatches:
         self._has_records = False
 
     def note(self, batch: RecordBatch, *, is_change_of_leader: bool, limits: Limits) -> None:
-        """Process the next batch of the log. `is_change_of_leader` tells whether it has a `LeaderChange` record. If it
-        has bootstrap records and is the first batch with metadata records after a change of leader, append (offset,
-        epoch) of the batch with that change to `self.found`. Nothing is appended if these are the first metadata
-        records of the log. Batches before format 2 are ignored.
+        """Process the next batch of the log. `is_change_of_leader` tells whether it has a `LeaderChange` record. It
+        starts metadata over if it has bootstrap records and is the first batch with metadata records after a change of
+        leader. If it does, append (offset, epoch) of the batch with that change to `self.found`. Nothing is appended if
+        these are the first metadata records of the log. Batches before format 2 are ignored.
         """
         header = batch.header
         if not isinstance(header, BatchHeader):

@@ -74,9 +74,9 @@ def elections(
     damage becomes findings.
 
     Raises `UsageError` if the paths hold neither a metadata log nor ZooKeeper's directory, or several of them. It is
-    raised too if an option does not apply to them, if a path in `against` has no Kafka data, or if everything selected
-    is excluded. Raises `UnknownName` for a topic, partition or cluster that does not exist, `StorageError` for I/O
-    errors.
+    raised too if an option does not apply to what they hold, or if everything selected is excluded. The same holds if a
+    path in `against` has no Kafka data. Raises `UnknownName` for a topic, partition or cluster that does not exist,
+    `StorageError` for I/O errors.
 
     * `paths`: log directories, or ZooKeeper's dataDir and dataLogDir
     * `select`: the partitions whose changes are returned

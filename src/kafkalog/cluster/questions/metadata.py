@@ -70,10 +70,10 @@ def metadata(
     """Return the state of a KRaft cluster's metadata, from the newest complete snapshot of `__cluster_metadata` and the
     log after it. Reads only; damage becomes findings.
 
-    Raises `UsageError` if the paths do not hold exactly one metadata log, or if `as_of` is an offset beyond its end, an
-    offset or a time before what is left of it, or a ZooKeeper transaction. It is raised too if a path in `against` has
-    no Kafka data, or if everything selected is excluded. Raises `UnknownName` for a topic or partition that does not
-    exist, `StorageError` for I/O errors.
+    Raises `UsageError` if the paths do not hold exactly one metadata log, or if `as_of` is a ZooKeeper transaction.
+    Raises it also if `as_of` is an offset beyond the log's end, or an offset or a time before what is left of the log.
+    It is raised too if a path in `against` has no Kafka data, or if everything selected is excluded. Raises
+    `UnknownName` for a topic or partition that does not exist, `StorageError` for I/O errors.
 
     * `paths`: log directories
     * `as_of`: a past moment

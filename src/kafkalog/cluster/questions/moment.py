@@ -48,8 +48,8 @@ def metadata_offset(log: MetadataLog, moment: Moment) -> int | None:
     """Return the offset of the metadata log at which a moment ends (exclusive). It is the moment's offset, or the
     offset of the first record later than the moment's time, or the smaller one of both. Return None, for the end of the
     log, if the moment has neither offset nor time. Return None also if it has only a time, and no record before the
-    first damage is later. Raises `UsageError` if the moment is a ZooKeeper transaction, or is a time before the first
-    record of a log that does not begin at offset 0. Raises `StorageError` if files cannot be read.
+    first damage is later. Raises `UsageError` if the moment is a ZooKeeper transaction. Raises it also for a time
+    before the first record of a log that does not begin at offset 0. Raises `StorageError` if files cannot be read.
     """
     if moment.zxid is not None:
         detail = " is an offset of the metadata log here, or a time, not a ZooKeeper transaction"

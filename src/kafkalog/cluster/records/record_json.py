@@ -59,7 +59,7 @@ def coordinator_json(record: CoordinatorRecord) -> dict[str, Any]:
 
 def framed_json(record: FramedRecord, *, show_secrets: bool = False) -> dict[str, Any]:
     """Convert a metadata record to `{"type": …, "version": …, "data": …}`. A record that was not decoded has `raw`
-    (base64, null without a value) instead of `data`, and the number of its type, or null, instead of the name.
+    (base64, null without a value) instead of `data`. Instead of the name, it has the number of its type, or null.
 
     Unless `show_secrets` is set, secret fields and secret config values are hidden in `data`; `raw` is never changed.
     """

@@ -46,9 +46,9 @@ def java_sorted(texts: Iterable[str]) -> list[str]:
 
 
 def hash_order(items: Sequence[_T], hash_of: Callable[[_T], int], capacity: int = 16) -> list[_T]:
-    """Return `items`, which must be distinct, in the order in which a Java `HashMap` (or `HashSet`) iterates over them
-    if they are inserted in the given order. `hash_of` returns an item's `hashCode`. `capacity` is the argument of the
-    constructor. As in Java, the table doubles when it is more than three quarters full.
+    """Return `items` in the order in which a Java `HashMap` (or `HashSet`) iterates over them if they are inserted in
+    the given order. The items must be distinct. `hash_of` returns an item's `hashCode`. `capacity` is the argument of
+    the constructor. As in Java, the table doubles when it is more than three quarters full.
     """
     table = 1
     while table < capacity:

@@ -518,10 +518,10 @@ def open_transactions(
     others: Iterable[Partition] = (),
     now_ms: int | None = None,
 ) -> tuple[list[OpenTransaction], list[Finding]]:
-    """Return the open transactions of all partitions, and a warning for each that hangs, or that its coordinator will
-    or may end differently than it was decided. A transaction hangs if its coordinator no longer has it.
-    `OpenTransaction.hanging` is None if this is unknown, because the coordinator's log was not read completely or its
-    high watermark is not recorded.
+    """Return the open transactions of all partitions, and warnings. There is one for each that hangs, or that its
+    coordinator will or may end differently than it was decided. A transaction hangs if its coordinator no longer has
+    it. `OpenTransaction.hanging` is None if this is unknown, because the coordinator's log was not read completely or
+    its high watermark is not recorded.
 
     `others` are further partitions, which may show how a hanging transaction was decided. Ages are in ms up to `now_ms`
     (ms since 1970; None: the present time). An age is None if the producer's last timestamp is unknown. Raises

@@ -11,9 +11,9 @@ __all__ = ["zxid_at"]
 
 
 def zxid_at(directory: ZooKeeperDirectory, time: int) -> int:
-    """Return the zxid of the transaction before the first one whose time by the leader's clock is after `time` (ms
-    since 1970), or of the last one if none is. Clocks may go back when the leader changes; transactions after that
-    first one are not read.
+    """Find the first transaction whose time by the leader's clock is after `time` (ms since 1970), and return the zxid
+    of the one before it. If no transaction is later than `time`, return the zxid of the last one. Clocks may go back
+    when the leader changes; transactions after the first later one are not read.
 
     Return instead the next zxid, which is lost, if there is a gap behind the found transaction. Do the same if the
     found transaction is the last one and a snapshot is newer. The lost transaction may have come before `time`. A

@@ -69,9 +69,9 @@ def merge_replicas(
     if the directories are not copies of one partition, if the new directory exists, or if `target` lies in a log
     directory. Raises it also if the request selects topics, prefers another directory or has an invalid setting. Raises
     `RecoveryRefused` if the directories belong to several clusters, or to different topics with that name. Raises it
-    also if an execution on their log directories was interrupted, another merge is writing the directory, the file
-    system has no space, or a broker would not load the result. Raises `StorageError` if no copy can be read or writing
-    fails. Raises `FormatError`, after the partition was written, if that checkpoint is malformed.
+    also if an execution on their log directories was interrupted, or another merge is writing the directory. The same
+    holds if the file system has no space, or a broker would not load the result. Raises `StorageError` if no copy can
+    be read or writing fails. Raises `FormatError`, after the partition was written, if that checkpoint is malformed.
 
     * `request`: may be left out for the defaults
     * `paths`: directories of one topic-partition, two or more

@@ -425,9 +425,9 @@ class _Making:
         return sentences
 
     def of_best(self) -> Iterator[str]:
-        """Yield sentences about the parts of the best log that are cut off, about the log or snapshots that are set
-        aside, and about metadata that a controller has started over. Raises `StorageError` while iterating if the log
-        cannot be read.
+        """Yield sentences about the parts of the best log that are cut off, and about the log or snapshots that are set
+        aside. Metadata that a controller has started over gets sentences too. Raises `StorageError` while iterating if
+        the log cannot be read.
         """
         best = self.best
         yield from _of_starting_over(best, self.wanted)

@@ -161,9 +161,9 @@ class KRaftMemory(Memory):
 
     def leaders(self, key: Key, order: tuple[int, ...] | None, *, cautious: bool = False) -> frozenset[int] | None:
         """Return the ids of all brokers that may lead, under any controller that may win, and `NO_LEADER` if there may
-        be no leader. Return `NO_LEADER` alone if `order` elects no controller, None if there are too many cases to
-        simulate, and an empty set if no image has the partition. `order` is the order in which brokers are started,
-        None for any. `begin` must be called before. `cautious` has no effect here.
+        be no leader. Return `NO_LEADER` alone if `order` elects no controller, and an empty set if no image has the
+        partition. Return None if there are too many cases to simulate. `order` is the order in which brokers are
+        started, None for any. `begin` must be called before. `cautious` has no effect here.
         """
         if order is not None and not self.elects_a_controller(order):
             return frozenset({NO_LEADER})

@@ -134,9 +134,9 @@ def _all_reported(
 ) -> Iterator[pa.RecordBatch | Damage]:  # fmt: skip
     """Yield the Arrow batches and damage in `pieces`, with further findings as damage before and after them. Before
     them come the findings in `passed`, which may hide earlier rows, and those about markers that cannot be read. After
-    them comes the undecided transaction that ends the view, if there is one. If there is none, and `pieces` has neither
-    rows nor damage that ends the reading, the last item is the reason why a consumer gets no record. It is omitted if
-    no reason is known. Raises `StorageError` if a file cannot be read.
+    them comes the undecided transaction that ends the view, if there is one. If there is none, the last item is the
+    reason why a consumer gets no record. It is omitted if `pieces` has rows or damage that ends the reading, or if no
+    reason is known. Raises `StorageError` if a file cannot be read.
     """
     for finding in passed:
         yield _elsewhere(finding, view.start_offset)
@@ -258,10 +258,10 @@ def _parts(
 
 def _spans(segment: Segment, whole: Slice, every: int, rows: int, files: HeldFiles) -> Iterator[Span]:
     """Yield consecutive spans that cover a slice without gaps. Each has about `every` bytes, or half as many if the
-    slice begins with a compressed batch, and fewer if the offset index shows that these have more than about `rows`
-    offsets. Yield only one span if the slice begins with an entry of magic 0 or 1. The last span reaches the slice's
-    end even if the file is shorter now: the reader reports the missing bytes. Yield nothing for an empty slice. Raises
-    `StorageError` while iterating if a file cannot be read.
+    slice begins with a compressed batch. A span has fewer bytes if the offset index shows that it would have more than
+    about `rows` offsets. Yield only one span if the slice begins with an entry of magic 0 or 1. The last span reaches
+    the slice's end even if the file is shorter now: the reader reports the missing bytes. Yield nothing for an empty
+    slice. Raises `StorageError` while iterating if a file cannot be read.
     """
     last = Span(whole.start, whole.start, segment.base_offset, segment.base_offset, segment.base_offset)
     for span in _spans_of_file(segment, whole, every, rows, files):
@@ -373,9 +373,9 @@ class _Reading:
         more than twice that size contains a large batch; it is read only after all parts before it. A file is closed
         when the next one begins. Raises `StorageError` if a file cannot be read, `UsageError` in a forked child.
 
-        The cuts are guesses. A part is read again if it began with another offset than the previous part ended with, or
-        with a lower leader epoch than an earlier part of its file. If a part has damage, it is read again together with
-        the rest of its slice.
+        The cuts are guesses. A part is read again if it began with another offset than the previous part ended with. It
+        is also read again if it began with a lower leader epoch than an earlier part of its file. If a part has damage,
+        it is read again together with the rest of its slice.
         """
         works = (
             ((part, whole), partial(self._in_thread, part, part.size > _LARGE_PART * every)) for part, whole in parts

@@ -109,7 +109,7 @@ class MissingOffsets:
 
     def _absent(self, ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
         """Return the ranges (first and last offset) without the offsets that batches of an earlier segment have beyond
-        its end, which have a finding of their own. The result is sorted and has no duplicates.
+        its end. Such offsets have a finding of their own. The result is sorted and has no duplicates.
         """
         left = list(ranges)
         for low, high in self._beyond:

@@ -25,11 +25,11 @@ def is_worth_it(index: FileSource) -> bool:
 def narrowed(
     index: FileSource, entry_size: int, key: Callable[[bytes], int], target: int, high: int | None = None
 ) -> tuple[int, int]:
-    """Return the first slot number and the end (exclusive) of a piece of the index that contains the last entry with a
-    key below `target`, if there is one. The index must have an entry; of a small one, the piece covers all slots. `key`
-    is called with an entry's bytes and returns its key, which must not decrease from entry to entry. `high` is the key
-    of the last entry; None: it is read. If the index is not in order the result may be wrong: callers must check the
-    entry. Raises `StorageError` if it cannot be read.
+    """Return the first slot number and the end (exclusive) of a piece of the index. The piece contains the last entry
+    with a key below `target`, if there is one. The index must have an entry; of a small one, the piece covers all
+    slots. `key` is called with an entry's bytes and returns its key, which must not decrease from entry to entry.
+    `high` is the key of the last entry; None: it is read. If the index is not in order the result may be wrong: callers
+    must check the entry. Raises `StorageError` if it cannot be read.
     """
     slots = index.size // entry_size
     low_slot, high_slot = 0, slots

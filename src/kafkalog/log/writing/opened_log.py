@@ -128,9 +128,9 @@ class OpenedLog:
 
         Raises `FormatError` if the log is damaged, even by an incomplete last batch (`kafkalog recover` repairs it).
         Raises `UsageError` for a wrong name or topic id, a missing log directory, or the local part of a tiered log.
-        Raises it also for files that a writer or a broker does not accept, if another process has the lock, or if this
-        process already writes the partition or is recovering the directory. Raises `RecoveryRefused` if a recovery of
-        the directory has not ended. Raises `StorageError` for I/O errors.
+        Raises it also for files that a writer or a broker does not accept, or if another process has the lock. The same
+        holds if this process already writes the partition or is recovering the directory. Raises `RecoveryRefused` if a
+        recovery of the directory has not ended. Raises `StorageError` for I/O errors.
         """
         directory = os.path.abspath(os.fspath(path))
         name = partition_name(directory)

@@ -67,9 +67,9 @@ def refusal(request: Request, code: Code | None = None) -> Fields:
 
 
 def _rearranged(request: Request) -> Fields:
-    """Return the body of a request in the form from which its response is built. For `AlterReplicaLogDirs` that is a
-    list `results` of the topics of all directories, for `AlterUserScramCredentials` a list `results` with one `user`
-    for each deletion and then each upsertion. Other bodies are returned unchanged.
+    """Return the body of a request in the form from which its response is built. For `AlterReplicaLogDirs` the body is
+    a list `results` of the topics of all directories. For `AlterUserScramCredentials` it is a list `results` with one
+    `user` for each deletion, followed by one for each upsertion. Other bodies are returned unchanged.
     """
     body = request.body
     if request.api.name == "AlterReplicaLogDirs":

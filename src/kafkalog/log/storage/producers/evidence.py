@@ -35,9 +35,10 @@ def ended_since(opened: Mapping[int, int], entries: Iterable[ProducerEntry], end
 
 def listed_aborted(source: Source, first: int, end: int) -> list[AbortedTransaction] | None:
     """Return the entries of a transaction index (`TransactionIndex`) in file order; an empty list for an empty file.
-    Return None if the index cannot be trusted: if an entry has an unknown version or is incomplete, if its first offset
-    is negative or not below its last one (that of the marker), or if the last offsets do not increase or are outside
-    the segment's offsets, `first` to `end` (exclusive). Raises `StorageError` if the index cannot be read.
+    Return None if the index cannot be trusted. This is so if an entry has an unknown version or is incomplete, or if
+    its first offset is negative or not below its last offset (the marker's). It is also so if the last offsets do not
+    increase or are outside the segment's offsets, `first` to `end` (exclusive). Raises `StorageError` if the index
+    cannot be read.
     """
     listed: list[AbortedTransaction] = []
     before = first - 1
