@@ -27,6 +27,7 @@ from kafkalog.codec.names import (
     PARTITION_METADATA,
     DirectoryState,
 )
+from kafkalog.log.directories.zookeeper_directories import is_zookeeper_directory
 from kafkalog.log.storage.producers.snapshots import newest_entries
 from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.broker.manager import BrokerResult
@@ -610,7 +611,8 @@ def _with_zookeeper(context: _Context, release: Release) -> NodeAnswer:
             Part.ZOOKEEPER, "no_kraft", files.roots[0], "org.apache.kafka.common.config.ConfigException",
             'Missing required configuration "process.roles" which has no default value.',
         )  # fmt: skip
-    facts = zookeeper_facts(context.leaders.directories)
+    given = [directory for directory in context.leaders.directories if is_zookeeper_directory(directory)]
+    facts = zookeeper_facts(given)
     identity = identity_with_zookeeper(files, release, facts.cluster_id)
     refuse_directory_twice(files, identity.online, release)
     online = [root for root in identity.online if root in _readable(files)]
@@ -640,7 +642,7 @@ def _with_zookeeper(context: _Context, release: Release) -> NodeAnswer:
         unserved, unread = consequences_of_unserved(context.internal(root, results[root]).unserved, release)
         consequences += unserved
         faults += unread
-    condition = _UNREAD_ZOOKEEPER if context.leaders.directories else _OF_ZOOKEEPER
+    condition = _UNREAD_ZOOKEEPER if given else _OF_ZOOKEEPER
     return _answer_of(consequences, faults, None if facts.is_known else condition)
 
 

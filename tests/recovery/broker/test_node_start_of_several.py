@@ -606,7 +606,8 @@ def test_a_partition_that_zookeeper_places_here_and_that_is_missing_is_made_agai
     known = ZooKeeperFacts(
         is_known=True, partitions={("t", 0): image, ("t", 1): image, ("t", 2): held, ("t", 3): elsewhere}
     )
-    (told,) = consequences_without_directory([directory("t-0", ONE)], known, 6, is_certain=is_certain)
+    told, led = consequences_without_directory([directory("t-0", ONE)], known, 6, is_certain=is_certain)
+    assert (led.kind, led.names) == (ConsequenceKind.OTHER, ("t-2",)), "it can lead what broker 7 has"
     assert told.kind is ConsequenceKind.EMPTY_AGAIN
     assert (told.names, told.lost) == (("t-1", "t-2"), ("t-1",))
     assert ("unless a log directory that was not given has them" in told.detail) is not is_certain
